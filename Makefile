@@ -1,0 +1,68 @@
+# Every target does its own set-up, once. `make` alone lists them.
+
+SHELL := /bin/sh
+PY := .venv/bin/python
+.DEFAULT_GOAL := help
+
+# The checkout's own: nothing is left in, or taken from, the user's ~/.ansible.
+export ANSIBLE_HOME := $(CURDIR)/.ansible
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help setup demo test test-full lint unit molecule integration hosts golden bench package requirements clean distclean
+
+help: ## this list
+	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
+
+setup: ## make the checkout ready to work with: .venv, pinned requirements, Java, Maven
+	@scripts/setup.sh --java
+
+demo: ## a fleet of real brokers on this machine, and the death of a master
+	@scripts/setup.sh --java
+	@$(PY) -m scripts.prefetch demo
+	@$(PY) -m activemq_fleet.lab.demo --output build/demo
+
+test: ## everything, in tiers, the quickest first
+	@scripts/setup.sh --java
+	@$(PY) -m scripts.run_tests
+
+test-full: export KILLS := $(or $(KILLS),20)
+test-full: export FUZZ_EXAMPLES := $(or $(FUZZ_EXAMPLES),2000)
+test-full: export ACTIVEMQ_FLEET_HOSTS := required
+test-full: ## the same with many more kills and examples, and no tier may be skipped
+	@scripts/setup.sh --java
+	@$(PY) -m scripts.run_tests
+
+lint unit: ## one tier that needs no Java
+	@scripts/setup.sh
+	@$(PY) -m scripts.run_tests $@
+
+molecule integration hosts: ## one tier that does
+	@scripts/setup.sh --java
+	@$(PY) -m scripts.run_tests $@
+
+golden: ## write the golden files anew: look at `git diff` before committing them
+	@scripts/setup.sh --java
+	@$(PY) -m pytest tests/unit --update-golden --quiet
+	@FLEET_GOLDEN=update $(PY) -m scripts.run_tests molecule
+	@git status --short -- tests/golden molecule
+
+bench: ## the table of the README
+	@scripts/setup.sh --java
+	@$(PY) -m benchmarks --output build/bench
+
+package: ## the wheel and the Galaxy archive, into dist/
+	@scripts/setup.sh
+	@$(PY) -m scripts.check_packages
+	@$(PY) -m build --wheel --no-isolation --outdir dist .
+	@ansible-galaxy collection build --force --output-path dist
+
+requirements: ## pin the newest of every requirement
+	@scripts/setup.sh
+	@scripts/compile-requirements.sh --upgrade
+
+clean: ## remove what was generated
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## and the virtual environment
+	rm -rf .venv .ansible

@@ -1,0 +1,138 @@
+"""Builds the wheel and the Galaxy archive and proves that each is what a user needs.
+
+The wheel goes into a scratch environment that sees the requirements but not this checkout. There
+Ansible must find the collection with nothing but the wheel. Both must hold every file of the
+collection, and neither a file that belongs to development only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import venv
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COLLECTION = "ansible_collections/activemq/fleet"
+# What both archives carry of the collection, and the wheel beside it.
+PARTS = ("meta", "playbooks", "plugins", "roles")
+FOREIGN = ("tests/", "scripts/", "build/", ".venv/", ".ansible/", ".git/", "molecule/", "examples/")
+PLUGIN = ("inventory", "activemq.fleet.topology")
+PLAYBOOK = "activemq.fleet.site"
+
+
+class Broken(Exception):
+    """An archive that a user could not use."""
+
+
+def main() -> int:
+    """Check both archives and say on one line what is wrong with the first that is broken."""
+    with tempfile.TemporaryDirectory(prefix="packages-") as scratch:
+        try:
+            check_galaxy(Path(scratch))
+            check_wheel(Path(scratch))
+        except Broken as error:
+            print(f"packages: error: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def check_galaxy(scratch: Path) -> None:
+    """Build the Galaxy archive; it holds the collection and neither library nor development."""
+    _run(scratch, _ansible("galaxy"), "collection", "build", "--output-path", str(scratch), str(ROOT))
+    (archive,) = scratch.glob("activemq-fleet-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name for name in opened.getnames() if not name.endswith("/")}
+    _compare("the Galaxy archive", names, {*_collection_files(), "README.md", "LICENSE", "MANIFEST.json"})
+    _refuse("the Galaxy archive", names, (*FOREIGN, "src/", "templates/"))
+
+
+def check_wheel(scratch: Path) -> None:
+    """Build the wheel and let Ansible use the collection out of it, and out of nothing else."""
+    _run(scratch, sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(scratch), str(ROOT))
+    (wheel,) = scratch.glob("activemq_fleet-*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        names = set(opened.namelist())
+        place = scratch / "venv"
+        site = _environment(place)
+        opened.extractall(site)  # noqa: S202 -- built on the line above
+    wanted = {f"{COLLECTION}/{name}" for name in _collection_files()}
+    wanted |= {f"activemq_fleet/{name}" for name in _files(ROOT / "src" / "activemq_fleet")}
+    _compare("the wheel", names, wanted)
+    _refuse("the wheel", names, FOREIGN)
+    _use(scratch, str(place / "bin" / "python"), site)
+
+
+def _use(scratch: Path, python: str, site: Path) -> None:
+    documented = _run(scratch, python, "-m", "ansible", "doc", "--json", "--type", *PLUGIN)
+    filename = json.loads(documented)[PLUGIN[1]]["doc"]["filename"]
+    if not Path(filename).is_relative_to(site):
+        raise Broken(f"{PLUGIN[1]} was found in {filename}, not in the wheel")
+    _run(scratch, python, "-m", "ansible", "playbook", "--inventory", "localhost,", "--list-tasks", PLAYBOOK)
+    _run(scratch, python, "-m", "activemq_fleet", "--version")
+
+
+def _environment(place: Path) -> Path:
+    """An environment with this one's requirements, without its editable install of the checkout.
+
+    A path file named in another path file is not followed: so the requirements come along, and
+    the checkout, which stands in such a file, does not.
+    """
+    venv.create(place, symlinks=True, with_pip=False)
+    names = {"base": str(place), "platbase": str(place)}
+    site = Path(sysconfig.get_path("purelib", "venv", vars=names))
+    site.joinpath("requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return site
+
+
+def _collection_files() -> set[str]:
+    return {f"{part}/{name}" for part in PARTS for name in _files(ROOT / part)}
+
+
+def _files(directory: Path) -> Iterable[str]:
+    # os.walk and not rglob, which does not go through the link to the templates.
+    for parent, _, names in os.walk(directory, followlinks=True):
+        for name in names:
+            if not name.endswith(".pyc"):
+                yield Path(parent, name).relative_to(directory).as_posix()
+
+
+def _compare(what: str, names: set[str], wanted: set[str]) -> None:
+    missing = sorted(wanted - names)
+    if missing:
+        raise Broken(f"{what} lacks {missing[0]} and {len(missing) - 1} more of {len(wanted)} files")
+
+
+def _refuse(what: str, names: set[str], prefixes: tuple[str, ...]) -> None:
+    foreign = sorted(name for name in names if name.startswith(prefixes) or name.endswith(".pyc"))
+    if foreign:
+        raise Broken(f"{what} carries {foreign[0]} and {len(foreign) - 1} more that do not belong there")
+
+
+def _ansible(command: str) -> str:
+    return str(Path(sys.executable).with_name(f"ansible-{command}"))
+
+
+def _run(scratch: Path, *command: str) -> str:
+    # In a place outside the checkout, and with no variable that could lead back into it.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHONPATH"))}
+    environment["ANSIBLE_HOME"] = str(scratch / "home")
+    ended = subprocess.run(command, cwd=scratch, env=environment, check=False, capture_output=True, text=True)
+    if ended.returncode:
+        lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()] or ["without a word"]
+        # The builder puts a line of its own below the error that says what is wrong.
+        told = next((line for line in reversed(lines) if re.match(r"(\w+Error|ERROR!?):", line)), lines[-1])
+        raise Broken(f"{' '.join(command[1:4])} … ended with {ended.returncode}: {told}")
+    return ended.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

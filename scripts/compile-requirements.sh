@@ -1,0 +1,15 @@
+#!/bin/sh
+# Pins everything again: requirements/run.txt (what the package runs on) and requirements/dev.txt
+# (that, and what checks, tests and builds it). No address of an index gets into the files, and the
+# hashes are those of all published files: a find-links directory would put local wheels among them.
+#     scripts/compile-requirements.sh [pip-compile OPTION ...]     e.g. --upgrade
+set -eu
+cd "$(dirname "$0")/.."
+export PIP_FIND_LINKS="" CUSTOM_COMPILE_COMMAND="make requirements"
+compile() {
+    .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra lab \
+        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options "$@"
+}
+compile "$@" --output-file requirements/run.txt pyproject.toml
+# One set of versions: what runs is tested as it is pinned.
+compile "$@" --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/dev.in

@@ -1,0 +1,45 @@
+"""Counts what pytest wrote to a JUnit XML file."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers of tests, and why those that were skipped were: reason -> how many."""
+
+    passed: int
+    failed: int
+    skipped: int
+    reasons: dict[str, int]
+
+
+def count(path: Path) -> Counts | None:
+    """What happened to the tests of a run, or None where it left no readable file.
+
+    A test with an error in its set-up or tear-down counts as failed, once.
+    """
+    try:
+        root = ElementTree.parse(path).getroot()  # noqa: S314 -- pytest's own output
+    except (OSError, ElementTree.ParseError):
+        return None
+    outcome: dict[tuple[str | None, str | None], str] = {}
+    reasons: Counter[str] = Counter()
+    for case in root.iter("testcase"):
+        name = (case.get("classname"), case.get("name"))
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome[name] = "failed"
+        elif outcome.get(name) == "failed":
+            continue
+        elif skipped is not None:
+            outcome[name] = "skipped"
+            reasons[skipped.get("message") or "no reason given"] += 1
+        else:
+            outcome[name] = "passed"
+    totals = Counter(outcome.values())
+    return Counts(totals["passed"], totals["failed"], totals["skipped"], dict(reasons))

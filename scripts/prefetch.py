@@ -1,0 +1,68 @@
+"""Brings what the brokers of the examples are made of into the cache, with progress.
+
+    python -m scripts.prefetch demo|tests
+
+``demo`` takes the releases of the demo's example, ``tests`` those of all examples and the ones that
+the tests change an example to. What is cached already costs nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from activemq_fleet.artifacts import distribution_for, jars_for, schema_for
+from activemq_fleet.errors import FleetError
+from activemq_fleet.inventory import load_fleet
+from activemq_fleet.releases import Release
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+DEMO = ("shared-store",)
+# The tests boot an example with these in the place of its own release.
+TESTED = ("5.5.1", "5.18.3", "6.3.1")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fetch; exit 1 with one line for what cannot be had."""
+    if list(arguments) == ["demo"]:
+        names: Iterable[str] = DEMO
+        releases = set[str]()
+    elif list(arguments) == ["tests"]:
+        names = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+        releases = set(TESTED)
+    else:
+        print("usage: python -m scripts.prefetch demo|tests", file=sys.stderr)
+        return 2
+    try:
+        for name in names:
+            releases |= {str(broker.release) for broker in load_fleet([str(EXAMPLES / name)]).brokers}
+        # Two at once: one waits for the network while the other unpacks.
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            for done in pool.map(fetch, sorted(releases)):
+                print(done, flush=True)
+    except FleetError as error:
+        print(f"prefetch: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def fetch(text: str) -> str:
+    """Have one release in the cache: its distribution, or else its jars, and its schema."""
+    release = Release.of(text)
+    began = time.monotonic()
+    kind = "distribution" if distribution_for(release, progress=_tell) else "jars"
+    if kind == "jars":
+        jars_for(release, progress=_tell)
+    schema_for(release, progress=_tell)
+    return f"==> ActiveMQ {release}: {kind} and schema in the cache ({time.monotonic() - began:.0f} s)"
+
+
+def _tell(line: str) -> None:
+    print(f"==> {line}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,204 @@
+"""Runs the tiers one after the other, stops at the first that fails, and says what happened.
+
+    python -m scripts.run_tests [TIER ...] [--keep-going]
+
+A tier whose tests were all skipped is shown as SKIPPED, with the reason, and never as passed. The
+last line, ``N passed, N failed, N skipped``, adds the tests of all tiers up. Exit 0 when nothing
+failed, 1 when something did, 130 when interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scripts.junit import count
+from scripts.tiers import CHECKS, PYTHON, TIERS, Check, Tier
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a tier. ``problem`` is a failure that no single test stands for."""
+
+    tier: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    reasons: dict[str, int] = field(default_factory=dict)
+    problem: str = ""
+    ran: bool = True
+
+    @property
+    def only_skipped(self) -> bool:
+        return self.skipped > 0 and not (self.passed or self.failed)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments name, or all tiers."""
+    options = _options(arguments)
+    wanted = [tier for tier in TIERS if not options.tiers or tier.name in options.tiers]
+    reports = _reports_directory()
+    results: list[Result] = []
+    try:
+        for tier in wanted:
+            if any(result.failed for result in results) and not options.keep_going:
+                results.append(Result(tier.name, ran=False))
+                continue
+            results.append(run_tier(tier, reports))
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    print("\n".join(["", *table(results), "", total(results)]), flush=True)
+    return 1 if any(result.failed for result in results) else 0
+
+
+def run_tier(tier: Tier, reports: Path) -> Result:
+    """Run one tier, with its output passed through as it comes."""
+    _say(f"{tier.name}: {tier.title}")
+    if tier.artifacts and (problem := _fetch_artifacts()):
+        return Result(tier.name, failed=1, problem=problem)
+    began = time.monotonic()
+    match tier.kind:
+        case "checks":
+            result = _run_checks(tier, CHECKS)
+        case "pytest":
+            result = _run_pytest(tier, reports / f"{tier.name}.xml")
+        case "command":
+            code = _call(tier.command, reports)
+            problem = f"exit code {code}" if code else ""
+            result = Result(tier.name, passed=int(code == 0), failed=int(code != 0), problem=problem)
+    seconds = time.monotonic() - began
+    _say(f"{tier.name}: {total([result])} in {seconds:.1f} s")
+    return Result(tier.name, result.passed, result.failed, result.skipped, seconds, result.reasons, result.problem)
+
+
+def _run_checks(tier: Tier, checks: Iterable[Check]) -> Result:
+    """The checks are independent: as many at once as there are cores, told in their order."""
+    failed: list[str] = []
+    passed = 0
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for check, (code, output, seconds) in zip(checks, pool.map(_capture, checks), strict=True):
+            print(f"    {check.name:<16} {'failed' if code else 'ok'} {seconds:6.1f} s", flush=True)
+            if code:
+                failed.append(check.name)
+                print(output.rstrip() or f"exit code {code}, without a word", flush=True)
+            else:
+                passed += 1
+    return Result(tier.name, passed, len(failed), problem=", ".join(failed))
+
+
+def _capture(check: Check) -> tuple[int, str, float]:
+    began = time.monotonic()
+    ended = subprocess.run(
+        check.command,
+        cwd=ROOT,
+        env=_environment(),
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return ended.returncode, ended.stdout, time.monotonic() - began
+
+
+def _run_pytest(tier: Tier, report: Path) -> Result:
+    code = _call([PYTHON, "-m", "pytest", *tier.command, f"--junit-xml={report}", "--quiet"], report.parent)
+    counts = count(report)
+    if counts is None:
+        return Result(tier.name, failed=1, problem=f"pytest ended with {code} and left no report")
+    failed, problem = counts.failed, ""
+    if not (counts.passed or counts.failed or counts.skipped):
+        failed, problem = 1, "no test was found"
+    elif code and not failed:
+        failed, problem = 1, f"pytest ended with {code}"
+    return Result(tier.name, counts.passed, failed, counts.skipped, reasons=counts.reasons, problem=problem)
+
+
+def _call(command: Sequence[str], reports: Path) -> int:
+    # Molecule keeps its state in a place that is fixed by the project's name: two runs would share it.
+    environment = _environment() | {"MOLECULE_EPHEMERAL_DIRECTORY": str(reports / "molecule")}
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False, stdin=subprocess.DEVNULL).returncode
+
+
+def _environment() -> dict[str, str]:
+    """The caller's, with this environment's commands, the checkout's Ansible and no colours in a file."""
+    environment = os.environ | {
+        "ANSIBLE_HOME": str(ROOT / ".ansible"),
+        "PATH": os.pathsep.join([str(Path(PYTHON).parent), os.environ.get("PATH", os.defpath)]),
+    }
+    return environment if sys.stdout.isatty() else environment | {"NO_COLOR": "1"}
+
+
+def _fetch_artifacts() -> str:
+    command = [PYTHON, "-m", "scripts.prefetch", "tests"]
+    ended = subprocess.run(command, cwd=ROOT, env=_environment(), check=False, stdin=subprocess.DEVNULL)
+    return "what the releases are made of could not be had" if ended.returncode else ""
+
+
+def table(results: Sequence[Result]) -> list[str]:
+    """The closing table, a row a tier, with a line below for each reason to look closer."""
+    lines = [f"{'tier':<12} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"]
+    for result in results:
+        if not result.ran:
+            lines.append(f"{result.tier:<12} not run: an earlier tier failed")
+            continue
+        if result.only_skipped:
+            lines.append(f"{result.tier:<12} SKIPPED: {'; '.join(result.reasons)}")
+            continue
+        numbers = f"{result.passed:>7} {result.failed:>7} {result.skipped:>8} {result.seconds:>8.1f}"
+        lines.append(f"{result.tier:<12} {numbers}")
+        if result.problem:
+            lines.append(f"{'':<12} failed: {result.problem}")
+        lines.extend(f"{'':<12} SKIPPED {number}: {reason}" for reason, number in result.reasons.items())
+    return lines
+
+
+def total(results: Sequence[Result]) -> str:
+    """The tests of all tiers, on a line of its own."""
+    passed, failed, skipped = (
+        sum(getattr(result, name) for result in results) for name in ("passed", "failed", "skipped")
+    )
+    return f"{passed} passed, {failed} failed, {skipped} skipped"
+
+
+def _reports_directory() -> Path:
+    """A new directory for each run, so that two runs side by side do not mix."""
+    parent = ROOT / "build" / "test"
+    parent.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=parent))
+
+
+def _say(text: str) -> None:
+    print(f"==> {text}", flush=True)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run_tests", description=(__doc__ or "").partition("\n")[0])
+    names = [tier.name for tier in TIERS]
+    parser.add_argument("tiers", nargs="*", metavar="TIER", help=f"of {', '.join(names)}; all when none is named")
+    parser.add_argument(
+        "--keep-going", action="store_true", help="run the tiers after one that failed, too (KEEP_GOING=1)"
+    )
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.tiers if name not in names]
+    if unknown:
+        parser.error(f"no such tier: {', '.join(unknown)}; there are {', '.join(names)}")
+    options.keep_going = options.keep_going or bool(os.environ.get("KEEP_GOING"))
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+#!/bin/sh
+# Makes a checkout ready to work with, and does nothing that is already done:
+#     scripts/setup.sh             .venv with the pinned requirements, and the collection's link
+#     scripts/setup.sh --java      and a Java (17 or later) and Maven for real brokers
+# What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
+# line says what to install.
+set -eu
+cd "$(dirname "$0")/.."
+
+note() { printf '==> %s\n' "$*"; }
+fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
+can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+# timed "what" COMMAND [ARG ...]: run it quietly; show what it said only when it fails.
+timed() {
+    what=$1; shift
+    printf '==> %s … ' "$what"
+    began=$(date +%s)
+    if "$@" >"$log" 2>&1; then
+        printf '%s s\n' "$(($(date +%s) - began))"
+    else
+        printf 'failed\n'
+        tail -n 30 "$log" >&2
+        fail "$what failed (the whole output: $log)"
+    fi
+}
+
+apt_install() {
+    apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@"
+}
+
+find_python() {
+    for candidate in ${PYTHON:-} python3.11 python3.12 python3.13 python3; do
+        if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+ensure_venv() {
+    [ -x .venv/bin/python ] && [ "$(cat .venv/fleet-place 2>/dev/null || pwd)" = "$(pwd)" ] && return
+    python=$(find_python) || {
+        can_install || fail "Python 3.11 to 3.13 is needed: install it, or name it with PYTHON=…"
+        timed "Python, from the distribution" apt_install python3 python3-venv
+        python=$(find_python) || fail "the distribution's Python is not one of 3.11 to 3.13"
+    }
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        can_install || fail "$python has no venv module: install python3-venv"
+        timed "python3-venv, from the distribution" apt_install python3-venv
+    fi
+    timed "virtual environment of $("$python" --version)" "$python" -m venv --clear .venv
+}
+
+# The stamp is the last thing written, so an interrupted installation starts again.
+ensure_requirements() {
+    wanted=$(cat requirements/dev.txt pyproject.toml hatch_build.py | sha256sum | cut -d' ' -f1)
+    [ "$(cat .venv/fleet-stamp 2>/dev/null)" = "$wanted" ] && return
+    rm -f .venv/fleet-stamp
+    pip=".venv/bin/python -m pip --disable-pip-version-check"
+    # shellcheck disable=SC2086 # $pip is several words
+    timed "pinned requirements" $pip install --no-deps --require-hashes --requirement requirements/dev.txt
+    # shellcheck disable=SC2086
+    timed "activemq-fleet itself" $pip install --no-deps --no-build-isolation --editable .
+    # shellcheck disable=SC2086
+    timed "a look whether they fit together" $pip check
+    pwd >.venv/fleet-place
+    echo "$wanted" >.venv/fleet-stamp
+}
+
+# Ansible finds a collection only below ansible_collections/NAMESPACE/NAME.
+ensure_link() {
+    mkdir -p .ansible/collections/ansible_collections/activemq
+    link=.ansible/collections/ansible_collections/activemq/fleet
+    [ "$(readlink "$link" || true)" = ../../../.. ] || ln -sfn ../../../.. "$link"
+}
+
+java_is_new_enough() {
+    java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+    version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p;t' | head -n 1)
+    [ "${version:-0}" -ge 17 ]
+}
+
+ensure_java() {
+    missing=
+    java_is_new_enough || missing=default-jre-headless
+    command -v mvn >/dev/null || missing="$missing maven"
+    [ -z "$missing" ] && return
+    can_install || fail "real brokers need Java 17 or later and Maven; install: $missing"
+    # shellcheck disable=SC2086 # a list of packages
+    timed "$missing, from the distribution" apt_install $missing
+    java_is_new_enough || fail "Java 17 or later is needed: install one and name it with JAVA_HOME=…"
+}
+
+# Two runs in one checkout take turns here.
+mkdir -p build
+log=build/setup.log
+if command -v flock >/dev/null; then
+    exec 9>build/.setup.lock
+    flock -n 9 || { note "waiting for another set-up of this checkout"; flock 9; }
+fi
+ensure_venv
+ensure_requirements
+ensure_link
+[ "${1:-}" != --java ] || ensure_java

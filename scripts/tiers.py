@@ -1,0 +1,59 @@
+"""The tiers of ``make test``, in their order: what each one runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+PYTHON = sys.executable
+
+Kind = Literal["checks", "pytest", "command"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One command of the lint tier; it passes when it exits 0."""
+
+    name: str
+    command: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One row of the table. ``command`` is what a tier of that kind runs.
+
+    A pytest tier counts its tests; a command counts as one. ``artifacts`` says that the releases'
+    jars and schemas are wanted in the cache first: a download is no part of a test.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    command: Sequence[str] = ()
+    artifacts: bool = False
+
+
+CHECKS = (
+    Check("ruff", [PYTHON, "-m", "ruff", "check", "--quiet", "."]),
+    Check("ruff format", [PYTHON, "-m", "ruff", "format", "--quiet", "--diff", "."]),
+    Check("mypy --strict", [PYTHON, "-m", "mypy", "--no-error-summary"]),
+    Check("ansible-lint", [PYTHON, "-m", "ansiblelint", "--offline", "-q", "--nocolor"]),
+    Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
+    Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
+)
+
+TIERS = (
+    Tier("lint", "ruff, mypy, ansible-lint, both packages, the plugins' documentation", "checks"),
+    Tier("unit", "the library alone: no network, no broker", "pytest", ["tests/unit", "--numprocesses=2"]),
+    Tier(
+        "molecule",
+        "the collection without containers: converge, idempotence, verify",
+        "command",
+        [PYTHON, "-m", "molecule", "test", "--scenario-name", "default"],
+        artifacts=True,
+    ),
+    Tier("integration", "real brokers on loopback", "pytest", ["tests/integration"], artifacts=True),
+    Tier("hosts", "systemd hosts of our own", "pytest", ["tests/hosts"], artifacts=True),
+)
