@@ -1,0 +1,11 @@
+"""What a release of ActiveMQ Classic can do: one data file, asked through :class:`Release`.
+
+Nothing else in the project compares version strings.
+"""
+
+from __future__ import annotations
+
+from activemq_fleet.releases._data import Advisory
+from activemq_fleet.releases._release import Release, known_lines
+
+__all__ = ["Advisory", "Release", "known_lines"]

@@ -1,0 +1,157 @@
+"""Reads releases.toml once and answers for one version."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from activemq_fleet.releases._spans import Span, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One maintained line, such as 5.18."""
+
+    last_patch: int
+    java: int
+    jetty: str
+    console_family: str
+    spring: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """A security advisory of the project: its CVEs, what can happen, and the releases that fix it."""
+
+    cves: tuple[str, ...]
+    what: str
+    fixed_in: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The data file, with its spans parsed."""
+
+    lines: Mapping[str, Line]
+    jars: frozenset[str]
+    distributions: frozenset[str]
+    has: Mapping[str, Span]
+    choices: Mapping[str, Mapping[str, Span]]
+    sets: Mapping[str, Mapping[str, Span]]
+    jar_properties: Mapping[str, Mapping[str, Span]]
+    one_jar: Mapping[str, str]
+    no_jar_schemes: frozenset[str]
+    no_jar_amqp: frozenset[str]
+    dead: Mapping[str, Span]
+    advisories: tuple[tuple[Advisory, Span, Span], ...]
+
+    def newest(self, line: str) -> str:
+        """The newest known release of a line."""
+        return f"{line}.{self.lines[line].last_patch}"
+
+    def answers(self, line: str, version: Version, text: str) -> dict[str, Any]:
+        """Every attribute of Release that follows from the data."""
+        about = self.lines[line]
+        answers: dict[str, Any] = {
+            "java_minimum": about.java,
+            "jetty": about.jetty,
+            "console_family": about.console_family,
+            "spring": about.spring,
+            "jars_available": text in self.jars,
+            "distribution_available": text in self.distributions,
+        }
+        for name, span in self.has.items():
+            answers[name] = span.holds(version)
+        for name, options in self.choices.items():
+            answers[name] = _last(options, version)
+        for name, options in self.sets.items():
+            held = [value for value, span in options.items() if span.holds(version)]
+            answers[name] = frozenset(held) if name.endswith("schemes") else tuple(held)
+        answers["bridge_reconnect_attempts"] = int(answers["bridge_reconnect_attempts"])
+        answers["dead_attributes"] = frozenset(name for name, span in self.dead.items() if span.holds(version))
+        answers["advisories"] = tuple(
+            advisory for advisory, hit, fixed in self.advisories if hit.holds(version) and not fixed.holds(version)
+        )
+        floors = self.has["meets_security_floor"].texts()
+        answers["security_floor"] = next(floor for floor in floors if floor.startswith(f"{version[0]}."))
+        return answers | self._jar_set(version, text, answers)
+
+    def _jar_set(self, version: Version, text: str, answers: Mapping[str, Any]) -> dict[str, Any]:
+        properties = {name: _last(options, version) for name, options in self.jar_properties.items()}
+        properties |= {"activemq.version": text, "jaas.version": self.one_jar.get(text)}
+        if text in self.one_jar:
+            parts: tuple[str, ...] = ("all",)
+        elif answers["schema_jar"] == "activemq-core":
+            parts = ("core",)
+        else:
+            parts = ("modules",) if text in self.no_jar_amqp else ("modules", "amqp")
+        missing = self.no_jar_schemes
+        if text in self.no_jar_amqp:
+            missing |= {scheme for scheme in answers["schemes"] if scheme.startswith("amqp")}
+        return {
+            "jar_profiles": (*parts, answers["logging"]),
+            "jar_properties": MappingProxyType({name: value for name, value in properties.items() if value}),
+            "jar_schemes": answers["schemes"] - missing,
+        }
+
+
+def _last(options: Mapping[str, Span], version: Version) -> str | None:
+    return next((value for value, span in reversed([*options.items()]) if span.holds(version)), None)
+
+
+def _spans(table: Mapping[str, str]) -> dict[str, Span]:
+    return {name: Span.parse(text) for name, text in table.items()}
+
+
+def _advisory(cves: str, what: str, fixed: str, since: str = "5.3.0") -> tuple[Advisory, Span, Span]:
+    span = Span.parse(fixed)
+    return Advisory(tuple(cves.split()), what, span.texts()), Span.parse(since), span
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath(name).read_text("utf-8"))
+
+
+@cache
+def load() -> Data:
+    """The data file, read once a process (3 ms)."""
+    raw = _read("releases.toml")
+    return Data(
+        lines={name: Line(**about) for name, about in raw["lines"].items()},
+        jars=frozenset(raw["artifacts"]["jars"].split()),
+        distributions=frozenset(raw["artifacts"]["distributions"].split()),
+        has=_spans(raw["has"]),
+        choices={name: _spans(options) for name, options in raw["choices"].items()},
+        sets={name: _spans(options) for name, options in raw["sets"].items()},
+        jar_properties={name: _spans(options) for name, options in raw["jars"]["properties"].items()},
+        one_jar=raw["jars"]["one_jar"],
+        no_jar_schemes=frozenset(raw["jars"]["without"]["schemes"].split()),
+        no_jar_amqp=frozenset(raw["jars"]["without"]["amqp"].split()),
+        dead=_spans(raw["dead"]),
+        advisories=tuple(_advisory(**entry) for entry in raw["advisories"]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Since when elements and attributes of the XSD exist."""
+
+    elements: Mapping[str, Span]
+    attributes: Mapping[str, Mapping[str, Span]]
+
+
+@cache
+def load_since() -> Since:
+    """The file attributes.toml, read when it is first asked for (3 ms)."""
+    raw = _read("attributes.toml")
+    tables = {element: _by_name(spans) for element, spans in raw["attributes"].items()}
+    return Since(_by_name(raw["elements"]), tables)
+
+
+def _by_name(spans: Mapping[str, str]) -> dict[str, Span]:
+    return {name: Span.parse(text) for text, names in spans.items() for name in names.split()}

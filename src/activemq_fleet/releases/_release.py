@@ -1,0 +1,253 @@
+"""The class through which everything asks what a release can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from activemq_fleet.errors import ReleaseError
+from activemq_fleet.releases._data import Advisory, Data, load, load_since
+from activemq_fleet.releases._spans import Version, parse_version
+
+_RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})", re.ASCII)
+_LINE = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Release:
+    """One release and what it can do; get it with :meth:`of`.
+
+    Releases are compared by identity: :meth:`of` gives the same object for the same text, in
+    another process too (they are pickled by their text).
+    """
+
+    text: str
+    """As the user wrote it, ``5.18.3``."""
+    line: str
+    """``5.18``."""
+    version: Version
+    known: bool
+    """False for a patch that this library has never heard of, see ``warnings``."""
+    warnings: tuple[str, ...]
+    data_release: str
+    """The release whose data is used: ``text``, or the newest known one of its line."""
+
+    java_minimum: int
+    """Feature release of Java that the bytecode needs: 5, 6, 7, 8, 11 or 17."""
+    spring: str
+    jetty: str
+    schema_jar: Literal["activemq-core", "activemq-spring"]
+    """Artifact whose jar holds ``activemq.xsd``."""
+    start_jar: Literal["bin/run.jar", "bin/activemq.jar"]
+    jms_package: Literal["javax.jms", "jakarta.jms"]
+
+    has_pure_master_slave: bool
+    """masterConnector and a master that copies to it (to 5.7; AMQ-4165)."""
+    data_source_class: Literal["org.apache.commons.dbcp.BasicDataSource", "org.apache.commons.dbcp2.BasicDataSource"]
+    """The connection pool that the release ships for JDBC stores."""
+    has_lock_wait_delay: bool
+    """``databaseLockedWaitDelay`` on kahaDB; from 5.7 on the locker has the interval."""
+    forgets_early_bridge_failures: bool
+    """A bridge that fails while it starts stays away for good (to 5.7)."""
+    has_max_frame_size: bool
+    """``wireFormat.maxFrameSize``; before it the option is silently ignored."""
+    has_lockers: bool
+    """``<locker>``, ``lockKeepAlivePeriod`` on kahaDB, ``useLock``."""
+    has_adjustable_lease: bool
+    """The lease of a JDBC store is as long as it is told to be; in 5.7 always 5 s."""
+    has_stop_on_error: bool
+    """``stopOnError`` on a store: stop when the keep-alive of its lock throws."""
+    has_restart_allowed: bool
+    """``restartAllowed``: a master that lost its lock comes back as standby."""
+    has_ignore_no_space_errors: bool
+    """``ignoreNoSpaceErrors`` on ``defaultIOExceptionHandler``."""
+    lease_exception_handler: Literal["leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler"] | None
+    """Element that stops a broker whose lease cannot be renewed."""
+    lock_keepalive_checks_file: bool
+    """The keep-alive of a file lock sees that the file was deleted."""
+    lock_keepalive_checks_owner: bool
+    """It also sees that another broker wrote the file (AMQ-4705)."""
+    has_start_async: bool
+    has_network_start_async: bool
+
+    has_masterslave_discovery: bool
+    """The scheme ``masterslave:`` (AMQ-3564)."""
+    bridge_reconnect_attempts: Literal[0, 1]
+    """``maxReconnectAttempts`` that makes a bridge's failover: URI try one round (AMQ-3542)."""
+    has_consumer_ttl: bool
+    """``consumerTTL`` and ``messageTTL`` apart (AMQ-4607)."""
+    has_replay_when_no_consumers: bool
+    replay_needs_audit_off: bool
+    """A replayed message counts as duplicate unless the policy has ``enableAudit="false"``."""
+    has_selector_aware_replay: bool
+    has_virtual_destination_demand: bool
+    """``useVirtualDestSubs`` (AMQ-6027)."""
+    decreases_network_priority: bool
+    """``decreaseNetworkConsumerPriority`` is true by default (AMQ-5137)."""
+
+    schemes: frozenset[str]
+    """Schemes a transportConnector can listen on."""
+    discovery_schemes: frozenset[str]
+    """Schemes a networkConnector can name."""
+    has_usable_mqtt: bool
+    """MQTT that delivers. Measured on 5.6.0: it accepts subscriptions and delivers nothing."""
+    mqtt_swaps_dots: bool
+    """MQTT's ``a.b/c`` is the destination ``a/b.c``; before 5.10 it is ``a.b.c``."""
+    has_nio_client_auth: bool
+    """``nio+ssl`` and its like refuse a client without a certificate when told to."""
+    stomp_versions: tuple[str, ...]
+
+    logging: Literal["log4j1", "log4j2"]
+    log_file_name: Literal["log4j.properties", "log4j2.properties"]
+    environment_file: Literal["etc/default", "bin/env", "bin/setenv"]
+    """The file that the start script reads; to 5.10 only the one below /etc/default."""
+    has_start_script: bool
+    """``bin/activemq`` knows start, stop and console."""
+    has_jaas_files: bool
+    """login.config, users.properties and groups.properties are shipped."""
+    console_family: Literal["jetty6", "jetty7", "jetty8", "jetty9", "jetty11", "jetty12"]
+    console_file: Literal["jetty.xml", "jetty-spring.xml"]
+    console_accounts: Literal["realm", "jaas"]
+    """jetty-realm.properties, or the broker's users.properties and groups.properties."""
+    console_has_bind_host: bool
+    console_binds_loopback: bool
+    """The shipped console file binds 127.0.0.1."""
+    console_allows_csp: bool
+    """The console's pages hold no inline script: a Content-Security-Policy can forbid it."""
+    jolokia_policy_file: str | None
+    """Below the release's own tree; None where there is no Jolokia."""
+    jmx_names: Literal["old", "new"]
+    """Key style of MBean names: ``Type=Broker`` (old) or ``type=Broker`` (new)."""
+    restricts_xbean_uri: bool
+    """Only ``file:`` and ``classpath:`` resources may be started (CVE-2026-41044)."""
+    restricts_vm_uri: bool
+    """``vm:`` creates brokers only from ``broker:`` and ``properties:`` (CVE-2026-42588)."""
+
+    ordered_children: bool
+    """Children of ``<broker>`` must be in alphabetical order, each at most once (AMQ-3570)."""
+    validates_at_start: bool
+    """The broker checks its file against the XSD and does not start when it is wrong."""
+
+    dead_attributes: frozenset[str]
+    """Attributes of ``<broker>`` that the schema accepts and no code reads."""
+
+    advisories: tuple[Advisory, ...]
+    """Those that this release is open to."""
+    meets_security_floor: bool
+    """Not older than the oldest release fit for a new installation."""
+    security_floor: str
+    """That release, of the same major version."""
+
+    distribution_available: bool
+    """The whole archive is to be had through Maven: measured, not promised."""
+    jars_available: bool
+    """A set of jars that boots is to be had through Maven: measured, not promised."""
+    jar_profiles: tuple[str, ...]
+    jar_properties: Mapping[str, str]
+    """What broker-pom.xml of the artifacts is asked with."""
+    jar_schemes: frozenset[str]
+    """Schemes that a broker made of those jars can listen on."""
+
+    @classmethod
+    def of(cls, text: str) -> Release:
+        """The release called ``text``, such as ``5.18.3``.
+
+        An unknown patch of a known line takes that line's newest data and says so in
+        ``warnings``. Raises ReleaseError, which names the nearest line, for anything else.
+        """
+        if not isinstance(text, str):
+            msg = f"the release must be text such as '5.18.3', not {text!r}"
+            raise ReleaseError(msg)
+        return _release_of(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Release.of, (self.text,)
+
+    def __repr__(self) -> str:
+        return f"Release.of({self.text!r})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def supports(self, element: str, attribute: str | None = None) -> bool:
+        """Whether the release's XSD has an element, or an attribute of it.
+
+        ``release.supports("networkConnector", "consumerTTL")``. Answers without the XSD, for all
+        elements and for the attributes of those that a fleet uses; raises KeyError when no
+        release has the element, or when its attributes are not in the data.
+        """
+        since = load_since()
+        span = since.elements[element] if attribute is None else since.attributes[element][attribute]
+        return span.holds(parse_version(self.data_release))
+
+    def removed_elements(self) -> frozenset[str]:
+        """Elements that older releases have and this one has not any more."""
+        version = parse_version(self.data_release)
+        ended = (name for name, span in load_since().elements.items() if span.ended(version))
+        return frozenset(ended)
+
+    def tls_scheme(self, scheme: str) -> str | None:
+        """The scheme that does the same over TLS: ``nio`` is ``nio+ssl``, from 5.6 on.
+
+        Before, ``nio`` is answered by ``ssl``, the blocking one. A scheme that is TLS already
+        comes back as it is; None when the release has none.
+        """
+        if scheme in {"ssl", "https", "wss"} or scheme.endswith("+ssl"):
+            return scheme if scheme in self.schemes else None
+        wanted = {"tcp": "ssl", "http": "https", "ws": "wss"}
+        for candidate in (wanted.get(scheme, f"{scheme}+ssl"), f"{scheme.removesuffix('+nio')}+ssl"):
+            if candidate in self.schemes:
+                return candidate
+        return "ssl" if scheme == "nio" else None
+
+
+def known_lines() -> tuple[str, ...]:
+    """The lines in order of age, ``5.3`` to the newest."""
+    return tuple(load().lines)
+
+
+@lru_cache(maxsize=512)
+def _release_of(text: str) -> Release:
+    data = load()
+    match = _RELEASE.fullmatch(text)
+    line = f"{int(match[1])}.{int(match[2])}" if match else ""
+    if match is None or line not in data.lines or text != f"{line}.{int(match[3])}":
+        raise ReleaseError(_refusal(text, data))
+    version = int(match[1]), int(match[2]), int(match[3])
+    newest = version[0], version[1], data.lines[line].last_patch
+    known = version <= newest
+    source = version if known else newest
+    data_release = ".".join(map(str, source))
+    warning = f"{text} is not known; it is treated as {data_release}, the newest known release of {line}"
+    return Release(
+        text=text,
+        line=line,
+        version=version,
+        known=known,
+        warnings=() if known else (warning,),
+        data_release=data_release,
+        **data.answers(line, source, text),
+    )
+
+
+def _refusal(text: str, data: Data) -> str:
+    shown = text if len(text) <= 30 else f"{text[:30]}…"
+    match = _LINE.match(text.strip())
+    if match is None:
+        newest = data.newest(list(data.lines)[-1])
+        return f"{shown!r} is not a release of ActiveMQ; say one such as {newest}"
+    asked = int(match[1]), int(match[2] or 0)
+
+    def distance(line: str) -> tuple[int, int]:
+        major, minor = map(int, line.split("."))
+        # from another major the nearest line is the one at the edge, whatever the minor says
+        edge = asked[1] if major == asked[0] else (0 if asked[0] < major else 10_000)
+        return abs(major - asked[0]), abs(minor - edge)
+
+    nearest = min(data.lines, key=distance)
+    if f"{asked[0]}.{asked[1]}" == nearest and match[2]:
+        return f"{shown!r} is not a release; say a whole one such as {data.newest(nearest)}"
+    return f"release {shown!r} is not known; the nearest line is {nearest}, say {data.newest(nearest)}"
