@@ -1,0 +1,71 @@
+"""Parses and writes host names and ``host:port`` lists. A leaf: the agent uses it too."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
+_MAX_PORT = 65535
+
+Address = tuple[str, int]
+
+
+def check_host(text: str) -> str:
+    """Return ``text`` if Java and everyone else can dial it; IPv6 comes back without brackets.
+
+    Raises ValueError with the reason. Stricter than DNS where java.net.URI is: it finds no
+    host in a name with an underscore, or in one whose last label begins with a digit
+    (source: the grammar in the class documentation of java.net.URI), and the broker then dials
+    nothing.
+    """
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if "%" not in bare:  # a zone is any text, and means nothing on the peer's side
+        try:
+            return str(ipaddress.ip_address(bare))
+        except ValueError:
+            pass
+    if not bare or len(bare) > 253:
+        raise ValueError("is not a host name: it must have 1 to 253 characters")
+    if "_" in bare:
+        raise ValueError(f"{bare!r} has an underscore, with which Java dials no host; use another name or an address")
+    labels = bare.split(".")
+    wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
+    if wrong is not None:
+        raise ValueError(f"{bare!r} is not a host name: look at {wrong!r}")
+    if not labels[-1][0].isalpha():
+        raise ValueError(f"{bare!r} is not a host name for Java: its last part must begin with a letter")
+    return bare
+
+
+def join(host: str, port: int) -> str:
+    """``host:port``, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse(text: str) -> Address:
+    """``host:port`` or ``[IPv6]:port`` -> (host, port). Spaces around it are allowed.
+
+    Raises ValueError with the reason.
+    """
+    stripped = text.strip()
+    host, separator, port = stripped.rpartition(":")
+    if not separator or not host or (":" in host and not host.startswith("[")):
+        raise ValueError(f"{stripped!r} is not host:port (an IPv6 address needs brackets, [::1]:1883)")
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
+        raise ValueError(f"{stripped!r}: the port must be a number from 1 to {_MAX_PORT}")
+    return check_host(host), int(port)
+
+
+def parse_list(text: str) -> tuple[Address, ...]:
+    """A comma-separated list of addresses, at least one. Raises ValueError with the reason."""
+    items = [item for item in text.split(",") if item.strip()]
+    if not items:
+        raise ValueError("the list of addresses is empty")
+    return tuple(parse(item) for item in items)
+
+
+def format_list(addresses: Iterable[Address]) -> str:
+    """``h:1883,h:1883``, as ``mb.urls`` takes it."""
+    return ",".join(join(host, port) for host, port in addresses)

@@ -1,0 +1,41 @@
+"""Identities -> the inventory's groups. The names are what playbooks and ``--limit`` go by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.naming import Identity
+
+BROKERS = "activemq_brokers"
+MASTERS = "activemq_masters"
+SLAVES = "activemq_slaves"
+_OTHER = re.compile(r"[^a-z0-9_]")
+
+
+def group_name(kind: str, name: str) -> str:
+    """``("pair", "Orders-mq01")`` -> ``activemq_pair_orders_mq01``."""
+    return f"activemq_{kind}_{_OTHER.sub('_', name.lower())}"
+
+
+def inventory_groups(identities: Iterable[Identity]) -> dict[str, tuple[str, ...]]:
+    """Name of group -> names of hosts, in the order given.
+
+    Raises InputError when two groups, or two pairs, would share a name: playbooks would then
+    act on both.
+    """
+    members: dict[str, list[str]] = {BROKERS: [], MASTERS: [], SLAVES: []}
+    owners: dict[str, str] = {}
+    for identity in identities:
+        members[BROKERS].append(identity.name)
+        members[MASTERS if identity.role == "master" else SLAVES].append(identity.name)
+        for kind, name in (("group", identity.group), ("pair", identity.pair)):
+            group = group_name(kind, name)
+            if owners.setdefault(group, name) != name:
+                raise InputError(
+                    f"the {kind}s {owners[group]!r} and {name!r} would both become the inventory group {group}: "
+                    f"rename the hosts of one (here {identity.name})"
+                )
+            members.setdefault(group, []).append(identity.name)
+    return {group: tuple(hosts) for group, hosts in members.items()}

@@ -1,0 +1,364 @@
+"""``activemq_*`` variables -> typed settings: one object a host.
+
+The attribute of a variable is its name without ``activemq_``. Defaults that depend on the release
+or the topology are None here and decided in ``topology``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from activemq_fleet import values as v
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.sealed import Sealed
+
+PREFIX = "activemq_"
+_USERS_OWN = PREFIX + "x_"
+# Set by the inventory plugin, or parameters of playbooks: known, and no setting of a host.
+NOT_SETTINGS = frozenset({
+    "activemq_identity",
+    "activemq_naming_pattern",
+    "activemq_target",
+    "activemq_to",
+    "activemq_drill_allowed",
+})  # fmt: skip
+# What the releases ship, or every howto writes; each is tried first by whoever scans.
+SHIPPED_PASSWORDS = frozenset({
+    ("admin", "admin"),
+    ("user", "user"),
+    ("user", "password"),
+    ("guest", "guest"),
+    ("guest", "password"),
+    ("system", "manager"),
+    ("admin", "activemq"),
+    ("admin", "password"),
+})  # fmt: skip
+# Names under which a broker's ports are listed beside those of its connectors.
+_PORTS_OF_OURS = frozenset({"console", "replication"})
+# Attributes of <broker> that peers, clients and the console rely on.
+_DECIDED = {"brokerName": "use activemq_broker_name", "id": "the console looks for 'broker': leave it out"}
+DEFAULT_OPTIONS = {"maximumConnections": "1000", "wireFormat.maxFrameSize": "104857600"}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+def is_shipped(username: str, password: SecretStr | Sealed | None) -> bool:
+    """True for an account that a release ships, such as admin/admin or system/manager."""
+    return isinstance(password, SecretStr) and (username, password.get_secret_value()) in SHIPPED_PASSWORDS
+
+
+class ConnectorSettings(_Model):
+    """One entry of ``activemq_connectors``; the port is without the offset."""
+
+    name: v.Name
+    scheme: v.Identifier
+    port: v.Port
+    options: dict[v.OptionName, Annotated[v.UriOption, BeforeValidator(v.option_text)]] = Field(
+        default_factory=lambda: dict(DEFAULT_OPTIONS)
+    )
+
+
+class LinkSettings(_Model):
+    """One entry of ``activemq_links``: from and to are names of groups or pairs."""
+
+    source: v.Text = Field(alias="from")
+    to: v.Text
+    duplex: bool = False
+    name: v.Name | None = None
+    include: tuple[v.DestinationPattern, ...] = ()
+    exclude: tuple[v.DestinationPattern, ...] = ()
+    ttl: int | None = Field(default=None, ge=1, le=100)
+
+
+class UserSettings(_Model):
+    """One entry of ``activemq_users``."""
+
+    name: v.Principal
+    password: v.Secret
+    groups: v.Principals = ()
+
+    @model_validator(mode="after")
+    def _refuse_shipped(self) -> Self:
+        if is_shipped(self.name, self.password):
+            raise ValueError(f"user {self.name} has the password that the releases ship: set another")
+        return self
+
+
+class AclSettings(_Model):
+    """One entry of ``activemq_acl``; read, write and admin are names of groups."""
+
+    destination: v.Destination
+    kind: Literal["queue", "topic"]
+    read: v.Principals = ()
+    write: v.Principals = ()
+    admin: v.Principals = ()
+
+
+class JdbcSettings(_Model):
+    """``activemq_jdbc``."""
+
+    url: Annotated[str, v.matching(r"jdbc:[^\s\"'<>]+", "must begin with jdbc:"), AfterValidator(v.check_text)]
+    driver: v.JavaClass
+    jar: v.AbsolutePath | None = None
+    username: v.Principal
+    password: v.Secret
+
+
+class TlsSettings(_Model):
+    """``activemq_tls``: paths on the brokers' hosts."""
+
+    keystore: v.AbsolutePath
+    keystore_password: v.Secret
+    truststore: v.AbsolutePath
+    truststore_password: v.Secret
+    client_auth: bool = False
+
+
+class FragmentSettings(_Model):
+    """One entry of ``activemq_xml_fragments``; parent is a path of elements below ``beans``."""
+
+    parent: Annotated[str, v.matching(r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be element names with / between")] = (
+        "broker"
+    )
+    xml: str = Field(min_length=1)
+
+
+class FileSettings(_Model):
+    """One entry of ``activemq_extra_files``; path is relative to the broker's configuration tree."""
+
+    path: Annotated[str, AfterValidator(v.check_relative)]
+    content: Annotated[str, AfterValidator(v.check_encodable)]
+
+
+class WaiverSettings(_Model):
+    """One entry of ``activemq_waivers``; hosts are names or wildcards, until is the last day."""
+
+    rule: Annotated[str, v.matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
+    reason: v.Text
+    hosts: Annotated[tuple[v.Text, ...], BeforeValidator(v.words)] = ("*",)
+    until: date | None = None
+
+
+class _Broker(_Model):
+    """What a broker is: software, store, network."""
+
+    release: v.ReleaseText | None = None
+    master_node: Annotated[str, v.matching("[A-Za-z]", "must be one letter")] = "a"
+    address: v.Host | None = None
+    broker_name: v.Name | None = None
+    ha: Literal["pure", "shared-file", "shared-jdbc", "none"] = "shared-file"
+    store_directory: v.AbsolutePath | None = None
+    jdbc: JdbcSettings | None = None
+    lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
+    lock_keepalive_interval: int | None = Field(default=None, ge=100, le=3_600_000)
+    environment: v.Principal | None = None
+    discovery: Literal["masterslave", "failover", "static", "multicast"] | None = None
+    topology: Literal["mesh", "hub", "ring", "chain", "none"] = "mesh"
+    multicast: v.Multicast = "224.1.2.3:6255"
+    multicast_interface: v.NetworkInterface | None = None
+    network_username: v.Principal | None = None
+    network_password: v.Secret | None = None
+    network_ttl: int | None = Field(default=None, ge=1, le=100)
+    links: tuple[LinkSettings, ...] = ()
+    pair_links: Literal["none", "static"] = "none"
+    connectors: tuple[ConnectorSettings, ...] | None = None
+    replication_port: v.Port = 61618
+    bind: v.Host = "0.0.0.0"  # noqa: S104 -- clients and peers are on other hosts
+    port_offset: int = Field(default=0, ge=0, le=65000)
+    console: bool = True
+    console_bind: v.Host = "127.0.0.1"
+    console_port: v.Port = 8161
+    users: tuple[UserSettings, ...] = ()
+    acl: tuple[AclSettings, ...] = ()
+    tls: TlsSettings | None = None
+    memory_limit: v.Limit | None = None
+    store_limit: v.Limit = "20 gb"
+    temp_limit: v.Limit = "5 gb"
+    broker_attributes: dict[
+        Annotated[str, v.matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
+        Annotated[v.Attribute, BeforeValidator(v.option_text)],
+    ] = Field(default_factory=dict)
+    xml_fragments: tuple[FragmentSettings, ...] = ()
+    extra_files: tuple[FileSettings, ...] = ()
+    waivers: tuple[WaiverSettings, ...] = ()
+
+
+class _Host(_Model):
+    """Where and how a broker is installed and run."""
+
+    install: Literal["archive", "package", "jars", "none"] = "archive"
+    archive: v.Line | None = None
+    archive_sha512: Annotated[str, v.matching("[0-9a-fA-F]{128}", "must be 128 hexadecimal digits")] | None = None
+    service: Literal["systemd", "none"] = "systemd"
+    user: v.UnixName = "activemq"
+    uid: int | None = Field(default=None, ge=1, le=4_294_967_294)
+    gid: int | None = Field(default=None, ge=1, le=4_294_967_294)
+    home: v.AbsolutePath = "/opt/activemq"
+    base: v.AbsolutePath = "/var/lib/activemq"
+    instance: v.Instance = "activemq"
+    heap: v.Heap = "512m"
+    java_home: v.AbsolutePath | None = None
+    java_options: tuple[v.JavaOption, ...] = ()
+    watchdog: Literal["off", "warn", "kill"] = "warn"
+    vip: v.Host | None = None
+    vip_interface: v.NetworkInterface | None = None
+
+
+class _Agent(_Model):
+    """The failover agent of a host in ``activemq_agents``."""
+
+    agent_group: v.Text | None = None
+    agent_pair: v.Text | None = None
+    agent_username: v.Principal | None = None
+    agent_password: v.Secret | None = None
+    agent_publisher_timeout: int = Field(default=900, ge=1, le=31_536_000)
+    agent_publisher_window: int = Field(default=100, ge=1, le=10_000)
+    agent_topics: Annotated[tuple[v.MqttFilter, ...], BeforeValidator(v.words)] = ()
+    agent_client_id: v.Name | None = None
+    agent_tls_ca: v.AbsolutePath | None = None
+    agent_tls_certificate: v.AbsolutePath | None = None
+    agent_tls_key: v.AbsolutePath | None = None
+    agent_handlers: v.AbsolutePath | None = None
+    agent_user: v.UnixName = "activemq-agent"
+    agent_home: v.AbsolutePath = "/opt/activemq-agent"
+    agent_state: v.AbsolutePath = "/var/lib/activemq-agent"
+    agent_config: v.AbsolutePath = "/etc/activemq-agent"
+    agent_package: v.Line = "activemq-fleet[agent]"
+    agent_install: bool = True
+    agent_service: Literal["systemd", "none"] = "none"
+
+
+class Settings(_Broker, _Host, _Agent):
+    """Every variable of one host, checked. Immutable and comparable."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _jars_have_no_console(cls, said: Any) -> Any:
+        # The console is a web application of the whole distribution; with jars alone the broker
+        # would not start (ClassNotFoundException of its Jetty beans, seen on 6.3.1).
+        if isinstance(said, dict) and said.get("install") == "jars":
+            return {"console": False} | said
+        return said
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.install == "jars" and self.console:
+            raise ValueError("activemq_console is true, and activemq_install: jars brings none: set it to false")
+        if is_shipped(self.network_username or "", self.network_password):
+            raise ValueError("activemq_network_password is one that the releases ship: set another")
+        if is_shipped(self.agent_username or "", self.agent_password):
+            raise ValueError("activemq_agent_password is one that the releases ship: set another")
+        if self.ha == "shared-jdbc" and self.jdbc is None:
+            raise ValueError("activemq_ha is shared-jdbc, so activemq_jdbc must be set")
+        if (self.agent_tls_certificate is None) != (self.agent_tls_key is None):
+            raise ValueError("activemq_agent_tls_certificate and activemq_agent_tls_key go together")
+        names = [connector.name for connector in self.connectors or ()]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ValueError(f"activemq_connectors has {doubled[0]!r} twice: give each connector its own name")
+        kept = sorted(_PORTS_OF_OURS & set(names))
+        if kept:
+            raise ValueError(f"activemq_connectors has {kept[0]!r}, which is the name of another port: choose another")
+        decided = sorted(_DECIDED.keys() & self.broker_attributes.keys())
+        if decided:
+            raise ValueError(f"activemq_broker_attributes has {decided[0]!r}: {_DECIDED[decided[0]]}")
+        people = [user.name for user in self.users]
+        doubled = sorted({name for name in people if people.count(name) > 1})
+        if doubled:
+            raise ValueError(f"activemq_users has {doubled[0]!r} twice")
+        return self
+
+
+KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTINGS
+
+
+def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
+    """The settings of a host. Variables without the prefix ``activemq_`` are none of ours.
+
+    Raises SettingsError with one line a problem: an unknown variable (with a suggestion), or a
+    value that is not of its kind, each naming host and variable.
+    """
+    ours = {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and not name.startswith(_USERS_OWN) and name not in NOT_SETTINGS
+    }
+    problems = [_unknown(host, name) for name in sorted(ours.keys() - KNOWN)]
+    known = {name.removeprefix(PREFIX): value for name, value in ours.items() if name in KNOWN and value is not None}
+    try:
+        settings = Settings.model_validate(known)
+    except ValidationError as error:
+        problems += [_explain(host, detail) for detail in error.errors(include_url=False)]
+    if problems:
+        raise SettingsError(*dict.fromkeys(problems))
+    return settings
+
+
+def _unknown(host: str, name: str) -> str:
+    near = difflib.get_close_matches(name, KNOWN, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"your own variables may begin with {_USERS_OWN}"
+    return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
+
+
+def _explain(host: str, detail: ErrorDetails) -> str:
+    place = _place(detail["loc"])
+    value = detail["input"]
+    if isinstance(value, Sealed):
+        reason = "is encrypted and cannot be opened; only secrets may stay closed"
+    elif detail["type"] == "value_error":
+        reason = str(detail["ctx"]["error"])
+    elif detail["type"] == "extra_forbidden":
+        reason = "is not a key here"
+    elif detail["type"] == "missing":
+        reason = "is missing"
+    else:
+        hidden = isinstance(value, dict | list) or "password" in place or place.startswith(_WITH_SECRETS)
+        message = _DETAIL.split(detail["msg"].removeprefix("Input should be "))[0]
+        reason = f"must be {_PLAIN.get(message, message)}" + ("" if hidden else f", not {str(value)[:60]!r}")
+    return f"{host}: {place} {reason}" if place else f"{host}: {reason}"
+
+
+# What pydantic adds of its own insides.
+_DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
+# A password may stand where a mapping that holds one belongs.
+_WITH_SECRETS = ("activemq_users", "activemq_jdbc", "activemq_tls")
+# pydantic's words for what a user of YAML calls otherwise.
+_PLAIN = {
+    "a valid boolean": "true or false",
+    "a valid date": "a date such as 2030-12-31",
+    "a valid date or datetime": "a date such as 2030-12-31",
+    "a valid dictionary": "a mapping",
+    "a valid string": "text (quote numbers)",
+    "a valid tuple": "a list",
+}
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """``('links', 2, 'to')`` -> ``activemq_links[2].to``; pydantic's names of types are left out."""
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not text:
+            text = PREFIX + part
+        elif part != "[key]":
+            text += f".{part}"
+    return text

@@ -1,0 +1,103 @@
+"""Every URI of a fleet: listeners, bridges, discovery, clients. Nothing else joins ``tcp://``.
+
+What a release understands comes from :class:`Release`; hosts, ports and options are checked
+before they come here (``values``), so that a URI holds nothing but what this module wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from activemq_fleet.addresses import Address, join
+from activemq_fleet.errors import InputError
+from activemq_fleet.releases import Release
+
+OPENWIRE_SCHEMES = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
+# How often a lost bridge is tried again, in ms. The agent's own default backs off to 30 s, so
+# that a bridge could stay away half a minute after its peer's take-over.
+BRIDGE_MAX_DELAY = 2000
+# Between the two rounds of a first connection where a failure must not come too early, in ms.
+_STARTUP_PAUSE = 500
+BRIDGE_KINDS = ("masterslave", "failover", "static")
+
+
+def listen(scheme: str, bind: str, port: int, options: Mapping[str, str] | None = None) -> str:
+    """What a transportConnector listens on: ``nio://0.0.0.0:61616?maximumConnections=1000``."""
+    return f"{scheme}://{join(bind, port)}{_query(options or {})}"
+
+
+def dial(address: Address, scheme: str = "tcp") -> str:
+    """What a client or a bridge dials: ``tcp://host:61616``, or ``ssl://`` for a TLS listener."""
+    return f"{'ssl' if 'ssl' in scheme else 'tcp'}://{join(*address)}"
+
+
+def is_openwire(scheme: str) -> bool:
+    """True for a listener that speaks OpenWire, so that bridges can dial it."""
+    return scheme in OPENWIRE_SCHEMES
+
+
+def bridge(addresses: Sequence[Address], release: Release, kind: str | None = None, *, scheme: str = "tcp") -> str:
+    """The URI of a link to one broker or to a pair, preferred master first.
+
+    ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
+    transport must give up after one round, else it reconnects beneath the bridge, which keeps
+    the identity of the dead peer (AMQ-3542); the number that says so changed in 5.6. To 5.7 a
+    bridge is noted only after it was started (source: DiscoveryNetworkConnector.onServiceAdd), so
+    that one which fails in the milliseconds before is never tried again: there the very first
+    connection makes two rounds, half a second apart. Measured on 5.5.1: without it 5 of 20
+    bridges did not come back after a take-over. A single broker needs none of this.
+
+    Raises InputError for no address, an unknown kind, or masterslave before 5.6 (AMQ-3564).
+    """
+    kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
+    if not addresses:
+        raise InputError("a bridge needs at least one address")
+    if kind not in BRIDGE_KINDS:
+        raise InputError(f"{kind!r} is no way to bridge: say one of {', '.join(BRIDGE_KINDS)}")
+    if kind == "masterslave" and not release.has_masterslave_discovery:
+        raise InputError(f"release {release.text} has no masterslave: (it came in 5.6): use failover")
+    peers = ",".join(dial(address, scheme) for address in addresses)
+    tail = f"?maxReconnectDelay={BRIDGE_MAX_DELAY}"
+    if kind == "static" or len(addresses) == 1:
+        return f"static:({peers}){tail}"
+    if kind == "masterslave":
+        return f"masterslave:({peers}){tail}"
+    options = {"randomize": "false", "maxReconnectAttempts": str(release.bridge_reconnect_attempts)}
+    if release.forgets_early_bridge_failures:
+        options |= {"startupMaxReconnectAttempts": "2", "initialReconnectDelay": str(_STARTUP_PAUSE)}
+    return f"static:(failover:({peers}){_query(options)}){tail}"
+
+
+def multicast(endpoint: str, group: str, interface: str | None = None) -> str:
+    """``multicast://224.1.2.3:6255?group=orders``, for links and for discoveryUri alike.
+
+    With an interface both ``networkInterface`` and ``joinNetworkInterface`` are set: on a machine
+    with only a loopback interface a broker does not start without them (measured on 6.3.1).
+    """
+    options = {"group": group}
+    if interface:
+        options |= {"networkInterface": interface, "joinNetworkInterface": interface}
+    return f"multicast://{endpoint}{_query(options)}"
+
+
+def replication(address: Address) -> str:
+    """What a pure slave dials. Never ``failover:``: with it the slave attaches and never takes
+    over (measured on 5.5.1 and 5.7.0)."""
+    return f"nio://{join(*address)}"
+
+
+def failover(addresses: Iterable[Address], options: Mapping[str, object] | None = None, *, scheme: str = "tcp") -> str:
+    """A Java client's list: ``failover:(tcp://a:61616,tcp://b:61616)?initialReconnectDelay=100``."""
+    return failover_among([dial(address, scheme) for address in addresses], options)
+
+
+def failover_among(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
+    """The same for brokers of which some listen with TLS and some without; ``dialled`` are from :func:`dial`."""
+    if not dialled:
+        raise InputError("a failover URI needs at least one address")
+    texts = {name: str(value) for name, value in (options or {"initialReconnectDelay": 100}).items()}
+    return f"failover:({','.join(dialled)}){_query(texts)}"
+
+
+def _query(options: Mapping[str, str]) -> str:
+    return "?" + "&".join(f"{name}={value}" for name, value in options.items()) if options else ""

@@ -1,0 +1,212 @@
+"""The kinds of value that a variable may have: each checks, and says what to do.
+
+Nothing from a variable may reach a file as anything but text. Spring resolves ``${…}`` and
+evaluates ``#{…}`` in every attribute of the broker's XML, Jinja ``{{…}}``: a value that holds one
+of them is refused wherever it stands. URIs are put together from parts that are checked here,
+so that no scheme such as ``vm:`` or ``xbean:`` can be smuggled into one (CVE-2026-34197,
+CVE-2026-42588).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
+
+from activemq_fleet.addresses import check_host
+from activemq_fleet.sealed import Sealed
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+_LINE_END = re.compile(r"[\r\n\t]")
+_EVALUATED = ("${", "#{", "{{", "{%", "{#")
+# The directories that the start script hands to the JVM; attributes may refer to them.
+_DIRECTORIES = re.compile(r"\$\{activemq\.(?:base|home|data|conf)\}")
+# Where the broker takes a URI, these start another broker or load a file from anywhere.
+_LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
+
+
+def check_text(text: str) -> str:
+    """Text that stays text: no control characters, nothing that Spring or Jinja evaluates."""
+    if _CONTROL.search(text):
+        raise ValueError("has a control character: remove it")
+    for mark in _EVALUATED:
+        if mark in text:
+            raise ValueError(f"holds {mark!r}, which would be evaluated: remove it")
+    return text
+
+
+def _check_line(text: str) -> str:
+    if _LINE_END.search(text):
+        raise ValueError("must be one line without tabs")
+    return check_text(text)
+
+
+def _check_filled(text: str) -> str:
+    if not text or text != text.strip():
+        raise ValueError("must not be empty or have spaces around it")
+    return _check_line(text)
+
+
+def _check_loaded(text: str) -> str:
+    found = _LOADED.search(text)
+    if found:
+        raise ValueError(f"holds {found[0]!r}, for which a broker starts another or loads a file: remove it")
+    return text
+
+
+def _check_directories(text: str) -> str:
+    _check_line(_DIRECTORIES.sub("", text))
+    return _check_loaded(text)
+
+
+def check_path(text: str) -> str:
+    _check_filled(text)
+    if not text.startswith("/") or ".." in text.split("/"):
+        raise ValueError("must be an absolute path without '..'")
+    if re.search(r"[\s\"'`$;&|<>*?\\%:,!#{}()\[\]]", text):
+        raise ValueError("has a space or a character that shells, units or Java read as more than text")
+    return text if text == "/" else text.rstrip("/")
+
+
+def _check_port(text: str) -> str:
+    if int(text.rpartition(":")[2]) > 65535:
+        raise ValueError("has a port above 65535")
+    return text
+
+
+def matching(regex: str, what: str) -> AfterValidator:
+    """The whole text must match, and be text; ``what`` is what the user reads when it does not match."""
+    compiled = re.compile(regex)
+
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(what)
+        return check_text(text)
+
+    return AfterValidator(check)
+
+
+def _secret(value: Any) -> SecretStr | Sealed:
+    if isinstance(value, Sealed):
+        return value
+    if not isinstance(value, str | SecretStr):
+        raise ValueError("must be text: write it in quotes")
+    text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+    if not text:
+        raise ValueError("is empty: set a password")
+    return SecretStr(_check_line(text))
+
+
+def words(value: Any) -> Any:
+    """A comma-separated text is as good as a list."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+
+def _no_float(value: Any) -> Any:
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        raise ValueError(f"{value} was read as a number: write it in quotes ('5.10' and 5.10 differ)")
+    return value
+
+
+Line = Annotated[str, AfterValidator(_check_line)]
+Text = Annotated[str, AfterValidator(_check_filled)]
+Attribute = Annotated[str, AfterValidator(_check_directories)]
+AbsolutePath = Annotated[str, AfterValidator(check_path)]
+Host = Annotated[str, AfterValidator(_check_filled), AfterValidator(check_host)]
+ReleaseText = Annotated[str, BeforeValidator(_no_float), AfterValidator(_check_filled)]
+Name = Annotated[
+    str, matching(r"[A-Za-z0-9._:-]+", "may hold only letters, digits and . _ : - (the broker rewrites the rest)")
+]
+# Names of users and groups stand in comma-separated lists and in properties files.
+Principal = Annotated[str, matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -")]
+Identifier = Annotated[str, matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter")]
+Instance = Annotated[str, matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -")]
+UnixName = Annotated[str, matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name")]
+JavaClass = Annotated[str, matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class")]
+Heap = Annotated[str, matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
+Limit = Annotated[str, matching(r"[1-9][0-9]* ?(?i:b|kb|mb|gb|k|m|g)", "must be a size such as 358 mb or 20 gb")]
+Destination = Annotated[
+    str, matching(r"[^\s\"'<&,?\x00-\x1f${}#]+", "is not a destination name (one name; * and > are wildcards)")
+]
+Multicast = Annotated[
+    str,
+    matching(
+        r"(?:22[4-9]|23[0-9])(?:\.(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])){3}:[1-9][0-9]{0,4}",
+        "must be a multicast address and port such as 224.1.2.3:6255",
+    ),
+    AfterValidator(_check_port),
+]
+NetworkInterface = Annotated[str, matching(r"[A-Za-z0-9._-]{1,15}", "is not the name of a network interface")]
+JavaOption = Annotated[
+    str, matching(r"-[^\s\"'`$\\;&|<>%\x00-\x1f]+", "must be one option that begins with - and holds no space or quote")
+]
+UriOption = Annotated[
+    str, matching(r"[A-Za-z0-9._:/,*@+-]*", "is not a value for a URI option"), AfterValidator(_check_loaded)
+]
+OptionName = Annotated[str, matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Secret = Annotated[SecretStr | Sealed, PlainValidator(_secret)]
+Principals = Annotated[tuple[Principal, ...], BeforeValidator(words)]
+Destinations = Annotated[tuple[Destination, ...], BeforeValidator(words)]
+
+
+def option_text(value: Any) -> Any:
+    """Numbers and truth values as they stand in a URI or an attribute."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else value
+
+
+def _check_destination_pattern(text: str) -> str:
+    kind, separator, name = text.partition("://")
+    if not separator:
+        kind, name = "queue", text
+    if kind not in ("queue", "topic") or not name:
+        raise ValueError("must be a queue's name, queue://NAME or topic://NAME")
+    return f"{kind}://{name}"
+
+
+DestinationPattern = Annotated[
+    str,
+    matching(
+        # With "/": it is the dot of an MQTT topic (release.mqtt_swaps_dots).
+        r"(?:(?:queue|topic)://)?[^\s\"'<&,?\x00-\x1f${}#]+",
+        "must be a queue's name, queue://NAME or topic://NAME",
+    ),
+    AfterValidator(_check_destination_pattern),
+]
+
+
+def _check_filter(text: str) -> str:
+    levels = text.split("/")
+    for position, level in enumerate(levels):
+        if ("#" in level and (level != "#" or position != len(levels) - 1)) or ("+" in level and level != "+"):
+            raise ValueError("is not an MQTT topic filter: + stands for a whole level, # for the last ones")
+    return text
+
+
+MqttFilter = Annotated[
+    str,
+    matching(r"[^\s,;\"'${}\x00-\x1f]+", "is not an MQTT topic filter"),
+    AfterValidator(_check_filter),
+]
+
+
+def check_relative(path: str) -> str:
+    """A path inside a broker's configuration tree."""
+    if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError("must be a path inside the broker's configuration, such as conf/extra.xml")
+    if path.startswith(".fleet-"):
+        raise ValueError("begins with .fleet-, as files of the deployment itself do: choose another name")
+    check_path("/" + path)
+    return path
+
+
+def check_encodable(text: str) -> str:
+    """Text that can be written to a file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half a character (a lone surrogate): remove it") from None
+    return text
