@@ -1,0 +1,96 @@
+"""Agents and their home pairs.
+
+A durable MQTT session lives in the store of one pair, so an agent has a home pair and its list
+holds that pair's nodes only, preferred master first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from activemq_fleet.findings import Finding, error
+from activemq_fleet.settings import Settings
+from activemq_fleet.topology.model import Agent, Broker, Group, Pair
+
+
+def home_pair(host: str, pairs: Sequence[str]) -> str:
+    """The pair of an agent that was given none: the same for the same host and pairs.
+
+    Highest random weight: when a pair is added, only the agents that move to it move.
+    """
+    return max(pairs, key=lambda pair: (hashlib.sha256(f"{host}\0{pair}".encode()).digest(), pair))
+
+
+def place_agent(host: str, settings: Settings, groups: Mapping[str, Group]) -> tuple[Agent | None, list[Finding]]:
+    """An agent with its home, or None and why not (T010, T015)."""
+    problem = _group_problem(settings, groups)
+    if problem:
+        return None, [error("T010", host, *problem)]
+    group = groups[settings.agent_group or next(iter(groups))]
+    names = {pair.name: pair for pair in group.pairs}
+    if settings.agent_pair and settings.agent_pair not in names:
+        known = ", ".join(sorted(names))
+        return None, [
+            error(
+                "T010",
+                host,
+                f"activemq_agent_pair is {settings.agent_pair!r}, which group {group.name} does not have",
+                f"choose one of {known}",
+            )
+        ]
+    pair = names[settings.agent_pair or home_pair(host, sorted(names))]
+    return _connect(host, settings, pair)
+
+
+def _group_problem(settings: Settings, groups: Mapping[str, Group]) -> tuple[str, str] | None:
+    known = ", ".join(sorted(groups)) or "none: the inventory has no brokers"
+    if settings.agent_group is None:
+        if len(groups) == 1:
+            return None
+        return "activemq_agent_group is not set, and there is more than one group to choose from", f"groups: {known}"
+    if settings.agent_group not in groups:
+        return f"activemq_agent_group is {settings.agent_group!r}, which no broker belongs to", f"groups: {known}"
+    return None
+
+
+def _connect(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, list[Finding]]:
+    findings = []
+    if settings.agent_username is None or settings.agent_password is None:
+        findings.append(
+            error(
+                "T015",
+                host,
+                "runs an agent, and activemq_agent_username or activemq_agent_password is not set",
+                "set both, the password encrypted with ansible-vault",
+            )
+        )
+    listening = [(broker, broker.connector("mqtt")) for broker in pair.in_order]
+    urls = tuple((b.address, c.port) for b, c in listening if c and b.release.has_usable_mqtt)
+    if not urls:
+        return None, [*findings, _no_mqtt(host, pair.preferred_master)]
+    return (
+        Agent(
+            host=host,
+            settings=settings,
+            group=pair.group,
+            pair=pair.name,
+            urls=urls,
+            tls=any(c is not None and "ssl" in c.scheme for _, c in listening),
+            java_urls=tuple((b.address, b.openwire.port) for b in pair.in_order if b.openwire),
+        ),
+        findings,
+    )
+
+
+def _no_mqtt(host: str, broker: Broker) -> Finding:
+    if not broker.release.has_usable_mqtt:
+        reason, fix = f"release {broker.release.text} has no usable MQTT", "upgrade the pair to 5.7 or later"
+    else:
+        reason, fix = "activemq_connectors has no mqtt connector", "add one with scheme mqtt+nio"
+    return error(
+        "T010",
+        host,
+        f"its home pair {broker.pair} serves no agent: {reason}",
+        f"{fix}, or choose another activemq_agent_group or activemq_agent_pair",
+    )

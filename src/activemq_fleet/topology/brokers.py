@@ -1,0 +1,212 @@
+"""One host and its settings -> a broker, before it knows of its network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from activemq_fleet import uris
+from activemq_fleet.addresses import check_host
+from activemq_fleet.findings import Finding
+from activemq_fleet.naming import Identity
+from activemq_fleet.releases import Release
+from activemq_fleet.settings import ConnectorSettings, Settings
+from activemq_fleet.topology.model import Broker, Connector
+
+_DEFAULT_CONNECTORS = (
+    ConnectorSettings(name="openwire", scheme="nio", port=61616),
+    ConnectorSettings(name="stomp", scheme="stomp+nio", port=61613),
+    ConnectorSettings(name="mqtt", scheme="mqtt+nio", port=1883),
+)
+_NO_OPTIONS: dict[str, str] = {}
+# Measured on 5.5.1, 5.8.0, 5.11.4, 5.18.3 and 6.3.1, each TLS listener there is. Without "transport."
+# ws, https, AMQP and auto over NIO, and MQTT over NIO to 5.12, let in who has no certificate.
+_ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A host whose name matches, with its settings and release."""
+
+    identity: Identity
+    settings: Settings
+    release: Release
+
+    @property
+    def host(self) -> str:
+        return self.identity.name
+
+
+def build_broker(member: Member) -> tuple[Broker, list[Finding]]:
+    """The broker of a member, and what is wrong with it alone (T005, T011, T013)."""
+    identity, settings, release = member.identity, member.settings, member.release
+    findings = [*_check_name(member), *_check_profile(member)]
+    connectors = tuple(_connectors(member, findings))
+    ports = {connector.name: connector.port for connector in connectors}
+    if settings.console:
+        ports["console"] = settings.console_port + settings.port_offset
+    findings += [
+        _finding("T011", member, f"port {port} of {name} is above 65535", "lower activemq_port_offset")
+        for name, port in ports.items()
+        if port > 65535
+    ]
+    broker = Broker(
+        host=identity.name,
+        identity=identity,
+        settings=settings,
+        release=release,
+        address=settings.address or identity.name,
+        broker_name=settings.broker_name or (identity.pair if shares_store(settings) else identity.host),
+        store_directory=_store_directory(member),
+        ports=ports,
+        connectors=connectors,
+    )
+    return broker, findings
+
+
+def shares_store(settings: Settings) -> bool:
+    """True where both nodes of a pair use one store."""
+    return settings.ha in ("shared-file", "shared-jdbc")
+
+
+def discovery_of(settings: Settings, release: Release) -> Literal["masterslave", "failover", "static", "multicast"]:
+    """How a broker finds its peers: as said, else by profile and release."""
+    if settings.discovery:
+        return settings.discovery
+    if settings.ha == "pure":
+        return "multicast"
+    return "masterslave" if release.has_masterslave_discovery else "failover"
+
+
+def multicast_uri(member: Member | Broker) -> str:
+    """Where the brokers of a group find each other, the environment before the group."""
+    settings, group = member.settings, member.identity.group
+    name = f"{settings.environment}-{group}" if settings.environment else group
+    return uris.multicast(settings.multicast, name, settings.multicast_interface)
+
+
+def _connectors(member: Member, findings: list[Finding]) -> Iterator[Connector]:
+    settings, release = member.settings, member.release
+    pure = settings.ha == "pure"
+    if pure and member.identity.role == "slave":
+        return
+    wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
+    # Only one connector announces the broker: a second announcement would be a second bridge.
+    announced = discovery_of(settings, release) != "multicast"
+    for position, connector in enumerate(wanted):
+        scheme = _scheme(member, connector.scheme)
+        if scheme is None:
+            findings.append(_unknown_scheme(member, position, connector))
+            continue
+        discovery = None
+        if not announced and uris.is_openwire(scheme):
+            discovery, announced = multicast_uri(member), True
+        options = connector.options
+        if settings.connectors is None and not release.has_max_frame_size:
+            options = {name: value for name, value in options.items() if name != "wireFormat.maxFrameSize"}
+        if settings.tls and settings.tls.client_auth:
+            options = {**options, _ASKS_FOR_CERTIFICATE: "true"}
+        yield Connector(connector.name, scheme, connector.port + settings.port_offset, options, discovery)
+        if pure and position == 0:
+            yield _replication(member)
+    if pure and not wanted:
+        yield _replication(member)
+
+
+def _replication(member: Member) -> Connector:
+    port = member.settings.replication_port + member.settings.port_offset
+    return Connector("replication", "nio", port, _NO_OPTIONS)
+
+
+def _default_connectors(release: Release) -> tuple[ConnectorSettings, ...]:
+    return _DEFAULT_CONNECTORS if release.has_usable_mqtt else _DEFAULT_CONNECTORS[:2]
+
+
+def _scheme(member: Member, scheme: str) -> str | None:
+    release, tls = member.release, member.settings.tls
+    if scheme not in release.schemes or scheme == "vm":
+        return None
+    if tls is None:
+        return scheme
+    found = release.tls_scheme(scheme)
+    if found and tls.client_auth and not release.has_nio_client_auth:
+        return found.replace("nio+ssl", "ssl")
+    return found
+
+
+def _unknown_scheme(member: Member, position: int, connector: ConnectorSettings) -> Finding:
+    where = f"activemq_connectors[{position}].scheme" if member.settings.connectors is not None else "activemq_tls"
+    return _finding(
+        "T011",
+        member,
+        f"{where}: release {member.release.text} cannot listen on {connector.scheme!r}"
+        + (" with TLS" if member.settings.tls else ""),
+        f"choose one of {', '.join(sorted(member.release.schemes - {'vm'}))}",
+    )
+
+
+def _store_directory(member: Member) -> str:
+    settings = member.settings
+    if settings.store_directory:
+        return settings.store_directory
+    if settings.ha == "shared-file":
+        return f"/srv/activemq/{member.identity.pair}"
+    return f"{settings.base.rstrip('/')}/{settings.instance}/data/kahadb"
+
+
+def _check_name(member: Member) -> Iterator[Finding]:
+    label = member.identity.host
+    if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
+        yield _finding(
+            "T013",
+            member,
+            f"the host name's first label {label!r} cannot be a broker's name",
+            "rename the host: letters, digits and - only",
+        )
+    elif member.settings.address is None:
+        try:
+            check_host(member.host)
+        except ValueError as error:
+            yield _finding(
+                "T013", member, f"the host name cannot be dialled: it {error}", "set activemq_address to one that can"
+            )
+
+
+def _check_profile(member: Member) -> Iterator[Finding]:
+    settings, release = member.settings, member.release
+    if settings.ha == "pure" and not release.has_pure_master_slave:
+        yield _finding(
+            "T005",
+            member,
+            f"activemq_ha is pure, which release {release.text} no longer has: it was removed in 5.8.0 (AMQ-4165)",
+            "use activemq_ha: shared-file, whose links are masterslave:",
+            why="five of its attributes still pass the schema and do nothing, so that no error would tell",
+        )
+    if settings.ha == "pure" and settings.tls:
+        yield _finding(
+            "T011",
+            member,
+            f"activemq_tls is set, and activemq_ha: pure copies to the slave without it in release {release.text}",
+            "use activemq_ha: shared-file, or keep the replication port on a network of its own and waive this",
+            # Measured on 5.5.1 and 5.7.0.
+            why="a slave that dials ssl: knows nothing of the trust store, fails, and starts as a second master",
+        )
+    if settings.ha == "shared-jdbc" and not release.has_lockers:
+        yield _finding(
+            "T011",
+            member,
+            f"activemq_ha is shared-jdbc: release {release.text} has no lease lock (it came in 5.7)",
+            "upgrade, or use activemq_ha: shared-file",
+        )
+    if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
+        yield _finding(
+            "T011",
+            member,
+            f"activemq_discovery is masterslave, which release {release.text} does not have (it came in 5.6)",
+            "use activemq_discovery: failover",
+        )
+
+
+def _finding(rule: str, member: Member, message: str, fix: str, **more: Any) -> Finding:
+    return Finding(rule=rule, severity="error", host=member.host, message=message, fix=fix, **more)

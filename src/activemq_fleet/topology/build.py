@@ -1,0 +1,303 @@
+"""Hosts and their variables -> Fleet. Pure: the same inventory gives the same fleet."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError
+from activemq_fleet.findings import Finding
+from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
+from activemq_fleet.releases import Release
+from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings, read_settings
+from activemq_fleet.topology import access, problems
+from activemq_fleet.topology.agents import place_agent
+from activemq_fleet.topology.brokers import Member, build_broker
+from activemq_fleet.topology.links import Network, Plan, Unit, links_of, plan_between, plan_group, units_of
+from activemq_fleet.topology.model import Agent, Balancer, Broker, Fleet, Group, Pair
+
+BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
+_MOST_NAMED = 3
+_NAME = re.compile(r"\w[\w.:-]*")
+
+Variables = Mapping[str, Mapping[str, Any]]
+
+
+def build_fleet(
+    hosts: Variables,
+    groups: Mapping[str, Sequence[str]],
+    *,
+    naming_pattern: str | None = None,
+    today: date | None = None,
+) -> Fleet:
+    """The fleet of an inventory: ``hosts`` maps names to variables, ``groups`` names to hosts.
+
+    ``naming_pattern`` is that of the inventory plugin's file; ``activemq_naming_pattern`` of the
+    hosts is used without it. ``today`` decides whether a waiver has expired. What is wrong with
+    the topology is in ``Fleet.findings``. Raises SettingsError for variables that are unknown,
+    mistyped or missing, ReleaseError for an unknown release, InputError for no brokers at all or
+    a host name that no file could hold.
+    """
+    pattern = naming_pattern or _pattern(hosts)
+    identities = _identify(hosts, pattern)
+    by_hand = [name for name in groups.get(BROKERS, ()) if name not in identities]
+    agents = [name for name in groups.get(AGENTS, ()) if name in hosts]
+    balancers = [name for name in groups.get(BALANCERS, ()) if name in hosts]
+    _refuse_names([*identities, *by_hand, *agents, *balancers])
+    if not identities and not by_hand:
+        raise InputError(
+            f"no host of this inventory is a broker: none of {len(hosts)} names matches {pattern} "
+            "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
+        )
+    settings = _settings(hosts, [*identities, *agents, *balancers])
+    members = _members(identities, settings)
+    brokers, findings = _brokers(members)
+    findings = [*problems.unmatched(by_hand, pattern), *findings]
+    network = _network(brokers, findings)
+    pairs = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
+    fleet_groups = _groups(pairs.values())
+    placed = _agents(agents, settings, fleet_groups, findings)
+    brokers = _complete(brokers, network, placed, findings)
+    waivers, warnings = _waivers([settings[name] for name in (*identities, *agents)], today or date.today())
+    release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
+    nearly = [name for name in hosts if name not in identities and Naming(pattern).looks_like_broker(name)]
+    complete = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
+    return Fleet(
+        brokers=tuple(brokers),
+        groups=_groups(complete.values()),
+        agents=placed,
+        balancers=tuple(Balancer(name, settings[name]) for name in sorted(balancers)),
+        findings=tuple(waive(findings, waivers)),
+        waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
+        warnings=(*release_warnings, *_nearly(nearly), *warnings),
+    )
+
+
+def _pattern(hosts: Variables) -> str:
+    said = {str(v["activemq_naming_pattern"]) for v in hosts.values() if v.get("activemq_naming_pattern")}
+    if len(said) > 1:
+        raise InputError("activemq_naming_pattern differs between hosts: set it once, for all")
+    return said.pop() if said else DEFAULT_PATTERN
+
+
+def _identify(hosts: Variables, pattern: str) -> dict[str, Identity]:
+    namings: dict[str, Naming] = {}
+    found: dict[str, Identity] = {}
+    for name in sorted(hosts):
+        letter = str(hosts[name].get("activemq_master_node") or "a")
+        naming = namings.setdefault(letter, Naming(pattern, letter))
+        identity = naming.identify(name)
+        if identity is not None:
+            found[name] = identity
+    return found
+
+
+def _refuse_names(names: Iterable[str]) -> None:
+    """InputError for a name that could leave the directory, line or list that it is written to."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
+
+
+def _settings(hosts: Variables, names: Iterable[str]) -> dict[str, Settings]:
+    """All hosts' settings, or one SettingsError in which a mistake of a whole group is one line."""
+    settings: dict[str, Settings] = {}
+    wrong: dict[str, list[str]] = defaultdict(list)
+    for name in dict.fromkeys(names):
+        try:
+            settings[name] = read_settings(name, hosts[name])
+        except SettingsError as error:
+            for problem in error.problems:
+                wrong[problem.removeprefix(f"{name}: ")].append(name)
+    if wrong:
+        raise SettingsError(*(f"{_named(hosts)}: {problem}" for problem, hosts in wrong.items()))
+    return settings
+
+
+def _named(hosts: Sequence[str]) -> str:
+    shown = ", ".join(hosts[:_MOST_NAMED])
+    return shown if len(hosts) <= _MOST_NAMED else f"{shown} and {len(hosts) - _MOST_NAMED} more"
+
+
+def _members(identities: Mapping[str, Identity], settings: Mapping[str, Settings]) -> list[Member]:
+    missing = [name for name in identities if settings[name].release is None]
+    if missing:
+        raise SettingsError(
+            f"{_named(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'"
+        )
+    members, unknown = [], defaultdict[str, list[str]](list)
+    for name, identity in identities.items():
+        try:
+            members.append(Member(identity, settings[name], Release.of(settings[name].release or "")))
+        except ReleaseError as error:
+            unknown[str(error)].append(name)
+    if unknown:
+        raise ReleaseError("; ".join(f"{_named(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()))
+    return members
+
+
+def _brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding]]:
+    built = [build_broker(member) for member in members]
+    brokers = [broker for broker, _ in built]
+    findings = [finding for _, found in built for finding in found]
+    by_pair = _by_pair(brokers)
+    by_group: dict[str, list[Broker]] = defaultdict(list)
+    for broker in brokers:
+        by_group[broker.group].append(broker)
+    findings += problems.identities(brokers)
+    findings += problems.pairs(by_pair)
+    findings += problems.groups(by_group)
+    findings += problems.ports(brokers)
+    findings += problems.instances(brokers)
+    return [_with_peer(broker, by_pair[broker.pair]) for broker in brokers], findings
+
+
+def _by_pair(brokers: Iterable[Broker]) -> dict[str, list[Broker]]:
+    found: dict[str, list[Broker]] = defaultdict(list)
+    for broker in brokers:
+        found[broker.pair].append(broker)
+    return found
+
+
+def _with_peer(broker: Broker, pair: Sequence[Broker]) -> Broker:
+    peer = next((other for other in pair if other.identity.node != broker.identity.node), None)
+    if peer is None or broker.settings.ha == "none":
+        return broker
+    port = peer.ports.get("replication") if broker.settings.ha == "pure" else None
+    if port is None and peer.openwire:
+        port = peer.openwire.port
+    return replace(broker, peer=peer.host, peer_address=(peer.address, port) if port else None)
+
+
+def _network(brokers: Sequence[Broker], findings: list[Finding]) -> Network:
+    units = units_of(brokers)
+    by_group: dict[str, list[Unit]] = defaultdict(list)
+    for unit in units.values():
+        by_group[unit.group].append(unit)
+    plans = [plan for members in by_group.values() for plan in plan_group(members)]
+    plans += _links_between(brokers, units, by_group, findings)
+    network = Network.of(units, plans)
+    findings += problems.networks(network)
+    return network
+
+
+def _links_between(
+    brokers: Sequence[Broker],
+    units: Mapping[str, Unit],
+    by_group: Mapping[str, Sequence[Unit]],
+    findings: list[Finding],
+) -> list[Plan]:
+    """Plans of every ``activemq_links`` of the inventory; T007 for an end that nobody is."""
+    by_pair: dict[str, list[Unit]] = defaultdict(list)
+    for unit in units.values():
+        by_pair[unit.brokers[0].pair].append(unit)
+    said: dict[LinkSettings, tuple[str, int]] = {}
+    for broker in brokers:
+        for position, link in enumerate(broker.settings.links):
+            said.setdefault(link, (broker.host, position))
+    plans: list[Plan] = []
+    for link, (host, position) in said.items():
+        ends = []
+        for key, name in (("from", link.source), ("to", link.to)):
+            found = by_group.get(name) or by_pair.get(name)
+            if not found:
+                findings.append(_unknown_end(host, f"activemq_links[{position}].{key}", name, [*by_group, *by_pair]))
+            ends.append(found or ())
+        plans += plan_between(link, *ends)
+    return plans
+
+
+def _unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
+    near = difflib.get_close_matches(name, known, n=1)
+    return Finding(
+        rule="T007",
+        severity="error",
+        host=host,
+        message=f"{variable} is {name!r}, which is no group or pair of this inventory",
+        fix=f"did you mean {near[0]}?" if near else f"groups and pairs: {', '.join(sorted(known)[:10])}",
+    )
+
+
+def _pair(brokers: Sequence[Broker]) -> Pair:
+    return Pair(brokers[0].pair, brokers[0].group, tuple(brokers))
+
+
+def _groups(pairs: Iterable[Pair]) -> tuple[Group, ...]:
+    found: dict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        found[pair.group].append(pair)
+    return tuple(Group(name, tuple(sorted(members, key=lambda p: p.name))) for name, members in sorted(found.items()))
+
+
+def _agents(
+    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], findings: list[Finding]
+) -> tuple[Agent, ...]:
+    by_name = {group.name: group for group in groups}
+    placed = []
+    for name in sorted(names):
+        agent, found = place_agent(name, settings[name], by_name)
+        findings += found
+        if agent:
+            placed.append(agent)
+    return tuple(placed)
+
+
+def _complete(
+    brokers: Sequence[Broker], network: Network, agents: Sequence[Agent], findings: list[Finding]
+) -> list[Broker]:
+    """Brokers with links, accounts and permissions; T009 for agents that contradict each other."""
+    at_home: dict[str, list[Agent]] = defaultdict(list)
+    for agent in agents:
+        at_home[agent.group].append(agent)
+    findings += problems.agent_passwords(agents)
+    includes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for plans in network.plans.values():
+        for plan in plans:
+            includes[plan.source].append(plan.include)
+            includes[plan.target].append(plan.include)
+    complete = []
+    for broker in brokers:
+        mine = at_home[broker.group]
+        accounts = access.accounts_of(broker, mine)
+        bridged = broker.unit in includes or len(network.multicast_groups.get(broker.group, ())) > 1
+        linked = replace(broker, links=links_of(broker, network), accounts=accounts, networked=bridged)
+        carried = access.carried_by([*includes.get(broker.unit, ()), *(link.include for link in linked.links)])
+        complete.append(replace(linked, permissions=access.permissions_of(linked, accounts, mine, carried)))
+        findings += problems.closed_doors(linked)
+        findings += problems.account_passwords(linked, mine)
+        findings += problems.doubled_names(linked)
+    return complete
+
+
+def _waivers(settings: Iterable[Settings], today: date) -> tuple[list[WaiverSettings], list[str]]:
+    every = list(dict.fromkeys(waiver for s in settings for waiver in s.waivers))
+    expired = [waiver for waiver in every if waiver.until and waiver.until < today]
+    warnings = [f"the waiver of {w.rule} expired on {w.until}: {w.reason}" for w in expired]
+    return [waiver for waiver in every if waiver not in expired], warnings
+
+
+def waive(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> list[Finding]:
+    """Findings in the order of a report, each that a waiver covers with the waiver's reason."""
+
+    def waived(finding: Finding) -> Finding:
+        for waiver in waivers:
+            if waiver.rule == finding.rule and any(fnmatch.fnmatchcase(finding.host, host) for host in waiver.hosts):
+                return replace(finding, waived=waiver.reason)
+        return finding
+
+    order: Callable[[Finding], tuple[str, ...]] = lambda f: (f.host, f.rule, f.message)  # noqa: E731
+    return [waived(finding) for finding in sorted(dict.fromkeys(findings), key=order)]
+
+
+def _nearly(names: Sequence[str]) -> Iterable[str]:
+    if names:
+        yield (
+            f"{_named(names)}: the name holds -mq and digits and does not match activemq_naming_pattern: "
+            "not a broker of this fleet"
+        )

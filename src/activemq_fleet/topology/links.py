@@ -1,0 +1,247 @@
+"""Which unit links to which, how, and how far a message may travel.
+
+A unit is what the network sees as one broker: a pair, or with ``activemq_ha: none`` a single
+broker. Plans are made between units and then given to each broker of the source unit, so that
+both nodes of a pair carry the same links whichever is active.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count, pairwise
+
+from activemq_fleet import uris
+from activemq_fleet.addresses import Address
+from activemq_fleet.settings import LinkSettings
+from activemq_fleet.topology.brokers import discovery_of, multicast_uri
+from activemq_fleet.topology.model import Broker, Connector, Link
+
+MULTICAST_TTL = 3
+
+
+@dataclass(frozen=True)
+class Unit:
+    """``brokers`` in the order in which they are dialled."""
+
+    name: str
+    group: str
+    brokers: tuple[Broker, ...]
+
+    @cached_property
+    def listeners(self) -> tuple[Connector, ...]:
+        """What others can dial, a connector a broker; a pure slave, which opens no port, has none."""
+        return tuple(b.openwire for b in self.brokers if b.openwire)
+
+    @cached_property
+    def addresses(self) -> tuple[Address, ...]:
+        return tuple((b.address, b.openwire.port) for b in self.brokers if b.openwire)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One planned link between two units. ``meshed``: it belongs to the mesh inside a group."""
+
+    source: str
+    target: str
+    duplex: bool
+    name: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    ttl: int | None = None
+    meshed: bool = False
+
+
+def units_of(brokers: Iterable[Broker]) -> dict[str, Unit]:
+    """Units by name, in the order of their groups and numbers."""
+    members: dict[str, list[Broker]] = defaultdict(list)
+    for broker in brokers:
+        members[broker.unit].append(broker)
+    ordered = sorted(members.items(), key=lambda item: (item[1][0].group, _number(item[1][0]), item[0]))
+    return {
+        name: Unit(name, found[0].group, tuple(sorted(found, key=lambda b: (b.role != "master", b.identity.node))))
+        for name, found in ordered
+    }
+
+
+def _number(broker: Broker) -> tuple[int, str]:
+    number = broker.identity.number
+    return (int(number), number) if number.isascii() and number.isdigit() else (0, number)
+
+
+def plan_group(units: Sequence[Unit]) -> list[Plan]:
+    """The links inside one group, by ``activemq_topology`` of its first broker.
+
+    ``mesh``: one way from each to each. ``hub``: each other unit opens one duplex link to the
+    first. ``ring`` and ``chain``: one duplex link to the next.
+    """
+    first = units[0].brokers[0]
+    kind = first.settings.topology
+    if len(units) < 2 or kind == "none" or discovery_of(first.settings, first.release) == "multicast":
+        return []
+    if kind == "mesh":
+        return [_plan(a, b, duplex=False, meshed=True) for a in units for b in units if a is not b]
+    if kind == "hub":
+        return [_plan(unit, units[0], duplex=True) for unit in units[1:]]
+    neighbours = list(pairwise(units))
+    if kind == "ring" and len(units) > 2:
+        neighbours.append((units[-1], units[0]))
+    return [_plan(a, b, duplex=True) for a, b in neighbours]
+
+
+def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[Unit]) -> list[Plan]:
+    """The links of one entry of ``activemq_links``: from each source to each target."""
+    pairs = [(a, b) for a in sources for b in targets if a is not b]
+    plans = []
+    for a, b in pairs:
+        name = link.name or f"{a.name}-to-{b.name}"
+        if link.name and len({target.name for _, target in pairs}) > 1:
+            name = f"{link.name}-{b.name}"
+        plans.append(Plan(a.name, b.name, link.duplex, name, link.include, link.exclude, link.ttl))
+    return plans
+
+
+def _plan(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> Plan:
+    return Plan(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
+
+
+@dataclass(frozen=True)
+class Network:
+    """All plans, and the graph that they and the multicast groups make.
+
+    ``components`` are the units that bridges join, directly or through others.
+    """
+
+    units: Mapping[str, Unit]
+    plans: Mapping[str, Sequence[Plan]]
+    multicast_groups: Mapping[str, Sequence[Unit]]
+    components: Sequence[Sequence[Unit]]
+    longest: Mapping[str, int]
+    pure_mesh: Mapping[str, bool]
+
+    @classmethod
+    def of(cls, units: Mapping[str, Unit], plans: Sequence[Plan]) -> Network:
+        """Longest shortest path and shape of each connected component, per unit."""
+        multicast: dict[str, list[Unit]] = defaultdict(list)
+        for unit in units.values():
+            broker = unit.brokers[0]
+            if discovery_of(broker.settings, broker.release) == "multicast":
+                multicast[unit.group].append(unit)
+        by_source: dict[str, list[Plan]] = defaultdict(list)
+        onward: dict[str, set[str]] = {name: set() for name in units}
+        for plan in plans:
+            by_source[plan.source].append(plan)
+            onward[plan.source].add(plan.target)
+            if plan.duplex:
+                onward[plan.target].add(plan.source)
+        for members in multicast.values():
+            names = {unit.name for unit in members}
+            for name in names:
+                onward[name] |= names - {name}
+        longest: dict[str, int] = {}
+        mesh: dict[str, bool] = {}
+        components = [tuple(units[name] for name in names) for names in _components(onward)]
+        for component in components:
+            furthest = max(max(_reach(unit.name, onward).values()) for unit in component)
+            meshed = all(plan.meshed for unit in component for plan in by_source.get(unit.name, ()))
+            longest |= dict.fromkeys((unit.name for unit in component), max(1, furthest))
+            mesh |= dict.fromkeys((unit.name for unit in component), meshed)
+        return cls(units, by_source, multicast, components, longest, mesh)
+
+
+def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
+    """Names that are joined in either direction, each in the order in which all were given."""
+    undirected: dict[str, set[str]] = {name: set(targets) for name, targets in onward.items()}
+    for name, targets in onward.items():
+        for target in targets:
+            undirected[target].add(name)
+    place = {name: number for number, name in enumerate(onward)}
+    left = dict.fromkeys(onward)
+    while left:
+        joined = _reach(next(iter(left)), undirected)
+        for name in joined:
+            del left[name]
+        yield sorted(joined, key=place.__getitem__)
+
+
+def _reach(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
+    """Hops to each unit that can be reached, breadth first."""
+    hops, frontier = {start: 0}, {start}
+    seen = {start}  # a set beside the dict: subtracting the keys of a dict walks all of them
+    for distance in count(1):
+        frontier = set().union(*(onward[here] for here in frontier)) - seen
+        if not frontier:
+            break
+        seen |= frontier
+        hops |= dict.fromkeys(frontier, distance)
+    return hops
+
+
+def links_of(broker: Broker, network: Network) -> tuple[Link, ...]:
+    """Every link of one broker, in the order in which they are rendered."""
+    return tuple(_links(broker, network))
+
+
+def _links(broker: Broker, network: Network) -> Iterator[Link]:
+    if broker.group in network.multicast_groups:
+        yield _multicast_link(broker)
+    slave = broker.settings.ha == "pure" and broker.role == "slave"
+    for plan in network.plans.get(broker.unit, ()):
+        target = network.units[plan.target]
+        if target.addresses:
+            yield _planned_link(broker, plan, target, network, duplex=plan.duplex and not slave)
+    peer = broker.peer_address
+    if broker.settings.pair_links == "static" and broker.peer and peer and broker.settings.ha != "pure":
+        scheme = broker.openwire.scheme if broker.openwire else "tcp"
+        yield Link(
+            name=f"{broker.identity.host}-to-{broker.peer.partition('.')[0]}",
+            kind="static",
+            target=broker.peer.partition(".")[0],
+            uri=uris.bridge([peer], broker.release, "static", scheme=scheme),
+            addresses=(peer,),
+            duplex=False,
+            network_ttl=1,
+        )
+
+
+def _multicast_link(broker: Broker) -> Link:
+    settings, host = broker.settings, broker.identity.host
+    pure = settings.ha == "pure"
+    return Link(
+        name=f"{host if pure or settings.ha == 'none' else broker.pair}-{broker.group}",
+        kind="multicast",
+        target=broker.group,
+        uri=multicast_uri(broker),
+        addresses=(),
+        # Masters of the 2011 network are duplex; a promoted slave only drains, one way.
+        duplex=pure and broker.role == "master",
+        network_ttl=settings.network_ttl or MULTICAST_TTL,
+    )
+
+
+def _planned_link(broker: Broker, plan: Plan, target: Unit, network: Network, *, duplex: bool) -> Link:
+    chosen = discovery_of(broker.settings, broker.release)
+    if chosen == "multicast":
+        chosen = "masterslave" if broker.release.has_masterslave_discovery else "failover"
+    if chosen == "masterslave" and not broker.release.has_masterslave_discovery:
+        chosen = "failover"  # T011 has said so; the rest of the fleet is still worth checking
+    if len(target.addresses) == 1:
+        chosen = "static"
+    asked = plan.ttl or broker.settings.network_ttl
+    unlimited = asked is None and network.pure_mesh[broker.unit] and broker.release.has_consumer_ttl
+    scheme = target.listeners[0].scheme
+    return Link(
+        name=plan.name,
+        kind=chosen,
+        target=target.name,
+        uri=uris.bridge(target.addresses, broker.release, chosen, scheme=scheme),
+        addresses=target.addresses,
+        duplex=duplex,
+        network_ttl=None if unlimited else asked or network.longest[broker.unit],
+        consumer_ttl=1 if unlimited else None,
+        message_ttl=-1 if unlimited else None,
+        include=plan.include,
+        exclude=plan.exclude,
+    )

@@ -1,0 +1,256 @@
+"""The fleet as data: groups, pairs, brokers, links, agents. Everything is decided here.
+
+Preferred roles only. Which node of a pair is active is found out at run time and never stands
+in this model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import SecretStr
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.naming import Identity, Role
+from activemq_fleet.releases import Release
+from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings import Settings
+from activemq_fleet.uris import is_openwire
+
+LinkKind = Literal["multicast", "masterslave", "failover", "static"]
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """One transportConnector: ``port`` with the offset, ``scheme`` with TLS applied."""
+
+    name: str
+    scheme: str
+    port: int
+    options: Mapping[str, str]
+    discovery_uri: str | None = None
+
+    @property
+    def tls(self) -> bool:
+        return "ssl" in self.scheme or self.scheme in ("https", "wss")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One networkConnector of a broker.
+
+    ``target`` is a pair, a broker's HOST (``activemq_ha: none``), or for multicast the group.
+    ``addresses`` are what it dials, preferred master first, and empty for multicast.
+    ``network_ttl`` is None where ``consumer_ttl`` and ``message_ttl`` (-1: no limit) are set.
+    """
+
+    name: str
+    kind: LinkKind
+    target: str
+    uri: str
+    addresses: tuple[Address, ...]
+    duplex: bool
+    network_ttl: int | None
+    consumer_ttl: int | None = None
+    message_ttl: int | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in fleet.json."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "target": self.target,
+            "uri": self.uri,
+            "duplex": self.duplex,
+            "network_ttl": self.network_ttl,
+            "consumer_ttl": self.consumer_ttl,
+            "message_ttl": self.message_ttl,
+            "include": list(self.include),
+            "exclude": list(self.exclude),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who may connect to a broker. ``variable`` is where the password was set."""
+
+    name: str
+    variable: str
+    password: SecretStr | Sealed | None
+    groups: tuple[str, ...]
+    key: str
+    """The property that activemq.xml refers to, ``activemq.user.NAME.password``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """One authorizationEntry: names of groups."""
+
+    kind: Literal["queue", "topic"]
+    destination: str
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    admin: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """One broker. ``ports`` maps connectors' names, ``console`` and ``replication`` to ports."""
+
+    host: str
+    identity: Identity
+    settings: Settings
+    release: Release
+    address: str
+    broker_name: str
+    store_directory: str
+    ports: Mapping[str, int]
+    connectors: tuple[Connector, ...]
+    peer: str | None = None
+    peer_address: Address | None = None
+    """Where the other node's OpenWire connector listens (of a pure slave's master: replication)."""
+    links: tuple[Link, ...] = ()
+    networked: bool = False
+    """True where bridges to other pairs begin or end here."""
+    accounts: tuple[Account, ...] = ()
+    permissions: tuple[Permission, ...] = ()
+
+    @property
+    def group(self) -> str:
+        return self.identity.group
+
+    @property
+    def pair(self) -> str:
+        return self.identity.pair
+
+    @property
+    def role(self) -> Role:
+        """The preferred role."""
+        return self.identity.role
+
+    @property
+    def unit(self) -> str:
+        """What the network sees as one: the pair, or with ``none`` the single broker."""
+        return self.identity.host if self.settings.ha == "none" else self.identity.pair
+
+    @property
+    def openwire(self) -> Connector | None:
+        """The connector that bridges and Java clients dial; a pure slave has none."""
+        return next((c for c in self.connectors if is_openwire(c.scheme)), None)
+
+    def connector(self, protocol: str) -> Connector | None:
+        """The first connector of a protocol: ``mqtt``, ``stomp``, ``amqp``, ``ws``."""
+        return next((c for c in self.connectors if c.scheme.split("+")[0] == protocol), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in fleet.json."""
+        return {
+            "host": self.host,
+            "group": self.group,
+            "pair": self.pair,
+            "node": self.identity.node,
+            "role": self.role,
+            "release": self.release.text,
+            "address": self.address,
+            "ports": dict(self.ports),
+            "links": [link.to_dict() for link in self.links],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two brokers that stand in for each other; one where the other is missing or ``none``."""
+
+    name: str
+    group: str
+    brokers: tuple[Broker, ...]
+
+    @property
+    def preferred_master(self) -> Broker:
+        return next((b for b in self.brokers if b.role == "master"), self.brokers[0])
+
+    @property
+    def in_order(self) -> tuple[Broker, ...]:
+        """Preferred master first, as clients and bridges try them."""
+        return tuple(sorted(self.brokers, key=lambda b: (b.role != "master", b.identity.node)))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All pairs that share a name and form one network of brokers."""
+
+    name: str
+    pairs: tuple[Pair, ...]
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        return tuple(broker for pair in self.pairs for broker in pair.brokers)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A host in ``activemq_agents`` and its home pair; ``urls`` preferred master first."""
+
+    host: str
+    settings: Settings
+    group: str
+    pair: str
+    urls: tuple[Address, ...]
+    tls: bool = False
+    java_urls: tuple[Address, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Balancer:
+    """A host in ``activemq_loadbalancers``; its files belong to the role ``loadbalancer``."""
+
+    host: str
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The whole inventory, computed once. ``brokers`` are sorted by inventory name."""
+
+    brokers: tuple[Broker, ...]
+    groups: tuple[Group, ...]
+    agents: tuple[Agent, ...] = ()
+    balancers: tuple[Balancer, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    waivers: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def _by_host(self) -> dict[str, Broker]:
+        return {broker.host: broker for broker in self.brokers}
+
+    @cached_property
+    def pairs(self) -> dict[str, Pair]:
+        """Pairs by name."""
+        return {pair.name: pair for group in self.groups for pair in group.pairs}
+
+    def broker(self, host: str) -> Broker:
+        """A broker by inventory name, or by its first label where that is one host's only.
+
+        Raises InputError for a name that is no broker's.
+        """
+        if host in self._by_host:
+            return self._by_host[host]
+        short = [b for b in self.brokers if b.identity.host == host]
+        if len(short) == 1:
+            return short[0]
+        raise InputError(
+            f"{host} is not a broker of this inventory" if not short else f"{host} names {len(short)} hosts"
+        )
+
+    @property
+    def blocking(self) -> tuple[Finding, ...]:
+        """The error findings that nothing waives."""
+        return tuple(finding for finding in self.findings if finding.blocks)

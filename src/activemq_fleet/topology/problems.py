@@ -1,0 +1,320 @@
+"""Errors that only the whole inventory shows. Each finding names host and variable."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from activemq_fleet.findings import Finding, error
+from activemq_fleet.sealed import may_equal
+from activemq_fleet.topology.brokers import discovery_of, shares_store
+from activemq_fleet.topology.links import Network, Unit
+from activemq_fleet.topology.model import Agent, Broker
+
+_Question = Callable[[Broker], Any]
+_MOST_NAMED = 4
+
+# What the two nodes of a pair must agree on, and why.
+_PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
+    ("activemq_ha", lambda b: b.settings.ha, "two profiles in one pair protect nothing"),
+    ("activemq_master_node", lambda b: b.settings.master_node, "both nodes would be master, or neither"),
+)
+_SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
+    (
+        "activemq_store_directory",
+        lambda b: b.settings.ha == "shared-file" and b.store_directory,
+        "two directories have no common lock: both nodes become active",
+    ),
+    (
+        "activemq_jdbc",
+        lambda b: b.settings.jdbc and b.settings.jdbc.url,
+        "two databases have no common lock: both nodes become active",
+    ),
+    ("activemq_broker_name", lambda b: b.broker_name, "durable subscriptions of bridges carry it"),
+    ("activemq_uid", lambda b: b.settings.uid, "the other node could not read the store"),
+    ("activemq_gid", lambda b: b.settings.gid, "the other node could not read the store"),
+    ("activemq_tls", lambda b: b.openwire is not None and b.openwire.tls, "bridges and clients dial both in one way"),
+)
+_GROUP_EQUAL: tuple[tuple[str, _Question, str], ...] = (
+    ("activemq_discovery", lambda b: discovery_of(b.settings, b.release) == "multicast", "half would not be found"),
+    ("activemq_topology", lambda b: b.settings.topology, "links would be missing or double"),
+    ("activemq_environment", lambda b: b.settings.environment, "the brokers would not find each other"),
+)
+_MULTICAST_EQUAL: tuple[tuple[str, _Question, str], ...] = (
+    ("activemq_multicast", lambda b: b.settings.multicast, "the brokers would not find each other"),
+)
+_CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
+    ("activemq_network_username", lambda b: b.settings.network_username, "a bridge logs in on both sides with it"),
+    ("activemq_network_password", lambda b: b.settings.network_password, "a bridge logs in on both sides with it"),
+)
+
+
+def unmatched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
+    """T001: put into ``activemq_brokers`` by hand, and the name says nothing."""
+    for name in names:
+        yield error(
+            "T001",
+            name,
+            "is in activemq_brokers, and its name does not match activemq_naming_pattern",
+            "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or take it out of activemq_brokers",
+            why=f"the name decides group, pair and node; the pattern is {pattern}",
+        )
+
+
+def identities(brokers: Sequence[Broker]) -> Iterator[Finding]:
+    """T003: two hosts that are the same node of the same pair."""
+    seen: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for broker in brokers:
+        seen[broker.pair, broker.identity.node].append(broker.host)
+    for (pair, node), hosts in seen.items():
+        if len(hosts) > 1:
+            yield error(
+                "T003",
+                hosts[1],
+                f"is node {node} of pair {pair}, and so is {hosts[0]}",
+                "rename one of them, or take it out of the inventory; activemq_naming_pattern decides what a name says",
+            )
+
+
+def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
+    """T002, T004 and T009 within a pair; ``units`` maps pairs to their brokers."""
+    for pair, brokers in units.items():
+        first = brokers[0]
+        if first.settings.ha != "none":
+            yield from _uneven(pair, brokers)
+        for other in brokers[1:]:
+            if other.release.line != first.release.line:
+                yield error(
+                    "T004",
+                    other.host,
+                    f"activemq_release is {other.release.text}, and "
+                    f"{first.host} of the same pair has {first.release.text}",
+                    "give both nodes one release line",
+                    why="a store written by the newer line may be unreadable for the older one",
+                )
+        yield from _unequal(brokers, _PAIR_EQUAL, f"pair {pair}")
+        if shares_store(first.settings):
+            yield from _unequal(brokers, _SHARED_EQUAL, f"pair {pair}")
+
+
+def _uneven(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
+    """T002: a pair is a preferred master and one that stands in for it."""
+    nodes = sorted({broker.identity.node for broker in brokers})
+    if len(brokers) == 1:
+        yield _lonely(pair, brokers[0])
+    elif len(nodes) > 2:
+        yield error(
+            "T002",
+            brokers[2].host,
+            f"is one of {len(nodes)} nodes of pair {pair}: {', '.join(nodes)}",
+            "a pair has two nodes: give the others another number, or activemq_naming_pattern another group node",
+        )
+    elif len(nodes) == 2 and not any(broker.role == "master" for broker in brokers):
+        yield error(
+            "T002",
+            brokers[0].host,
+            f"is in pair {pair} without a preferred master: its nodes are {' and '.join(nodes)}, "
+            f"and activemq_master_node is {brokers[0].settings.master_node}",
+            f"set activemq_master_node to {nodes[0]} or {nodes[1]}",
+        )
+
+
+def _lonely(pair: str, broker: Broker) -> Finding:
+    node, domain = broker.identity.node, broker.identity.domain
+    alone = f"is alone in pair {pair}"
+    remedy = "or set activemq_ha: none for a broker without a stand-in"
+    if node not in "ab" or not broker.identity.host.endswith(f"-{node}"):
+        return error("T002", broker.host, f"{alone}: its other node is not in the inventory", f"add it, {remedy}")
+    missing = "b" if node == "a" else "a"
+    label = broker.identity.host.removesuffix(node) + missing
+    wanted = f"{label}.{domain}" if domain else label
+    return error("T002", broker.host, f"{alone}: node {missing} is not in the inventory", f"add {wanted}, {remedy}")
+
+
+def groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
+    """T009 within a group."""
+    for group, brokers in members.items():
+        yield from _unequal(brokers, _GROUP_EQUAL, f"group {group}")
+        if discovery_of(brokers[0].settings, brokers[0].release) == "multicast":
+            yield from _unequal(brokers, _MULTICAST_EQUAL, f"group {group}")
+
+
+def ports(brokers: Sequence[Broker]) -> Iterator[Finding]:
+    """T006: two brokers with one port on one address, or one broker with a port twice."""
+    taken: dict[tuple[str, int], tuple[str, str]] = {}
+    for broker in brokers:
+        for name, port in broker.ports.items():
+            owner = taken.setdefault((broker.address.lower(), port), (broker.host, name))
+            if owner != (broker.host, name):
+                host, other = owner
+                whose = f"{other} of {host}" if host != broker.host else f"its own {other}"
+                yield error(
+                    "T006",
+                    broker.host,
+                    f"{name} and {whose} both listen on port {port} of {broker.address}",
+                    "give one of them activemq_port_offset: 10, another activemq_address, or another port in "
+                    "activemq_connectors or activemq_console_port",
+                )
+
+
+def instances(brokers: Sequence[Broker]) -> Iterator[Finding]:
+    """T009: two brokers on one machine must have directories and units of their own."""
+    taken: dict[tuple[str, str, str], Broker] = {}
+    for broker in brokers:
+        if broker.settings.service == "none":
+            continue
+        key = (broker.address.lower(), broker.settings.base, broker.settings.instance)
+        owner = taken.setdefault(key, broker)
+        if owner is not broker:
+            yield error(
+                "T009",
+                broker.host,
+                f"activemq_instance is {broker.settings.instance!r}, as on {owner.host} at the same activemq_address",
+                "give each broker of a machine its own activemq_instance",
+                why="the instance names the unit and the directories",
+            )
+
+
+def networks(network: Network) -> Iterator[Finding]:
+    """T008, T009 and T014: what links need on both of their ends."""
+    for plan in (plan for plans in network.plans.values() for plan in plans):
+        yield from _undialled(plan.name, network.units[plan.target])
+    for units in network.components:
+        brokers = [broker for unit in units for broker in unit.brokers]
+        if len(units) == 1 and units[0].group not in network.multicast_groups and not _has_pair_links(brokers):
+            continue
+        for broker in brokers:
+            yield from _credentials(broker)
+        names = sorted({unit.group for unit in units})
+        where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MOST_NAMED])}"
+        yield from _unequal(brokers, _CREDENTIALS, where if len(units) > 1 else f"pair {brokers[0].pair}")
+
+
+def _has_pair_links(brokers: Sequence[Broker]) -> bool:
+    return any(broker.settings.pair_links == "static" and broker.peer_address for broker in brokers)
+
+
+def _undialled(name: str, target: Unit) -> Iterator[Finding]:
+    if not target.addresses:
+        broker = target.brokers[0]
+        yield error(
+            "T014",
+            broker.host,
+            f"link {name} has nothing to dial: activemq_connectors has no OpenWire connector",
+            "add one with scheme nio or tcp",
+        )
+
+
+def _credentials(broker: Broker) -> Iterator[Finding]:
+    settings = broker.settings
+    missing = [
+        variable
+        for variable, value in (
+            ("activemq_network_username", settings.network_username),
+            ("activemq_network_password", settings.network_password),
+        )
+        if value is None
+    ]
+    if missing:
+        yield error(
+            "T008",
+            broker.host,
+            f"has links, and {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+            "set both, the password encrypted with ansible-vault",
+            why="a bridge without credentials is refused every few seconds, or lets anyone in",
+        )
+
+
+def doubled_names(broker: Broker) -> Iterator[Finding]:
+    """T012: each name is that of a bean in one file; the broker does not start with two.
+
+    Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.
+    """
+    taken = {"broker": "the broker itself"}
+    if broker.settings.ha == "shared-jdbc":
+        taken["store"] = "the data source"
+    named = [("connector", connector.name) for connector in broker.connectors]
+    for kind, name in (*named, *(("link", link.name) for link in broker.links)):
+        if name in taken:
+            yield error(
+                "T012",
+                broker.host,
+                f"{kind} {name} has the name of {taken[name]}",
+                "give one of them another name in activemq_links or activemq_connectors, "
+                "or take out the link that activemq_topology makes",
+            )
+        taken.setdefault(name, "another link" if kind == "link" else "a connector")
+
+
+def _unequal(
+    brokers: Sequence[Broker], questions: Iterable[tuple[str, _Question, str]], where: str
+) -> Iterator[Finding]:
+    first = brokers[0]
+    for variable, question, why in questions:
+        expected = question(first)
+        for other in brokers[1:]:
+            if not may_equal(question(other), expected):
+                yield error(
+                    "T009",
+                    other.host,
+                    f"{variable} differs from that of {first.host} in {where}",
+                    f"set {variable} once, for the whole of {where}",
+                    why=why,
+                )
+
+
+def agent_passwords(agents: Sequence[Agent]) -> Iterator[Finding]:
+    """T009: two agents of a group with one name and two passwords."""
+    known: dict[tuple[str, str], Agent] = {}
+    for agent in agents:
+        name = agent.settings.agent_username
+        if name is None:
+            continue
+        other = known.setdefault((agent.group, name), agent)
+        if not may_equal(other.settings.agent_password, agent.settings.agent_password):
+            yield error(
+                "T009",
+                agent.host,
+                f"activemq_agent_password differs from that of {other.host}, "
+                f"and activemq_agent_username is {name} on both",
+                "give both one password, or each a name of its own",
+            )
+
+
+def closed_doors(broker: Broker) -> Iterator[Finding]:
+    """T016: the broker asks for a login that nobody has."""
+    if not broker.accounts and not broker.links and not broker.networked:  # else T008 has said so
+        yield Finding(
+            rule="T016",
+            severity="warning",
+            host=broker.host,
+            message="has no account: activemq_users is empty, and neither network nor agents bring one",
+            fix="add users to activemq_users, or set activemq_network_username and activemq_network_password",
+            why="a broker lets in nobody without a login, not even whoever looks whether it is ready",
+        )
+
+
+def account_passwords(broker: Broker, agents: Iterable[Agent]) -> Iterator[Finding]:
+    """T009: one name in two places with two passwords, of which the broker would know the first only."""
+    kept = {account.name: account for account in broker.accounts}
+    users = [
+        (user.name, user.password, broker.host, f"activemq_users[{position}].password")
+        for position, user in enumerate(broker.settings.users)
+    ]
+    others = [
+        (agent.settings.agent_username, agent.settings.agent_password, agent.host, "activemq_agent_password")
+        for agent in agents
+    ]
+    for name, password, host, variable in (*users, *others):
+        account = kept.get(name or "")
+        if account is None or account.variable == "activemq_agent_password":
+            continue
+        if not may_equal(account.password, password):
+            yield error(
+                "T009",
+                host,
+                f"{variable} differs from {account.variable} of {broker.pair}, and both are the password of {name}",
+                "give both one password, or each a name of its own",
+                why="a broker knows one password for a name",
+            )
