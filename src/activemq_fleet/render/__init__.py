@@ -1,0 +1,71 @@
+"""Broker -> {path: bytes}. The same input gives the same bytes; Ansible, the command line and
+Spark call the same functions."""
+
+from __future__ import annotations
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.render import console, service
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.agent import PASSWORD, agent_files, clients_of
+from activemq_fleet.render.credentials import PATH as CREDENTIALS
+from activemq_fleet.render.credentials import credentials
+from activemq_fleet.render.index import fleet_json
+from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.topology import Agent, Broker, Fleet
+
+__all__ = ["ACTIVEMQ_XML", "mode_of", "render", "render_agent", "render_clients", "render_fleet", "render_hosts"]
+
+ACTIVEMQ_XML = "conf/activemq.xml"
+_SECRET_FILES = frozenset({CREDENTIALS, PASSWORD, *console.SECRET_FILES})
+
+
+def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
+    """Every file of a broker's host, by path in its tree, sorted.
+
+    Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or extra files
+    that cannot be used, or for a secret that is to be revealed and cannot be opened.
+    """
+    secrets = Secrets(broker.host, reveal)
+    files = {ACTIVEMQ_XML: activemq_xml(broker), CREDENTIALS: credentials(broker, secrets)}
+    files |= console.files(broker, secrets)
+    files |= service.files(broker)
+    for position, extra in enumerate(broker.settings.extra_files):
+        if any(f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/") for path in files):
+            raise SettingsError(
+                f"{broker.host}: activemq_extra_files[{position}].path is {extra.path!r}, where a file is already: "
+                "use activemq_broker_attributes or activemq_xml_fragments, or another path"
+            )
+        files[extra.path] = extra.content.encode()
+    return dict(sorted(files.items()))
+
+
+def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
+    """Every file of an agent's host, by path in its tree, sorted."""
+    return dict(sorted(agent_files(agent, Secrets(agent.host, reveal)).items()))
+
+
+def render_clients(fleet: Fleet) -> dict[str, bytes]:
+    """``clients/GROUP/jndi.properties`` of every group."""
+    return clients_of(fleet)
+
+
+def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, bytes]]:
+    """The tree of every host; one that runs a broker and an agent has the files of both."""
+    trees = {broker.host: render(broker, reveal=reveal) for broker in fleet.brokers}
+    for agent in fleet.agents:
+        trees[agent.host] = trees.get(agent.host, {}) | render_agent(agent, reveal=reveal)
+    return trees
+
+
+def render_fleet(fleet: Fleet) -> dict[str, bytes]:
+    """The whole output directory but for the picture: hosts, clients and fleet.json."""
+    files = {
+        f"hosts/{host}/{path}": content for host, tree in render_hosts(fleet).items() for path, content in tree.items()
+    }
+    files |= render_clients(fleet)
+    return dict(sorted({**files, "fleet.json": fleet_json(fleet, files)}.items()))
+
+
+def mode_of(path: str) -> int:
+    """The mode a file is deployed with: 0640 for secrets, 0644 for the rest."""
+    return 0o640 if path in _SECRET_FILES or path == "agent.conf" else 0o644

@@ -1,0 +1,232 @@
+"""The files of the web console: where it listens, who may log in.
+
+One set of beans a family of Jetty. The console's webapps ``admin`` and, where the release has it,
+``api`` (Jolokia) are served, nothing else: no demo, no file server, no page without a login.
+Only the role of the group ``admins`` may use either: the console shows and moves every message,
+whatever the ACLs of queues say, and from 5.19.7 and 6.2.6 on the releases themselves allow it to
+nobody else.
+
+A standby has no console unless the broker starts asynchronously: beans after ``<broker>`` wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import SecretStr
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.render.engine import render_template
+from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.service import paths
+from activemq_fleet.topology.model import Account, Broker
+
+ADMINS = "admins"
+_TEMPLATES = {"jetty6": "jetty6", "jetty7": "jetty7", "jetty8": "jetty7", "jetty9": "jetty9", "jetty11": "jetty9"}
+# Jetty moved the class between 7.1 and 7.6; both names were looked up in the jars.
+_CONSTRAINT_TO_7_1 = "org.eclipse.jetty.http.security.Constraint"
+_CONSTRAINT = "org.eclipse.jetty.util.security.Constraint"
+# As the release loads them (6.3.0 and 6.3.1 agree), before the connector and the webapps.
+_JETTY12_FILES = (
+    "jetty-bytebufferpool.xml",
+    "jetty-threadpool.xml",
+    "jetty-scheduler.xml",
+    "jetty-http-config.xml",
+    "jetty.xml",
+    "jetty-connection-limit.xml",
+    "jetty-network-connection-limit.xml",
+    "jetty-security.xml",
+    "jetty-min-data-rate.xml",
+    "jetty-thread-limit.xml",
+    "jetty-size-limit.xml",
+    "jetty-dos.xml",
+)
+_POLICY = "default-src 'none'; script-src 'self'; {}; frame-ancestors 'none'; base-uri 'none'"
+_PAGES = _POLICY.format("style-src 'self'; img-src 'self'")
+# A browser draws the console's XML views with styles of its own.
+_XML_VIEWS = _POLICY.format("style-src 'self' 'unsafe-inline'; img-src 'self' data:")
+_READ_AS_CODE = ("OBF:", "MD5:", "CRYPT:")
+_WHO = "Users of the group admins may log in."
+_NOBODY = "Nobody can use it: activemq_users has no user in the group admins."
+# Deployed so that only the broker reads them.
+SECRET_FILES = frozenset({"conf/jetty-realm.properties", "conf/users.properties"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One path of the server and the roles that may use it."""
+
+    id: str
+    path: str
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    pattern: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Login:
+    name: str
+    password: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    name: str
+    members: tuple[str, ...]
+
+
+def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+    """The console's files by path; none with ``activemq_console: false``.
+
+    ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``, ``conf/jetty-spring.properties`` and
+    ``conf/jetty/jetty-security.xml`` from 6.3; with them the accounts, ``conf/jetty-realm.properties``
+    to 5.19 and the JAAS files from 6.0. The directory of the released configuration must lie beside
+    them from 6.3 on. ``activemq.xml`` imports ``release.console_file`` after ``<broker>`` and
+    holds the PropertyPlaceholderConfigurer that resolves ``${activemq.conf}`` here.
+
+    Measured, 401 without and 200 with a login of ``admins``, on the port and address asked for, and
+    with links for home and conf: the distributions 5.14.5, 5.15.16, 5.16.7, 5.17.6 and 5.18.3 with
+    console and Jolokia; 6.2.7 with the console of 6.1.8 (Jetty 11.0). With a page in place of the
+    console, which is not to be had through Maven: 5.5.1 (Jetty 7.1), 5.7.0 (7.6), 5.11.4 (8.1),
+    6.3.1 (12.1) and, without a broker, the beans of 5.3 (6.1). Other releases were read, not run.
+    Raises SettingsError for a password that the release's accounts file cannot hold.
+    """
+    if not broker.settings.console:
+        return {}
+    context = _context(broker)
+    if broker.release.console_family == "jetty12":
+        server = {
+            "conf/jetty-spring.xml": "jetty-spring.xml",
+            "conf/jetty-spring.properties": "jetty-spring.properties",
+            "conf/jetty/jetty-security.xml": "jetty-security.xml",
+        }
+    else:
+        server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
+    out = {path: render_template(f"broker/console/{name}.j2", **context) for path, name in server.items()}
+    return out | _account_files(broker, secrets)
+
+
+def own_account(broker: Broker) -> Account | None:
+    """The account with which the console itself sends and browses: the first of ``admins``.
+
+    The webapp reads it as ``activemq.username`` and ``activemq.password`` from
+    credentials.properties, and answers 503 where one of them is missing (measured on 5.18.3;
+    webconsole-embedded.xml is alike from 5.3 to 6.3).
+    """
+    people = {user.name for user in broker.settings.users}
+    return next((a for a in broker.accounts if a.name in people and ADMINS in a.groups), None)
+
+
+def _context(broker: Broker) -> dict[str, object]:
+    release, settings = broker.release, broker.settings
+    return {
+        "bind": settings.console_bind,
+        "port": broker.ports["console"],
+        "who": _WHO if own_account(broker) else _NOBODY,
+        "jaas": release.console_accounts == "jaas",
+        "rules": _rules(release.console_accounts == "jaas"),
+        "headers": _headers(release.console_allows_csp),
+        "webapps": ("admin", "api") if release.jolokia_policy_file else ("admin",),
+        "constraint_class": _CONSTRAINT_TO_7_1 if release.jetty in ("7.0", "7.1") else _CONSTRAINT,
+        "files": _JETTY12_FILES,
+        "temporary": paths(broker).data,
+    }
+
+
+def _rules(jaas: bool) -> tuple[_Rule, ...]:
+    """Every path needs a login. Jetty takes the longest path that fits, so each names its roles."""
+    admin, user = ("admins", "users") if jaas else ("admin", "user")
+    return (
+        _Rule("consoleRuleAdmin", "/admin/*", (admin,)),
+        _Rule("consoleRuleApi", "/api/*", (admin,)),
+        _Rule("consoleRuleRest", "/*", (admin, user)),
+    )
+
+
+def _headers(csp: bool) -> tuple[_Header, ...]:
+    headers = [
+        _Header("*", "X-Frame-Options", "SAMEORIGIN"),
+        _Header("*", "X-Content-Type-Options", "nosniff"),
+        _Header("*", "Referrer-Policy", "no-referrer"),
+        _Header("*", "Cache-Control", "no-store"),
+    ]
+    if csp:
+        headers.append(_Header("*", "Content-Security-Policy", _PAGES))
+        headers.append(_Header("/admin/xml/*", "Content-Security-Policy", _XML_VIEWS))
+    return tuple(headers)
+
+
+def _account_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+    if broker.release.console_accounts == "realm":
+        accounts = tuple(_accounts(broker, secrets, realm=True))
+        data = render_template("broker/console/jetty-realm.properties.j2", accounts=accounts)
+        return {"conf/jetty-realm.properties": data}
+    accounts = tuple(_accounts(broker, secrets, realm=False))
+    groups = [
+        _Group(name, tuple(account.name for account in accounts if account.role == role))
+        for name, role in ((ADMINS, "admin"), ("users", "user"))
+    ]
+    return {
+        "conf/users.properties": render_template("broker/console/users.properties.j2", accounts=accounts),
+        "conf/groups.properties": render_template(
+            "broker/console/groups.properties.j2", groups=[group for group in groups if group.members]
+        ),
+        "conf/login.config": render_template("broker/console/login.config.j2"),
+    }
+
+
+def _accounts(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login]:
+    """The people of ``activemq_users``; network user and agents have no business here."""
+    people = {user.name for user in broker.settings.users}
+    for account in broker.accounts:
+        if account.name not in people:
+            continue
+        password = secrets.show(account.variable, account.password)
+        if realm and isinstance(account.password, SecretStr):
+            # Asked for while secrets are hidden too: a check must not pass what deploying then refuses.
+            held = _realm_password(account.password.get_secret_value(), f"{broker.host}: {account.variable}")
+            password = held if secrets.reveal else password
+        yield _Login(account.name, password, "admin" if ADMINS in account.groups else "user")
+
+
+def _realm_password(password: str, place: str) -> str:
+    """The password as jetty-realm.properties can hold it: ``OBF:`` where it is cut or read as code.
+
+    Jetty splits the line at the first comma and strips the rest, and reads a password that begins
+    with OBF:, MD5: or CRYPT: as an encoded one (Jetty's HashLoginService and Credential, 7 to 9).
+    """
+    if password.startswith("OBF:"):
+        raise SettingsError(f"{place} begins with OBF:, which Jetty decodes: choose another for the web console")
+    if "," not in password and password == password.strip() and not password.startswith(_READ_AS_CODE):
+        return password
+    if not password.isascii():
+        raise SettingsError(
+            f"{place} has a comma or spaces around it and letters beyond ASCII, "
+            "which the web console's accounts cannot hold: choose another"
+        )
+    return "OBF:" + _obfuscate(password)
+
+
+def _obfuscate(text: str) -> str:
+    """Jetty's reversible encoding of ASCII text: it hides nothing, it only has no commas.
+
+    Each byte and the one as far from the end make one number of four base-36 digits.
+    """
+    codes = text.encode("ascii")
+    pairs = zip(codes, reversed(codes), strict=True)
+    return "".join(_base36((127 + near + far) * 256 + 127 + near - far) for near, far in pairs)
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    for _ in range(4):
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return digits

@@ -1,0 +1,40 @@
+"""Secrets of a broker: conf/credentials.properties, read by activemq.xml through placeholders."""
+
+from __future__ import annotations
+
+from pydantic import SecretStr
+
+from activemq_fleet.render import console
+from activemq_fleet.render.engine import properties, properties_key
+from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.sealed import Sealed
+from activemq_fleet.topology import Broker
+
+PATH = "conf/credentials.properties"
+
+
+def credentials(broker: Broker, secrets: Secrets) -> bytes:
+    """Every password that activemq.xml refers to, one property each, and the console's own account."""
+    settings = broker.settings
+    entries: dict[str, tuple[str, SecretStr | Sealed | None]] = {}
+    if settings.network_password is not None:
+        entries["activemq.network.password"] = ("activemq_network_password", settings.network_password)
+    entries |= {account.key: (account.variable, account.password) for account in broker.accounts}
+    if settings.ha == "shared-jdbc" and settings.jdbc:
+        entries["activemq.jdbc.password"] = ("activemq_jdbc.password", settings.jdbc.password)
+    if settings.tls:
+        entries["activemq.tls.keystore.password"] = ("activemq_tls.keystore_password", settings.tls.keystore_password)
+        entries["activemq.tls.truststore.password"] = (
+            "activemq_tls.truststore_password",
+            settings.tls.truststore_password,
+        )
+    lines = ["# Passwords of activemq.xml. Made by activemq.fleet: change them in the inventory."]
+    lines += [
+        f"{properties_key(key)}={properties(secrets.show(variable, value))}"
+        for key, (variable, value) in entries.items()
+    ]
+    if settings.console:
+        own = console.own_account(broker)
+        lines.append(f"activemq.username={properties(own.name) if own else ''}")
+        lines.append(f"activemq.password={properties(secrets.show(own.variable, own.password)) if own else ''}")
+    return ("\n".join(lines) + "\n").encode()

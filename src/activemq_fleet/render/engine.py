@@ -1,0 +1,106 @@
+"""The one Jinja environment: compiled once, strict, with an escaper for each kind of file.
+
+Templates hold loops and no logic; everything is decided before they are called. A value goes
+through the escaper of its file's syntax, so that no value can end a line, an attribute or a
+quoted string.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+_XML_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+
+
+def xml(value: object) -> Markup:
+    """Escape for XML text and double-quoted attributes. Line ends survive as references."""
+    if isinstance(value, bool):
+        value = "true" if value else "false"
+    return Markup(escape(str(value), _XML_ATTRIBUTE))  # noqa: S704 -- escaped on this very line
+
+
+def comment(value: object) -> str:
+    """Text inside an XML comment, where two hyphens may not meet."""
+    return re.sub("-(?=-)", "- ", str(value))
+
+
+def properties(value: object) -> str:
+    """Escape a value for a java.util.Properties file, which is read as ISO-8859-1.
+
+    Source: the class documentation of java.util.Properties.load.
+    """
+    return _escape_properties(str(value), always="", first="#!=: ")
+
+
+def properties_key(value: object) -> str:
+    """Escape a key for a java.util.Properties file."""
+    return _escape_properties(str(value), always="=: ", first="#!")
+
+
+_PROPERTIES_CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\\": "\\\\"}
+
+
+def _escape_properties(text: str, *, always: str, first: str) -> str:
+    out: list[str] = []
+    for position, char in enumerate(text):
+        if char in _PROPERTIES_CONTROL:
+            out.append(_PROPERTIES_CONTROL[char])
+        elif char in always or (position == 0 and char in first):
+            out.append("\\" + char)
+        elif " " <= char <= "~":
+            out.append(char)
+        else:
+            units = char.encode("utf-16-be")
+            out.extend(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    return "".join(out)
+
+
+def shell(value: object) -> str:
+    """Quote one word for sh."""
+    return shlex.quote(str(value))
+
+
+def systemd(value: object) -> str:
+    """Escape for a value in a unit file: ``%`` starts a specifier, ``\\`` an escape."""
+    return str(value).replace("\\", "\\\\").replace("%", "%%")
+
+
+def template_directory() -> Path:
+    """Where the templates are: the package's own link or copy of ``templates/``."""
+    return Path(str(files("activemq_fleet") / "templates"))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(template_directory()),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 -- each file names the escaper of its own syntax
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    environment.filters.update(
+        comment=comment, xml=xml, properties=properties, properties_key=properties_key, shell=shell, systemd=systemd
+    )
+    return environment
+
+
+@cache
+def _template(name: str) -> Template:
+    return _environment().get_template(name)
+
+
+def render_template(name: str, **context: Any) -> bytes:
+    """Render ``templates/NAME`` to UTF-8 bytes. An undefined name is a bug and raises."""
+    return _template(name).render(**context).encode()

@@ -1,0 +1,128 @@
+"""``activemq_xml_fragments``: the user's own XML, merged into the document in schema order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lxml import etree
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.settings import FragmentSettings
+from activemq_fleet.topology import Broker
+
+CORE = "http://activemq.apache.org/schema/core"
+BEANS = "http://www.springframework.org/schema/beans"
+_BROKER = f"{{{CORE}}}broker"
+# Beans of lists that a broker has once, or once for each value of these attributes.
+_TOLD_APART_BY = {
+    "authenticationUser": ("username",),
+    "authorizationPlugin": (),
+    "networkConnector": ("name",),
+    "policyEntry": ("queue", "topic"),
+    "simpleAuthenticationPlugin": (),
+    "transportConnector": ("name",),
+}
+
+
+def parser() -> etree.XMLParser:
+    """A parser that resolves no entities and opens nothing."""
+    return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+
+
+def merge_fragments(document: bytes, broker: Broker) -> bytes:
+    """The document with each fragment below its parent.
+
+    The schema alternates: below a bean (``broker``, ``kahaDB``) stand its properties
+    (``plugins``, ``locker``), below a property beans. A property goes to its alphabetical place,
+    or into the one that is already there, because each may stand once to 5.5. A bean joins a list
+    of beans, or merges with the one that it would contradict: its attributes replace, its
+    properties join. Raises SettingsError that names the fragment.
+    """
+    root = etree.fromstring(document, parser())
+    for position, fragment in enumerate(broker.settings.xml_fragments):
+        where = f"{broker.host}: activemq_xml_fragments[{position}]"
+        elements = _parse(fragment, where)
+        names = [] if fragment.parent == "beans" else fragment.parent.split("/")
+        parent = _parent(root, names, where)
+        for element in elements:
+            if element.tag == _BROKER and parent is root:
+                raise SettingsError(f"{where}.xml holds <broker>, and there is one: set parent to broker")
+            (_put_property if len(names) % 2 else _put_bean)(parent, element)
+    etree.indent(root)
+    return etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8") + b"\n"
+
+
+def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
+    try:
+        wrapped = f'<fragment xmlns="{CORE}">{fragment.xml}</fragment>'.encode()
+        root = etree.fromstring(wrapped, parser())
+    except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
+        raise SettingsError(f"{where}.xml is not well-formed XML: {error}") from None
+    if any(isinstance(node, etree._Entity) for node in root.iter()):
+        raise SettingsError(f"{where}.xml declares or uses an entity: write the text itself")
+    elements = [child for child in root if isinstance(child.tag, str)]
+    if not elements or any((text or "").strip() for text in (root.text, *(child.tail for child in root))):
+        raise SettingsError(f"{where}.xml must be one or more elements, such as <plugins>…</plugins>")
+    return elements
+
+
+def _parent(root: etree._Element, names: Sequence[str], where: str) -> etree._Element:
+    here = root
+    for depth, name in enumerate(names):
+        found = here.find(f"{{{CORE}}}{name}")
+        if found is None and here is root:
+            raise SettingsError(f"{where}.parent must begin with broker, such as broker/plugins, not {name!r}")
+        if found is None:
+            found = etree.Element(f"{{{CORE}}}{name}")
+            (_put_property if depth % 2 else _put_bean)(here, found)
+        here = found
+    return here
+
+
+def _put_property(bean: etree._Element, element: etree._Element) -> None:
+    element.tail = None
+    same = bean.find(str(element.tag))
+    if same is not None:
+        _merge(same, element, _put_bean)
+        return
+    later = (child for child in bean if isinstance(child.tag, str) and _name(child) > _name(element))
+    before = next(later, None)
+    if before is None:
+        bean.append(element)
+    else:
+        before.addprevious(element)
+
+
+def _put_bean(parent: etree._Element, element: etree._Element) -> None:
+    element.tail = None
+    same = next((child for child in parent.findall(str(element.tag)) if _is_same(child, element, parent)), None)
+    if same is None:
+        parent.append(element)
+    else:
+        _merge(same, element, _put_property)
+
+
+def _is_same(one: etree._Element, other: etree._Element, parent: etree._Element) -> bool:
+    """Whether two beans of one kind below one property cannot both stand there."""
+    if not str(one.tag).startswith(f"{{{CORE}}}") or parent.tag == f"{{{BEANS}}}beans":
+        return False
+    if not _name(parent).endswith("s"):  # so are called all properties that hold lists, in every schema
+        return True
+    told_apart = _TOLD_APART_BY.get(_name(one))
+    return told_apart is not None and all(one.get(name) == other.get(name) for name in told_apart)
+
+
+def _merge(
+    into: etree._Element, element: etree._Element, put: Callable[[etree._Element, etree._Element], None]
+) -> None:
+    for name, value in element.attrib.items():
+        into.set(name, value)
+    for child in list(element):
+        if isinstance(child.tag, str):
+            put(into, child)
+        else:
+            into.append(child)
+
+
+def _name(element: etree._Element) -> str:
+    return etree.QName(element).localname

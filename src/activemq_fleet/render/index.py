@@ -1,0 +1,32 @@
+"""fleet.json: what was rendered, for programs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+
+from activemq_fleet.topology import Fleet
+
+
+def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
+    """``{brokers, findings, waivers, files: {path: sha256}}``; secrets are hashed as ``@variable@``."""
+    lists = {
+        "brokers": [broker.to_dict() for broker in fleet.brokers],
+        "findings": [finding.to_dict() for finding in fleet.findings],
+        "waivers": [dict(waiver) for waiver in fleet.waivers],
+    }
+    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
+    # An item a line: two versions are compared line by line, and the encoder that indents is slow.
+    parts = [f'"{name}": [{_lines(map(_text, items))}]' for name, items in lists.items()]
+    parts.append(f'"files": {{{_lines(f"{_text(path)}: {_text(sha)}" for path, sha in hashes.items())}}}')
+    return ("{\n  " + ",\n  ".join(parts) + "\n}\n").encode()
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _lines(items: Iterable[str]) -> str:
+    found = list(items)
+    return "\n    " + ",\n    ".join(found) + "\n  " if found else ""

@@ -1,0 +1,37 @@
+"""Secrets in rendered files: shown as ``@variable@`` unless they are to be deployed.
+
+Source: design.md, "Public interface": in an output directory a secret is written as its
+variable's name between at signs, and hashed so; the real bytes exist only on the hosts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import SecretStr
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.sealed import Sealed
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Decides for one rendering whether secrets are shown. ``host`` is named in errors."""
+
+    host: str
+    reveal: bool = False
+
+    def show(self, variable: str, value: SecretStr | Sealed | None) -> str:
+        """The text for a secret: ``@variable@``, or its value when revealed.
+
+        Raises SettingsError when the value is to be deployed and cannot be opened or is absent.
+        """
+        if not self.reveal:
+            return f"@{variable}@"
+        if isinstance(value, SecretStr):
+            return value.get_secret_value()
+        what = "is not set" if value is None else "is encrypted and cannot be opened"
+        raise SettingsError(
+            f"{self.host}: {variable} {what}: its value is needed to deploy; "
+            "give it, or the vault password that opens it"
+        )

@@ -1,0 +1,235 @@
+"""How a broker runs on its host: directories, environment file, logging, systemd unit.
+
+The unit starts java itself, not ``bin/activemq``: no fork, no pid file, the same line for an
+archive and for jars, and systemd sees the broker's own exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from activemq_fleet.render.engine import render_template
+from activemq_fleet.topology.model import Broker
+
+STORE_MARKER = ".activemq-fleet-pair"
+"""File in a shared store that holds the name of the pair whose store it is."""
+
+_LOG_SIZE = "10MB"
+_LOG_BACKUPS = 10
+# As in the releases: these say at INFO what helps nobody.
+_QUIET = (
+    "org.apache.activemq.spring",
+    "org.apache.activemq.web.handler",
+    "org.springframework",
+    "org.apache.xbean",
+    "org.eclipse.jetty",
+)
+# What the releases' start script passes to Java 9 and later: XStream, which turns objects of STOMP
+# and of the console into text, and the release's own JMX connector reach into these packages.
+_OPENED = (
+    "java.base/java.lang",
+    "java.base/java.net",
+    "java.base/java.security",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/sun.nio.ch",
+    "java.naming/javax.naming.spi",
+    "java.rmi/sun.rmi.transport.tcp",
+)
+_FIRST_FREE_PORT = 1024
+# Seconds. A pure slave is started with its master, and waits for it this long.
+_SLAVE_START_TIMEOUT = 600
+_START_TIMEOUT = 90
+# A stop writes the store's index and waits for clients; after that systemd kills.
+_STOP_TIMEOUT = 60
+_HOMES = ("/home/", "/root/", "/run/user/")
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """A broker's directories on its host, absolute.
+
+    ``home`` is the release itself and not the link to it: an earlier configuration that is put
+    back starts with its own jars, and a new release changes nothing below a broker that runs.
+    ``base`` is the instance; ``current`` links to the version of the configuration that is in
+    force, ``conf`` lies below it; ``data`` holds logs.
+    """
+
+    home: str
+    base: str
+    current: str
+    conf: str
+    data: str
+
+
+def paths(broker: Broker) -> Paths:
+    """Where the broker's things are. Two instances on one machine share only ``home``."""
+    base = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}"
+    current = f"{base}/current"
+    own = broker.settings.install in ("archive", "jars")
+    home = f"{broker.settings.home}-{broker.release.text}" if own else broker.settings.home
+    return Paths(home, base, current, f"{current}/conf", f"{base}/data")
+
+
+def environment_path(broker: Broker) -> str:
+    """The environment file's path in the tree: ``etc/default/INSTANCE``, ``bin/env`` or ``bin/setenv``."""
+    name = broker.release.environment_file
+    return f"{name}/{broker.settings.instance}" if name == "etc/default" else name
+
+
+def unit_path(broker: Broker) -> str:
+    """The unit's path in the tree, ``systemd/INSTANCE.service``."""
+    return f"systemd/{broker.settings.instance}.service"
+
+
+def files(broker: Broker) -> dict[str, bytes]:
+    """Environment file, log configuration and unit, by path in the tree. No secrets."""
+    logging = broker.release.log_file_name
+    return {
+        f"conf/{logging}": render_template(f"broker/{logging}.j2", quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS),
+        environment_path(broker): render_template("broker/environment.j2", variables=_environment(broker)),
+        unit_path(broker): render_template("broker/service.j2", **_unit(broker)),
+    }
+
+
+def java(broker: Broker) -> str:
+    """The java to run: of ``activemq_java_home``, else the system's."""
+    home = broker.settings.java_home
+    return f"{home}/bin/java" if home else "/usr/bin/java"
+
+
+def java_options(broker: Broker) -> tuple[str, ...]:
+    """What ``ACTIVEMQ_OPTS`` holds: heap, what the release needs, then ``activemq_java_options``."""
+    return (f"-Xmx{broker.settings.heap}", *_release_options(broker), *broker.settings.java_options)
+
+
+def arguments(broker: Broker) -> tuple[str, ...]:
+    """All that follows the options: directories, class path, main class, configuration.
+
+    Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
+    full store) and a pure pair of 5.5.1 (jars); by hand also 6.3.1 (jars).
+    """
+    release, where = broker.release, paths(broker)
+    logging = "log4j.configuration" if release.logging == "log4j1" else "log4j2.configurationFile"
+    jars = broker.settings.install == "jars"
+    library = f"{where.home}/lib/*" if jars else f"{where.home}/{release.start_jar}"
+    driver = broker.settings.jdbc.jar if broker.settings.jdbc else None
+    return (
+        f"-Dactivemq.home={where.home}",
+        f"-Dactivemq.base={where.base}",
+        f"-Dactivemq.conf={where.conf}",
+        f"-Dactivemq.data={where.data}",
+        f"-D{logging}=file:{where.conf}/{release.log_file_name}",
+        "-cp",
+        f"{library}:{driver}" if driver else library,
+        "org.apache.activemq.console.Main",
+        *(("--noDefExt",) if jars else ()),
+        "start",
+        f"xbean:file:{where.conf}/activemq.xml",
+    )
+
+
+def _release_options(broker: Broker) -> Iterator[str]:
+    release, where = broker.release, paths(broker)
+    if release.java_minimum >= 8:
+        # A JVM without memory keeps its lock and serves nobody; its standby takes over once it ends.
+        yield "-XX:+ExitOnOutOfMemoryError"
+    if release.java_minimum >= 9:
+        for package in _OPENED:
+            yield f"--add-opens={package}=ALL-UNNAMED"
+    if broker.settings.console:
+        if release.console_accounts == "jaas":
+            yield f"-Djava.security.auth.login.config={where.conf}/login.config"
+        if release.jolokia_policy_file == "conf/jolokia-access.xml":
+            # Without it Jolokia finds no policy and allows everything.
+            yield f"-Djolokia.conf=file:{where.conf}/jolokia-access.xml"
+
+
+def _environment(broker: Broker) -> dict[str, str]:
+    where, home = paths(broker), broker.settings.java_home
+    variables = {"JAVA_HOME": home, "JAVACMD": java(broker)} if home else {}
+    variables |= {
+        "ACTIVEMQ_HOME": where.home,
+        "ACTIVEMQ_BASE": where.base,
+        "ACTIVEMQ_CONF": where.conf,
+        "ACTIVEMQ_DATA": where.data,
+        "ACTIVEMQ_OPTS_MEMORY": f"-Xmx{broker.settings.heap}",
+        "ACTIVEMQ_OPTS": " ".join(java_options(broker)),
+    }
+    return {name: _quoted(value) for name, value in variables.items()}
+
+
+def _quoted(text: str) -> str:
+    """A value between double quotes, as sh and systemd's EnvironmentFile both read it."""
+    for char in '\\"$`':
+        text = text.replace(char, "\\" + char)
+    return f'"{text}"'
+
+
+def _word(text: str) -> str:
+    """One word of a unit's command line: no specifier, no variable, no second word."""
+    for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
+        text = text.replace(char, escaped)
+    # Also what only a shell would read: the line is for people to copy.
+    return f'"{text}"' if not text or any(char in " \t;*?'\\\"" for char in text) else text
+
+
+def _unit(broker: Broker) -> dict[str, object]:
+    settings, where = broker.settings, paths(broker)
+    outside = settings.ha != "shared-jdbc" and not broker.store_directory.startswith(f"{where.data}/")
+    store = (broker.store_directory,) if outside else ()
+    restart = settings.ha != "pure"
+    slave = settings.ha == "pure" and broker.role == "slave"
+    low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
+    used = (where.base, where.home, *store, settings.java_home or "", *_key_files(broker))
+    described = f"ActiveMQ {broker.release.text}, {broker.host}, node {broker.identity.node} of {broker.pair}"
+    return {
+        "description": " ".join(described.split()).replace("\\", "\\\\").replace("%", "%%"),
+        "mounts": (where.base, *store),
+        "user": settings.user,
+        "paths": where,
+        "environment_file": f"{where.current}/{environment_path(broker)}",
+        "before": tuple(_before(broker)),
+        "command": " ".join((java(broker), "$ACTIVEMQ_OPTS", *map(_word, arguments(broker)))),
+        "start_timeout": _SLAVE_START_TIMEOUT if slave else _START_TIMEOUT,
+        "stop_timeout": _STOP_TIMEOUT,
+        "restart": restart,
+        # A share that is away must fail in ExecStartPre, which says so, not while mounting.
+        "writable": (where.data, *(f"-{directory}" for directory in store)),
+        "protect_home": "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes",
+        # Capabilities of a user namespace do not open the host's ports.
+        "private_users": "no" if low_port else "yes",
+        "capabilities": "CAP_NET_BIND_SERVICE" if low_port else "",
+    }
+
+
+def _key_files(broker: Broker) -> tuple[str, ...]:
+    tls = broker.settings.tls
+    return (tls.keystore, tls.truststore) if tls else ()
+
+
+def _before(broker: Broker) -> Iterator[str]:
+    """What must hold before java starts; each says in one line what to do when it does not."""
+    if broker.settings.ha == "shared-file":
+        yield _script("/bin/sh", _MARKER_TEST, broker.store_directory, broker.pair, STORE_MARKER)
+    elif broker.settings.ha == "pure" and broker.role == "slave" and broker.peer_address:
+        host, port = broker.peer_address
+        yield _script("/bin/bash", _MASTER_WAIT, host, str(port))
+
+
+def _script(shell: str, script: str, *words: str) -> str:
+    """A shell script as one command line; ``words`` are ``$0``, ``$1`` … and never code."""
+    return " ".join((shell, "-c", _word(script), *map(_word, words)))
+
+
+_MARKER_TEST = (
+    'grep -qsxF -e "$1" "$0/$2" || { echo "activemq: $0 is not the store of pair $1: '
+    "$2 in it is missing or names another pair. Mount the share of this pair; "
+    'when it is mounted and new, write the name $1 into $0/$2" >&2; exit 1; }'
+)
+_MASTER_WAIT = (
+    'echo "activemq: waiting for the master at $0 port $1"; '
+    'until (exec 3<>"/dev/tcp/$0/$1") 2>/dev/null; do sleep 1; done'
+)
