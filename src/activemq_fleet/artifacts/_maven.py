@@ -1,0 +1,90 @@
+"""Runs Maven as an ordinary client: the user's settings, mirrors and local repository hold."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from activemq_fleet.artifacts._java import java
+from activemq_fleet.errors import ArtifactError
+
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+# A release that did not exist yesterday may today (-U); a damaged download is an error (-C).
+_FLAGS = ("-q", "-B", "-U", "-C", "-Dstyle.color=never")
+_SECONDS = 1800
+_TERMINAL_CODE = re.compile(r"\x1b\[[0-9;]*m")
+_CAUSE = re.compile(
+    r"(?:Could not (?:find|transfer)|Cannot access|The following artifacts|Unknown host|Blocked mirror)"
+)
+
+
+class MissingArtifactError(ArtifactError):
+    """Maven works, but has no such artifact."""
+
+
+def copy(coordinate: str, directory: Path) -> Path:
+    """Put one artifact, without what it depends on, into a directory and return its path.
+
+    ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises ArtifactError
+    with Maven's own telling line.
+    """
+    _maven(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
+    found = [path for path in directory.iterdir() if path.is_file()]
+    if len(found) != 1:
+        raise ArtifactError(f"Maven was to deliver {coordinate}, but left {len(found)} files")
+    return found[0]
+
+
+def copy_dependencies(pom: Path, properties: Mapping[str, str], profiles: Sequence[str], directory: Path) -> None:
+    """Put all that a pom needs at run time into a directory. Raises ArtifactError as above."""
+    arguments = ("-f", str(pom), "-P", ",".join(profiles))
+    asked = {**properties, "outputDirectory": str(directory), "includeScope": "runtime"}
+    _maven(f"{_PLUGIN}:copy-dependencies", asked, arguments, at=directory)
+
+
+def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = (), *, at: Path) -> None:
+    executable = shutil.which("mvn")
+    if executable is None:
+        raise ArtifactError("Maven was not found: install it (Debian: apt-get install maven) so that mvn is on PATH")
+    at.mkdir(parents=True, exist_ok=True)
+    defines = [f"-D{name}={value}" for name, value in properties.items()]
+    try:
+        run = subprocess.run(
+            [executable, *_FLAGS, *arguments, goal, *defines],
+            cwd=at,  # not the user's directory, whose .mvn would have a say
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ArtifactError(f"Maven did not end within {_SECONDS} s") from None
+    if run.returncode != 0:
+        line = telling_line(run.stdout)
+        raise (MissingArtifactError if "Could not find artifact" in line else ArtifactError)(line)
+
+
+def telling_line(output: str) -> str:
+    """The one line of a failed run that says why, without the frame around it."""
+    lines = [line.strip() for line in _TERMINAL_CODE.sub("", output).splitlines() if line.strip()]
+    errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]
+    line = next((line for line in errors if _CAUSE.search(line)), (errors or lines or ["it said nothing"])[0])
+    line = line.partition(" -> [Help")[0]
+    cause = _CAUSE.search(line)
+    return f"Maven: {line[cause.start() :] if cause else line}"
+
+
+def _environment() -> dict[str, str]:
+    environment = dict(os.environ)
+    executable = java()  # here, because Maven is wordy about a JAVA_HOME that is wrong
+    if not environment.get("JAVA_HOME") and shutil.which("java") is None:
+        environment["JAVA_HOME"] = str(executable.parent.parent)
+    return environment

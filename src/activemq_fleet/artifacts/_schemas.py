@@ -1,0 +1,167 @@
+"""The XSD of a release, from that release's own jar."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+from activemq_fleet.artifacts import _maven
+from activemq_fleet.artifacts._cache import Progress, cache_directory, land, log_progress
+from activemq_fleet.errors import ArtifactError, SchemaUnavailable
+from activemq_fleet.releases import Release
+from activemq_fleet.schema import Schema
+
+_MEMBER = "activemq.xsd"
+_JAR = re.compile(r"(?:^|/)activemq-(?:core|spring|all)-(?P<version>\d[^/]*)\.jar$")
+_OWN_POM = re.compile(r"META-INF/maven/org\.apache\.activemq/activemq-(?:core|spring|all)/pom\.properties")
+# The largest are an activemq-all.jar of 19 MB and an XSD of 0.5 MB: far below what a bomb unpacks to.
+_JAR_LIMIT, _XSD_LIMIT = 256 << 20, 16 << 20
+
+_failures: dict[Path, str] = {}
+
+
+def schema_for(release: Release, *, progress: Progress = log_progress) -> bytes:
+    """The XSD of exactly this release, fetched once.
+
+    Raises SchemaUnavailable, which names the command to run, when Maven cannot deliver it.
+    """
+    return _cached(release, progress).read_bytes()
+
+
+def load_schema(release: Release, *, progress: Progress = log_progress) -> Schema:
+    """As :func:`schema_for`, compiled; kept in memory."""
+    path = _cached(release, progress)
+    return _load(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=32)
+def _load(path: Path, _changed: int) -> Schema:
+    return Schema(path.read_bytes())
+
+
+def fetch_schema(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
+    """Put the XSD of a release into the cache and return its path.
+
+    ``source`` is a jar (activemq-core to 5.7, activemq-spring, activemq-all) or a distribution
+    (tar.gz or zip) of that very release, and replaces what is cached; without one, the release's
+    jar comes from the cache or through Maven. Raises SchemaUnavailable.
+    """
+    if source is None:
+        return _cached(release, progress)
+    xsd = _xsd_in(source, release)
+    return land(_name(release), lambda part: _write(part, xsd), progress=progress, again=True)
+
+
+def _name(release: Release) -> str:
+    return f"schemas/{release.text}.xsd"
+
+
+def _cached(release: Release, progress: Progress) -> Path:
+    target = cache_directory() / _name(release)
+    if target in _failures and not target.exists():  # a fleet of 1,000 asks once, not 1,000 times
+        raise SchemaUnavailable(_failures[target])
+
+    def make(part: Path) -> None:
+        try:
+            xsd = _obtain(release, progress)
+        except ArtifactError as error:
+            _failures[target] = (
+                f"the schema of {release} cannot be had ({error}); "
+                f"take it from a jar or archive: activemq-fleet schema fetch {release} --from JAR"
+            )
+            raise SchemaUnavailable(_failures[target]) from None
+        _write(part, xsd)
+
+    return land(_name(release), make, progress=progress)
+
+
+def _write(part: Path, xsd: bytes) -> None:
+    Schema(xsd)  # what does not compile never gets into the cache
+    part.write_bytes(xsd)
+
+
+def _obtain(release: Release, progress: Progress) -> bytes:
+    for jar in _jars_at_hand(release):
+        return _xsd_in(jar, release)
+    try:
+        return _download(release.schema_jar, release, progress)
+    except _maven.MissingArtifactError as first:
+        try:  # some releases are to be had as one jar only
+            return _download("activemq-all", release, progress)
+        except _maven.MissingArtifactError:
+            raise first from None
+
+
+def _download(artifact: str, release: Release, progress: Progress) -> bytes:
+    progress(f"fetching {artifact} {release} …")
+    with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
+        return _xsd_in(_maven.copy(f"org.apache.activemq:{artifact}:{release}", Path(directory)), release)
+
+
+def _jars_at_hand(release: Release) -> Iterator[Path]:
+    for kind in ("distributions", "jars"):
+        directory = cache_directory() / kind / release.text
+        for artifact in (release.schema_jar, "activemq-all"):
+            yield from directory.glob(f"**/{artifact}-{release}.jar")
+
+
+def _xsd_in(source: Path, release: Release) -> bytes:
+    try:
+        with source.open("rb") as file:
+            for name, jar in _jars_in(file, source.name):
+                if _MEMBER in jar.namelist():
+                    _refuse_other_release(source, name, jar, release)
+                    return _limited(jar.open(_MEMBER), _XSD_LIMIT, source)
+    except OSError as error:
+        raise SchemaUnavailable(f"{source}: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, ValueError) as error:
+        raise SchemaUnavailable(f"{source} cannot be read: {error}") from None
+    raise SchemaUnavailable(
+        f"{source} holds no {_MEMBER}: give {release.schema_jar}-{release}.jar, or that release's tar.gz or zip"
+    )
+
+
+def _jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile.ZipFile]]:
+    """The file itself when it is a jar, else each likely jar of the archive that it is."""
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            yield name, archive
+            for member in filter(_JAR.search, archive.namelist()):
+                with zipfile.ZipFile(io.BytesIO(_limited(archive.open(member), _JAR_LIMIT, name))) as jar:
+                    yield member, jar
+        return
+    file.seek(0)
+    if not tarfile.is_tarfile(file):
+        raise SchemaUnavailable(f"{file.name} is neither a jar nor a zip nor a tar.gz")
+    file.seek(0)
+    with tarfile.open(fileobj=file) as tar:
+        for entry in tar:
+            content = tar.extractfile(entry) if entry.isreg() and _JAR.search(entry.name) else None
+            if content is not None:
+                with zipfile.ZipFile(io.BytesIO(_limited(content, _JAR_LIMIT, name))) as jar:
+                    yield entry.name, jar
+
+
+def _limited(content: IO[bytes], limit: int, where: Path | str) -> bytes:
+    with content:
+        read = content.read(limit + 1)
+    if len(read) > limit:
+        raise SchemaUnavailable(f"{where} unpacks to more than {limit >> 20} MiB: it is not ActiveMQ's")
+    return read
+
+
+def _refuse_other_release(source: Path, name: str, jar: zipfile.ZipFile, release: Release) -> None:
+    own = next(filter(_OWN_POM.fullmatch, jar.namelist()), None)
+    text = _limited(jar.open(own), _XSD_LIMIT, source).decode("utf-8", "replace") if own else ""
+    said = re.search(r"^version=(\S+)", text, re.MULTILINE) or _JAR.search(name)
+    version = said[1] if said else release.text
+    # builds of others carry a suffix, 5.11.0.redhat-630187
+    if version != release.text and not version.startswith((f"{release}.", f"{release}-")):
+        raise SchemaUnavailable(f"{source} is of release {version}, not {release}")

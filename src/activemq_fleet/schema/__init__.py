@@ -1,0 +1,8 @@
+"""Validates documents against a release's own XSD, and explains a no. Pure: bytes in."""
+
+from __future__ import annotations
+
+from activemq_fleet.schema._problems import SchemaProblem
+from activemq_fleet.schema._schema import Schema
+
+__all__ = ["Schema", "SchemaProblem"]

@@ -1,0 +1,84 @@
+"""What an XSD says about one element: its children in order, its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+from lxml import etree
+
+from activemq_fleet.schema._documents import local
+
+_XS = "{http://www.w3.org/2001/XMLSchema}"
+
+
+class Model:
+    """Reads an XSD of the kind XBean generates: global elements, nested property elements."""
+
+    def __init__(self, root: etree._Element) -> None:
+        self._root = root
+
+    @cached_property
+    def globals(self) -> Mapping[str, etree._Element]:
+        """The elements that may stand on their own, by name."""
+        return {node.get("name", ""): node for node in self._root.iterchildren(_XS + "element")}
+
+    @cached_property
+    def _nested(self) -> Mapping[str, list[etree._Element]]:
+        found: dict[str, list[etree._Element]] = {}
+        for node in self._root.iter(_XS + "element"):
+            name = node.get("name")
+            if name is not None and node.getparent() is not self._root:
+                found.setdefault(name, []).append(node)
+        return found
+
+    def declarations(self, path: str) -> list[etree._Element]:
+        """The declarations of an element, by name or by path from a global element.
+
+        Raises KeyError when the schema has no such element.
+        """
+        first, *rest = path.split("/")
+        nodes = [self.globals[first]] if first in self.globals else self._nested.get(first, [])
+        for name in rest:
+            nodes = [child for node in nodes for child in self._resolved(node) if child.get("name") == name]
+        if not nodes:
+            raise KeyError(path)
+        return nodes
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Names of the ActiveMQ elements allowed inside, in schema order."""
+        return _once(child.get("name", "") for node in self.declarations(path) for child in self._resolved(node))
+
+    def attributes(self, path: str) -> Mapping[str, str]:
+        """Attribute name to the XSD type without its prefix, in schema order."""
+        return MappingProxyType(
+            {
+                attribute.get("name", ""): (attribute.get("type") or "string").rpartition(":")[2]
+                for node in self.declarations(path)
+                for attribute in node.iterfind(f"{_XS}complexType/{_XS}attribute")
+            }
+        )
+
+    def is_ordered(self, path: str) -> bool:
+        """Whether the children form a sequence: schema order, each at most once."""
+        return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.declarations(path))
+
+    def _resolved(self, node: etree._Element) -> Iterator[etree._Element]:
+        for child in _particles(node.find(_XS + "complexType")):
+            reference = child.get("ref")
+            yield child if reference is None else self.globals[local(reference.replace(":", "}"))]
+
+
+def _particles(group: etree._Element | None) -> Iterator[etree._Element]:
+    if group is None:
+        return
+    for child in group.iterchildren(_XS + "element", _XS + "choice", _XS + "sequence", _XS + "all"):
+        if child.tag == _XS + "element":
+            yield child
+        else:
+            yield from _particles(child)
+
+
+def _once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,110 @@
+"""The schema of one release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lxml import etree
+
+from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.schema._documents import BEANS, CORE, UnreadableError, parse, parser
+from activemq_fleet.schema._model import Model
+from activemq_fleet.schema._problems import SchemaProblem
+from activemq_fleet.schema._spring import STUBS
+
+if TYPE_CHECKING:
+    from activemq_fleet.schema._explain import Explainer
+
+_XS = "{http://www.w3.org/2001/XMLSchema}"
+
+
+class _Stubs(etree.Resolver):
+    """Answers our imports from memory and every other one with nothing: no file, no network."""
+
+    # lxml-stubs lacks the third argument that lxml passes and wants back
+    def resolve(self, system_url: str, public_id: str, context: Any) -> Any:  # type: ignore[override]
+        if system_url in STUBS:
+            return self.resolve_string(STUBS[system_url], context, base_url=system_url)
+        return self.resolve_empty(context)  # type: ignore[attr-defined]
+
+
+class Schema:
+    """An ``activemq.xsd``, compiled. Raises SchemaUnavailable when the bytes are none.
+
+    Compiling takes 20 ms, a document of 6 KB 0.1 ms (measured on 5.17.3 with lxml 6.1).
+    """
+
+    def __init__(self, xsd: bytes) -> None:
+        reader = parser()
+        reader.resolvers.add(_Stubs())
+        try:
+            root = etree.fromstring(xsd, reader)
+            if root.get("targetNamespace") != CORE:
+                msg = f"it describes {root.get('targetNamespace') or root.tag!r}, not {CORE}"
+                raise SchemaUnavailable(f"not a schema of ActiveMQ: {msg}")
+            for namespace in STUBS:
+                root.insert(0, root.makeelement(f"{_XS}import", namespace=namespace, schemaLocation=namespace))
+            self._compiled = etree.XMLSchema(root)
+        except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as error:
+            raise SchemaUnavailable(f"not a schema of ActiveMQ: {error}") from None
+        self._xsd = xsd
+        self._model = Model(root)
+
+    def is_valid(self, document: bytes) -> bool:
+        """Whether the release would accept a document: ``<beans>`` with ``<broker>`` inside."""
+        try:
+            return self.accepts(parse(document))
+        except UnreadableError:
+            return False
+
+    def accepts(self, root: etree._Element) -> bool:
+        """As :meth:`is_valid`, for a document that is parsed already."""
+        return root.tag == f"{{{BEANS}}}beans" and not self._strangers(root) and self._compiled.validate(root)
+
+    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
+        """Why a document is not valid, in document order; empty when it is.
+
+        The first explanation of a schema takes about a second, because xmlschema has to be
+        loaded and to read the XSD; a yes never does.
+        """
+        try:
+            root = parse(document)
+        except UnreadableError as error:
+            return (error.problem,)
+        if self.accepts(root):
+            return ()
+        return self._explainer.explain(document, root, self._strangers(root))
+
+    @property
+    def elements(self) -> frozenset[str]:
+        """Names of the elements that may stand on their own, such as ``broker`` or ``kahaDB``."""
+        return frozenset(self._model.globals)
+
+    def children_of(self, element: str) -> tuple[str, ...]:
+        """The ActiveMQ elements allowed inside, in schema order.
+
+        ``element`` is a name or a path: ``broker``, ``plugins``, ``broker/systemUsage``. A name
+        that stands for several elements gives the children of all. Raises KeyError when the
+        schema has no such element.
+        """
+        return self._model.children(element)
+
+    def attributes_of(self, element: str) -> Mapping[str, str]:
+        """Attribute name -> XSD type such as ``boolean`` or ``long``; ``element`` as above."""
+        return self._model.attributes(element)
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        from activemq_fleet.schema._explain import Explainer
+
+        return Explainer(self._xsd, self._compiled, self._model)
+
+    def _strangers(self, root: etree._Element) -> list[etree._Element]:
+        # the wildcard for other namespaces in <beans> is lax, so a misspelt <borker> would pass
+        return [
+            child
+            for child in root.iterchildren(f"{{{CORE}}}*")
+            if child.tag.rpartition("}")[2] not in self._model.globals
+        ]

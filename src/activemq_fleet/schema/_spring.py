@@ -1,0 +1,46 @@
+"""Stand-ins for Spring's own schemas.
+
+ActiveMQ's XSD takes elements of other namespaces only where a schema for them is at hand
+(``xs:any``, strict). Spring's schemas are not ours to check: what matters is that a ``<bean>``
+may stand there and that a misspelt one may not.
+"""
+
+from __future__ import annotations
+
+from activemq_fleet.schema._documents import BEANS
+
+_STUB = """\
+<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns="{namespace}"
+           targetNamespace="{namespace}" elementFormDefault="qualified">
+  <xs:complexType name="anything" mixed="true">
+    <xs:sequence><xs:any processContents="lax" minOccurs="0" maxOccurs="unbounded"/></xs:sequence>
+    <xs:anyAttribute processContents="lax"/>
+  </xs:complexType>
+  {elements}
+</xs:schema>
+"""
+# Another namespace is let through at the top level: its handler may come with a user's jar. An
+# element without a namespace of its own, such as a <broker> whose xmlns was forgotten, is not.
+_ROOT = """\
+  <xs:element name="beans"><xs:complexType>
+    <xs:choice minOccurs="0" maxOccurs="unbounded">
+      <xs:element ref="alias"/><xs:element ref="bean"/><xs:element ref="beans"/>
+      <xs:element ref="description"/><xs:element ref="import"/>
+      <xs:any namespace="##other" processContents="lax"/>
+    </xs:choice>
+    <xs:anyAttribute processContents="lax"/>
+  </xs:complexType></xs:element>
+"""
+_ELEMENTS = {
+    BEANS: "alias array bean description idref import list map null props ref set value",
+    "http://www.springframework.org/schema/jee": "jndi-lookup local-slsb remote-slsb",
+    "http://www.springframework.org/schema/util": "constant list map properties property-path set",
+}
+
+
+def _stub(namespace: str, names: str) -> str:
+    elements = "\n  ".join(f'<xs:element name="{name}" type="anything"/>' for name in names.split())
+    return _STUB.format(namespace=namespace, elements=elements + (_ROOT if namespace == BEANS else ""))
+
+
+STUBS = {namespace: _stub(namespace, names) for namespace, names in _ELEMENTS.items()}
