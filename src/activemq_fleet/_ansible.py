@@ -1,0 +1,226 @@
+"""Ansible's own reading of an inventory, made callable.
+
+Ansible is written to be a process of its own: options, vault secrets, caches and the plugin loader
+are global to it. ``reading`` sets them for one reading and puts back what was there, so that a
+program may read several inventories, or the same one again after a change.
+This module and ``_templating`` alone use Ansible's inner API (as of ansible-core 2.19).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+# First: it prepares the process for Ansible, and refuses a locale that is not UTF-8.
+from ansible.cli import CLI
+
+# isort: split
+from ansible import constants, context
+from ansible._internal._datatag._tags import Origin
+from ansible._internal._display_utils import DeferredWarningContext
+from ansible.errors import AnsibleError
+from ansible.inventory.manager import InventoryManager
+from ansible.module_utils._internal._event_utils import format_event_brief_message
+from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import VaultSecretsContext
+from ansible.plugins.loader import init_plugin_loader, inventory_loader
+from ansible.template import trust_as_template
+from ansible.utils.collection_loader import AnsibleCollectionConfig
+from ansible.utils.context_objects import CLIArgs
+from ansible.utils.display import Display
+from ansible.utils.vars import combine_vars, load_extra_vars, load_options_vars
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
+from ansible.vars.plugins import get_vars_from_inventory_sources
+
+from activemq_fleet._collection import collections_path
+from activemq_fleet.errors import InputError
+from activemq_fleet.grouping import inventory_groups
+from activemq_fleet.naming import Naming
+
+__all__ = ["AnsibleError", "Reading", "explain", "naming_of", "reading"]
+
+PLUGIN = "activemq.fleet.topology"
+_PLUGIN_FILES = (".activemq.yml", ".activemq.yaml")
+_YAML_FILES = (".yml", ".yaml", ".json")
+_OUR_OWN = re.compile(r".*\.activemq\.ya?ml: ")
+_POSITION = re.compile(r"^Origin: (/.*:\d+):\d+$", re.MULTILINE)
+_FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
+_NO_HOSTS = "Plugin configuration YAML file"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An inventory as Ansible has it. Good for as long as its ``reading`` lasts."""
+
+    loader: Any
+    inventory: Any
+    variables: Any
+    _said: DeferredWarningContext
+
+    def warnings(self) -> tuple[str, ...]:
+        """What Ansible and its plugins warned about so far, one line each.
+
+        Not what our own plugin says: the fleet that is built from the same hosts says it too.
+        """
+        texts = (" ".join(format_event_brief_message(warning.event).split()) for warning in self._said.get_warnings())
+        return tuple(text for text in texts if not _OUR_OWN.match(text))
+
+
+@contextmanager
+def reading(
+    sources: Sequence[str],
+    *,
+    extra_vars: Sequence[str] = (),
+    vault_ids: Sequence[str] = (),
+    vault_password_files: Sequence[str] = (),
+) -> Iterator[Reading]:
+    """Read ``sources`` as ``ansible-inventory`` would; nothing is printed.
+
+    Raises InputError for a source of which any part cannot be read: half an inventory would be
+    rendered as a smaller fleet. Raises Ansible's own errors for what it refuses.
+    """
+    # The command line's own words may be templates, as ansible-playbook takes them.
+    options = {"extra_vars": tuple(map(trust_as_template, extra_vars)), "inventory": tuple(sources)}
+    with _globals_of(options), DeferredWarningContext(variables={}) as said:
+        if not AnsibleCollectionConfig.collection_finder:
+            init_plugin_loader(collections_path())
+        loader = DataLoader()
+        secrets = CLI.setup_vault_secrets(
+            loader,
+            vault_ids=[*constants.DEFAULT_VAULT_IDENTITY_LIST, *vault_ids],
+            vault_password_files=list(vault_password_files),
+            auto_prompt=False,
+            initialize_context=False,
+        )
+        loader.set_vault_secrets(secrets)
+        VaultSecretsContext._current = VaultSecretsContext(secrets)
+        _check_extra_vars(loader)
+        inventory = _Manager(loader, sources, said)
+        variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
+        HostVars(inventory, variables, loader)  # registers itself, so that templates find hostvars
+        yield Reading(loader, inventory, variables, said)
+
+
+def _check_extra_vars(loader: Any) -> None:
+    """Read them before anything else does, so that what is wrong with them is told as such."""
+    try:
+        extra = load_extra_vars(loader)
+    except AnsibleError as error:
+        raise InputError(f"extra variables (-e): {explain(error)}") from error
+    if "_raw_params" in extra:
+        raise InputError(f"extra variables (-e): {str(extra['_raw_params'])!r} is not key=value, JSON, YAML or @FILE")
+
+
+@contextmanager
+def _globals_of(options: Mapping[str, object]) -> Iterator[None]:
+    """Give Ansible's global state to one reading, and restore it."""
+    display = Display()
+    before = context.CLIARGS, VaultSecretsContext._current, display.verbosity, constants.DEFAULT_DEBUG
+    functions = ((load_extra_vars, "extra_vars"), (load_options_vars, "options_vars"))
+    remembered = [function.__dict__.pop(name, None) for function, name in functions]
+    context.CLIARGS, VaultSecretsContext._current = CLIArgs(options), None
+    display.verbosity, constants.DEFAULT_DEBUG = 0, False  # what they add goes to stdout, where our output is
+    _forget_files()
+    try:
+        yield
+    finally:
+        context.CLIARGS, VaultSecretsContext._current, display.verbosity, constants.DEFAULT_DEBUG = before
+        for (function, name), value in zip(functions, remembered, strict=True):
+            function.__dict__.pop(name, None)
+            if value is not None:
+                setattr(function, name, value)
+
+
+def _forget_files() -> None:
+    """Empty the list of group_vars and host_vars files that Ansible keeps for a whole process."""
+    plugin = sys.modules.get("ansible.plugins.vars.host_group_vars")
+    for cache in ("FOUND", "NAK", "CANONICAL_PATHS"):
+        getattr(plugin, cache, set()).clear()
+
+
+class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no types
+    """Ansible's manager, except that it stops at a source which Ansible would pass over."""
+
+    def __init__(self, loader: Any, sources: Sequence[str], said: DeferredWarningContext) -> None:
+        self._said = said
+        super().__init__(loader=loader, sources=list(sources))
+
+    def parse_source(self, source: str, cache: bool = False) -> bool:
+        if os.path.isdir(source):
+            return bool(super().parse_source(source, cache=cache))
+        if source.endswith(_PLUGIN_FILES) and not _reads_plugin_files():
+            self._group_brokers(source)
+            return True
+        before = len(self._said.get_warnings())
+        if not super().parse_source(source, cache=cache):
+            raise InputError(f"{source}: cannot be read as an inventory: {self._reason(source, before)}")
+        return True
+
+    def _reason(self, source: str, before: int) -> str:
+        """Why no plugin could parse a file: the answer of the one that the file was meant for."""
+        causes = {}
+        for warning in self._said.get_warnings()[before:]:
+            plugin = _FAILED_PLUGIN.match(warning.event.msg)
+            if plugin and warning.event.chain:
+                causes[plugin[1]] = warning.event.chain.event
+        if not causes:
+            return "no plugin of Ansible knows its format"
+        wanted = ("yaml", "auto") if source.endswith(_YAML_FILES) else ("script", "ini")
+        # The plugin yaml only says of a plugin's configuration that it is one; auto says what is wrong with it.
+        meant = [causes[name] for name in wanted if name in causes and _NO_HOSTS not in causes[name].msg]
+        cause = (meant or list(causes.values()))[0]
+        reason = format_event_brief_message(cause).removeprefix(f"{source}: ").rstrip(".")
+        contexts = "\n".join(event.formatted_source_context or "" for event in causes.values())
+        position = _POSITION.search(contexts)
+        return f"{reason} ({position[1]})" if position else reason
+
+    def _group_brokers(self, source: str) -> None:
+        """What the inventory plugin does, where Ansible cannot load it."""
+        options = self._loader.load_from_file(source)
+        if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
+            raise InputError(f"{source}: must say 'plugin: {PLUGIN}'")
+        everyone = self._inventory.groups["all"]
+        for name in ("naming_pattern", "master_node"):
+            if options.get(name) is not None:
+                everyone.set_variable(f"activemq_{name}", options[name])
+        known = combine_vars(
+            everyone.get_vars(), get_vars_from_inventory_sources(self._loader, self._sources, [everyone], "all")
+        )
+        convention = naming_of(combine_vars(known, load_extra_vars(self._loader)))
+        identities = [identity for host in self._inventory.hosts if (identity := convention.identify(host))]
+        for group, hosts in inventory_groups(identities).items():
+            self._inventory.add_group(group)
+            for host in hosts:
+                self._inventory.add_child(group, host)
+        for identity in identities:
+            self._inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
+
+
+def _reads_plugin_files() -> bool:
+    """False without the collection, or where ansible.cfg enables neither it nor the plugin ``auto``."""
+    return not {"auto", PLUGIN}.isdisjoint(constants.INVENTORY_ENABLED) and inventory_loader.has_plugin(PLUGIN)
+
+
+def naming_of(variables: Mapping[str, object]) -> Naming:
+    """The naming convention that these variables state."""
+    stated = {"pattern": variables.get("activemq_naming_pattern"), "master_node": variables.get("activemq_master_node")}
+    return Naming(**{name: str(value) for name, value in stated.items() if value is not None})
+
+
+def explain(error: BaseException) -> str:
+    """What an error of Ansible says, with file and line of what caused it where known."""
+    message = " ".join(str(error).split()).rstrip(".")
+    cause: BaseException | None = error
+    while cause is not None:
+        obj = cause.obj if isinstance(cause, AnsibleError) else None
+        origin = obj if isinstance(obj, Origin) else Origin.get_tag(obj)
+        if origin and origin.path:
+            return f"{message} ({origin.path}:{origin.line_num})" if origin.line_num else f"{message} ({origin.path})"
+        cause = cause.__cause__ or cause.__context__
+    return message

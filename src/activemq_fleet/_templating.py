@@ -1,0 +1,108 @@
+"""Values as Ansible's templates see them, made fast for many hosts, and safe for closed vaults.
+
+The result of a value is what ``hostvars[host][name]`` gives, with two differences: it is of plain
+Python types, and an encrypted value that cannot be opened is a ``Sealed`` instead of an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import Any
+
+from ansible._internal._templating._engine import TemplateEngine, TemplateOptions
+from ansible._internal._templating._jinja_bits import is_possibly_template
+from ansible._internal._templating._jinja_common import Marker, TruncationMarker, VaultExceptionMarker
+from ansible._internal._templating._marker_behaviors import MarkerBehavior, RoutingMarkerBehavior
+from ansible.parsing.vault import EncryptedString
+from ansible.utils.vars import transform_to_native_types
+
+from activemq_fleet.sealed import Sealed
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+class _Seals(MarkerBehavior):  # type: ignore[misc]  # Ansible carries no types
+    """Puts a placeholder where a template meets an encrypted value that cannot be opened."""
+
+    def __init__(self) -> None:
+        self._ciphertexts: list[str] = []
+        self._token = token_hex(16)  # no inventory can hold it
+        self._placeholder = re.compile(f"<{self._token}:([0-9]+)>")
+
+    def handle_marker(self, value: Marker) -> str:
+        if isinstance(value, TruncationMarker):
+            return ""  # what comes after the placeholder of a template that ended there
+        self._ciphertexts.append(str(value._marker_undecryptable_ciphertext))
+        return f"<{self._token}:{len(self._ciphertexts) - 1}>"
+
+    def reseal(self, text: str) -> str | Sealed:
+        """Text that holds a placeholder -> Sealed, equal for equal text around equal ciphertexts."""
+        if self._token not in text:
+            return text
+        return Sealed(self._placeholder.sub(lambda found: self._ciphertexts[int(found[1])], text))
+
+
+class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types
+    """Compiles a template once, not once for each host: compiling is nearly all of the time."""
+
+    def __init__(self, loader: Any, seals: _Seals) -> None:
+        closed = RoutingMarkerBehavior({VaultExceptionMarker: seals, TruncationMarker: seals})
+        super().__init__(loader=loader, marker_behavior=closed)
+        self._compiled: dict[tuple[str, TemplateOptions], Any] = {}
+
+    def _compile_template(self, template: str, options: TemplateOptions) -> Any:
+        key = str.__str__(template), options
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            compiled = self._compiled[key] = super()._compile_template(template, options)
+        return compiled
+
+
+class Templates:
+    """Templates the variables of one host after another."""
+
+    def __init__(self, loader: Any) -> None:
+        self._seals = _Seals()
+        self._engine = _Engine(loader, self._seals)
+        # Hosts share the values of their groups; by identity, and kept alive so that ids stay.
+        self._constants: dict[int, tuple[Any, Any]] = {}
+
+    def of_host(self, variables: dict[str, Any]) -> Templates:
+        """The same templates, now seeing the variables of another host."""
+        self._engine.available_variables = variables
+        return self
+
+    def value(self, raw: Any) -> Any:
+        """The value in plain types. Raises AnsibleError for a template that fails."""
+        kind = type(raw)
+        if kind in _PLAIN and (kind is not str or not is_possibly_template(raw)):
+            return raw
+        known = self._constants.get(id(raw))
+        if known is not None:
+            return known[1]
+        value = self._plain(self._engine.template(raw))
+        if _is_constant(raw):
+            self._constants[id(raw)] = raw, value
+        return value
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._seals.reseal(str.__str__(value))
+        if isinstance(value, Mapping):
+            return {self._plain(key): self._plain(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._plain(item) for item in value]
+        return value if type(value) in _PLAIN else transform_to_native_types(value, redact=False)
+
+
+def _is_constant(raw: Any) -> bool:
+    """True for a value without any template: it is the same for every host that has it."""
+    if isinstance(raw, str):
+        return not is_possibly_template(raw)
+    if isinstance(raw, Mapping):
+        return all(_is_constant(key) and _is_constant(value) for key, value in raw.items())
+    if isinstance(raw, list | tuple):
+        return all(_is_constant(item) for item in raw)
+    return type(raw) in _PLAIN or isinstance(raw, EncryptedString | int | float)

@@ -1,0 +1,94 @@
+"""Fleet -> what is deployed to each host: its files with modes, and what a playbook must know.
+
+The files are those of ``render``, once with their secrets and once without, so that whoever
+deploys them can show every change and no secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.render import mode_of, render, render_agent
+from activemq_fleet.render.service import STORE_MARKER, paths, unit_path
+from activemq_fleet.topology import Agent, Broker
+
+_OPEN = 0o007
+# Where a host finds a broker of its own that listens on all addresses.
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bound
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedFile:
+    """One file. ``masked`` is its text with ``@variable@`` for each secret, None where it holds none."""
+
+    content: bytes
+    mode: int
+    masked: str | None
+
+
+def files_of(node: Broker | Agent) -> dict[str, DeployedFile]:
+    """Every file of a broker or an agent, by path in its tree, with its secrets.
+
+    Raises SettingsError for a secret that is not set or cannot be opened.
+    """
+    shown = render(node) if isinstance(node, Broker) else render_agent(node)
+    real = render(node, reveal=True) if isinstance(node, Broker) else render_agent(node, reveal=True)
+    return {path: _deployed(path, content, shown[path]) for path, content in real.items()}
+
+
+def _deployed(path: str, content: bytes, shown: bytes) -> DeployedFile:
+    mode = mode_of(path)
+    if content != shown:
+        # A secret that stands in a file which was not known to hold any is still a secret.
+        mode &= ~_OPEN
+    is_secret = content != shown or not mode & _OPEN
+    return DeployedFile(content, mode, shown.decode() if is_secret else None)
+
+
+def broker_facts(broker: Broker) -> dict[str, Any]:
+    """What a playbook must know of a broker, with all defaults applied; nothing secret."""
+    settings, where = broker.settings, paths(broker)
+    return {
+        "release": broker.release.text,
+        "group": broker.group,
+        "pair": broker.pair,
+        "role": broker.role,
+        "peer": broker.peer,
+        "ha": settings.ha,
+        "install": settings.install,
+        "archive": settings.archive,
+        "archive_sha512": settings.archive_sha512,
+        "service": settings.service,
+        "user": settings.user,
+        # Whoever neither installs nor runs anything as that account owns the files himself.
+        "owner": settings.user if (settings.install, settings.service) != ("none", "none") else None,
+        "uid": settings.uid,
+        "gid": settings.gid,
+        "instance": settings.instance,
+        "base": where.base,
+        "home": where.home,
+        "home_link": settings.home,
+        "unit": unit_path(broker),
+        "store": broker.store_directory if settings.ha == "shared-file" else None,
+        "marker": STORE_MARKER,
+        "replication": broker.ports.get("replication"),
+        "listens": _LOOPBACK.get(settings.bind, settings.bind),
+    }
+
+
+def agent_facts(agent: Agent) -> dict[str, Any]:
+    """What a playbook must know of an agent, with all defaults applied; nothing secret."""
+    settings = agent.settings
+    return {
+        "group": agent.group,
+        "pair": agent.pair,
+        "user": settings.agent_user,
+        "home": settings.agent_home,
+        "state": settings.agent_state,
+        "config": settings.agent_config,
+        "package": settings.agent_package,
+        "install": settings.agent_install,
+        "service": settings.agent_service,
+        "owner": settings.agent_user if settings.agent_install or settings.agent_service != "none" else None,
+    }

@@ -1,0 +1,51 @@
+"""What users write for brokers -> addresses: texts, or brokers as fleet.json has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from activemq_fleet.addresses import Address, check_host, parse
+
+PORTS = {"openwire": 61616, "mqtt": 1883}
+
+
+def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
+    """Addresses of one connector, in the order given.
+
+    ``items`` is a list, or one text with commas. An item is ``host`` (with the usual port of the
+    connector), ``host:port``, or a mapping with ``address`` and ``ports`` by connector's name, as
+    in fleet.json and ``lab status``. Raises ValueError, naming the item by its place.
+    """
+    if isinstance(items, str):
+        items = [item for item in items.split(",") if item.strip()]
+    if isinstance(items, Mapping) or not isinstance(items, Iterable):
+        raise ValueError("needs a list of addresses or brokers")
+    found = []
+    for position, item in enumerate(items):
+        try:
+            found.append(_endpoint(item, connector))
+        except ValueError as error:
+            raise ValueError(f"item {position}: {error}") from None
+    if not found:
+        raise ValueError("the list is empty")
+    return tuple(found)
+
+
+def _endpoint(item: Any, connector: str) -> Address:
+    if isinstance(item, str):
+        text = item.strip()
+        has_port = "]:" in text if text.startswith("[") else text.count(":") == 1
+        return parse(text) if has_port else (check_host(text), PORTS[connector])
+    if not isinstance(item, Mapping):
+        raise ValueError("is neither an address nor a broker (a mapping with address and ports)")
+    address, ports = item.get("address"), item.get("ports")
+    if not isinstance(address, str) or not isinstance(ports, Mapping):
+        raise ValueError("is no broker: it needs address and ports, as in fleet.json")
+    if not isinstance(ports.get(connector), int):
+        raise ValueError(f"{address} has no connector {connector}; it has {', '.join(map(str, ports)) or 'none'}")
+    return parse(f"{_bracketed(address)}:{ports[connector]}")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

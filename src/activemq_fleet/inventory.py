@@ -1,0 +1,158 @@
+"""Reads an Ansible inventory: the one source of truth of a fleet."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.grouping import BROKERS
+
+if TYPE_CHECKING:
+    from activemq_fleet.topology import Fleet
+
+PREFIX = "activemq_"
+# Also asked of hosts that are no brokers; what else fails there was meant for the brokers.
+_BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryData:
+    """What the rest of the project takes from an inventory.
+
+    ``hosts`` holds for every host, in the order of the inventory, the templated values of its
+    variables that start with ``activemq_``, in plain Python types; an encrypted value that cannot
+    be opened is a ``Sealed``. ``groups`` are Ansible's, with the hosts of their children.
+    ``warnings`` are Ansible's own, one line each.
+    """
+
+    hosts: dict[str, dict[str, object]]
+    groups: dict[str, list[str]]
+    warnings: tuple[str, ...] = ()
+
+
+def read_inventory(
+    sources: Sequence[str],
+    *,
+    extra_vars: Sequence[str] = (),
+    vault_ids: Sequence[str] = (),
+    vault_password_files: Sequence[str] = (),
+) -> InventoryData:
+    """Read inventory files, directories or comma-separated host lists as Ansible would.
+
+    Values are those that ``hostvars`` has, extra variables (``k=v``, JSON, YAML, ``@file``)
+    included. On a host that is no broker, a variable whose template refers to something that only
+    brokers have is left out, as Ansible would not evaluate it there.
+
+    Raises InputError: a source that cannot be read as a whole, that has no host, or a value whose
+    template fails, naming host and variable.
+    """
+    if not sources:
+        raise InputError("no inventory given: name one with -i")
+    for source in sources:
+        if "," not in source and not os.path.exists(source):
+            raise InputError(f"{source}: there is no such inventory file or directory")
+    with _speaking_ansible() as ansible:
+        options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
+        with ansible.reading(sources, **options) as found:
+            return _collect(found, ", ".join(sources))
+
+
+def load_fleet(
+    sources: Sequence[str],
+    *,
+    extra_vars: Sequence[str] = (),
+    vault_ids: Sequence[str] = (),
+    vault_password_files: Sequence[str] = (),
+) -> Fleet:
+    """The fleet of an inventory; see ``read_inventory`` and ``topology.build_fleet``.
+
+    Raises InputError, SettingsError or ReleaseError. What is wrong with the topology is in the
+    fleet's findings.
+    """
+    from activemq_fleet.topology import build_fleet
+
+    data = read_inventory(
+        sources, extra_vars=extra_vars, vault_ids=vault_ids, vault_password_files=vault_password_files
+    )
+    fleet = build_fleet(data.hosts, data.groups)
+    return dataclasses.replace(fleet, warnings=(*data.warnings, *fleet.warnings))
+
+
+def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
+    """The same from within a playbook: ``hostvars`` and ``groups`` of a task, and its loader.
+
+    All hosts of the inventory, whatever the limit: the files of one depend on its peers. Variables
+    of plays and roles are not seen, as ``read_inventory`` does not see them either.
+
+    Raises InputError for a value whose template fails, naming host and variable.
+    """
+    from activemq_fleet._templating import Templates
+
+    templates = Templates(loader)
+    brokers = frozenset(groups.get(BROKERS, ()))
+    hosts = {}
+    for host in hostvars:
+        variables = {**hostvars.raw_get(host), "hostvars": hostvars}
+        hosts[str(host)] = _values(host, variables, templates.of_host(variables), brokers)
+    return InventoryData(hosts, {str(group): [str(host) for host in members] for group, members in groups.items()})
+
+
+@contextmanager
+def _speaking_ansible() -> Iterator[Any]:
+    """Import Ansible, and turn what it refuses into InputError."""
+    try:
+        import ansible.errors  # the least of it, which reads no configuration
+    except ImportError as error:
+        raise InputError(f"ansible-core 2.19 or later is needed to read an inventory: {error}") from None
+    try:
+        import ansible.constants
+
+        from activemq_fleet import _ansible
+    except ansible.errors.AnsibleError as error:
+        raise InputError(f"Ansible cannot run here: {error}") from None
+    except SystemExit as error:  # Ansible ends the process for a locale that is not UTF-8
+        raise InputError(f"Ansible cannot run here: {str(error).removeprefix('ERROR: ')}") from None
+    try:
+        yield _ansible
+    except (_ansible.AnsibleError, OSError, ValueError, RecursionError) as error:
+        raise InputError(_ansible.explain(error)) from error
+
+
+def _collect(found: Any, name: str) -> InventoryData:
+    from activemq_fleet._templating import Templates
+
+    if not found.inventory.get_hosts():
+        reason = "".join(f" ({text})" for text in found.warnings()[:1])
+        raise InputError(f"{name}: the inventory has no hosts{reason}")
+    groups = {group: list(hosts) for group, hosts in found.inventory.get_groups_dict().items()}
+    templates = Templates(found.loader)
+    brokers = frozenset(groups.get(BROKERS, ()))
+    hosts = {}
+    for host in found.inventory.get_hosts():
+        variables = found.variables.get_vars(host=host, stage="all")
+        hosts[host.name] = _values(host.name, variables, templates.of_host(variables), brokers)
+    return InventoryData(hosts, groups, found.warnings())
+
+
+def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:
+    from activemq_fleet._ansible import AnsibleError, explain, naming_of
+
+    values: dict[str, object] = {}
+    failed: dict[str, AnsibleError] = {}
+    for name, raw in variables.items():
+        if isinstance(name, str) and name.startswith(PREFIX):  # YAML has keys that are no text
+            try:
+                values[name] = templates.value(raw)
+            except AnsibleError as reason:
+                failed[name] = reason
+    if failed:
+        is_broker = host in brokers or naming_of(values).identify(host) is not None
+        for name, error in failed.items():
+            if is_broker or name.startswith(_BEYOND_BROKERS):
+                raise InputError(f"{host}: {name}: {explain(error)}") from error
+    return values
