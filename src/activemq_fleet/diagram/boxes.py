@@ -1,0 +1,148 @@
+"""A group as a box: its heading with what its pairs have in common, and its inside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from activemq_fleet.diagram.canvas import Canvas
+from activemq_fleet.diagram.cards import Card, FullCard, SmallCard, inner_line, ports_of
+from activemq_fleet.diagram.inside import Inside, arrange
+from activemq_fleet.diagram.lines import Stroke, draw_stroke
+from activemq_fleet.diagram.scene import GroupView, Node
+from activemq_fleet.diagram.text import counted, listed, shorten, width_of, wrap
+
+_PAD = 16.0
+_MOST_NOTES = 8
+_Answer = TypeVar("_Answer")
+_STORES = {
+    "shared-file": "shared file stores",
+    "shared-jdbc": "shared databases",
+    "pure": "pure master/slave",
+    "none": "single nodes",
+}
+
+
+class GroupBox:
+    """Measured when made, drawn where it is put."""
+
+    def __init__(self, view: GroupView, *, small: bool, card_width: float) -> None:
+        self.view = view
+        self.small = small
+        usual = usual_release(view)
+        domain = common(view, domain_of)
+        self._cards: list[Card] = [
+            SmallCard(pair, card_width, usual) if small else FullCard(pair, card_width, domain) for pair in view.pairs
+        ]
+        _level(self._cards)
+        self.inside: Inside = arrange(view, self._cards, small=small)
+        name = width_of(view.name, "group-name")
+        self.width = max(self.inside.width, min(name, 420.0), 190.0 if small else 250.0) + 2 * _PAD
+        self._facts = wrap(facts_of(view, small=small), "facts", self.width - 2 * _PAD, " · ")
+        notes = wrap(self.inside.notes, "small", self.width - 2 * _PAD, ", ")
+        hidden = len(notes) - _MOST_NOTES
+        self._notes = notes if hidden <= 0 else [*notes[:_MOST_NOTES], f"and {counted(hidden, 'line')} more"]
+        self._top = 38 + 17 * len(self._facts) + 10.0
+        self._foot = 16 * len(self._notes) + 12 if self._notes else 0.0
+        self.height = self._top + self.inside.height + self._foot + _PAD
+
+    @property
+    def strokes(self) -> list[Stroke]:
+        """Every line inside, and one for those that a frame stands for."""
+        lines = list(self.inside.strokes)
+        if self.inside.frame:
+            lines.append(Stroke((), self.inside.frame, "forward"))
+        if not self.small:
+            lines += [Stroke((), *inner_line(pair)) for pair in self.view.pairs if pair.inner]
+        return lines
+
+    def draw(self, canvas: Canvas, x: float, y: float, height: float) -> None:
+        """``height`` may be more than ``self.height``, for boxes side by side."""
+        with canvas.group(f"group {self.view.name}", at=(x, y)):
+            canvas.rect(0, 0, self.width, height, "group-box", 12)
+            canvas.text(_PAD, 28, shorten(self.view.name, "group-name", self.width - 2 * _PAD), "group-name ink")
+            for row, line in enumerate(self._facts):
+                canvas.text(_PAD, 48 + 17 * row, line, "facts muted")
+            with canvas.group(at=(_PAD + (self.width - 2 * _PAD - self.inside.width) / 2, self._top)):
+                self._draw_inside(canvas)
+            top = self._top + self.inside.height + 22
+            for row, line in enumerate(self._notes):
+                canvas.text(_PAD, top + 16 * row, line, "small muted")
+
+    def _draw_inside(self, canvas: Canvas) -> None:
+        inside = self.inside
+        if inside.bus is not None:
+            canvas.rect(0, 0, inside.width, inside.bus, "cloud", inside.bus / 2)
+            text = shorten(inside.caption, "label", inside.width - 30)
+            canvas.text(inside.width / 2, inside.bus / 2 + 4, text, "label ink", "middle")
+        if inside.frame:
+            canvas.rect(0, 8, inside.width, inside.height - 8, f"line line-{inside.frame}", 12)
+            width = width_of(inside.caption, "label") + 16
+            canvas.rect(20, 0, width, 16, "group-box-fill")
+            canvas.text(28, 12, inside.caption, "label ink")
+        for stroke in inside.strokes:
+            draw_stroke(canvas, stroke)
+        for card, (x, y) in inside.places:
+            card.draw(canvas, x, y)
+
+
+def _level(cards: Sequence[Card]) -> None:
+    """Cards side by side are equally high, so that lines between them are straight."""
+    height = max(card.height for card in cards)
+    for card in cards:
+        card.height = height
+
+
+def common(
+    view: GroupView, question: Callable[[Node], _Answer], asked: Callable[[Node], bool] = lambda node: True
+) -> _Answer | None:
+    """What all brokers of a group that are asked answer, or None where they differ."""
+    answers = [question(node) for pair in view.pairs for node in pair.nodes if asked(node)]
+    return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
+
+
+def domain_of(node: Node) -> str:
+    return node.broker.identity.domain
+
+
+def usual_release(view: GroupView) -> str:
+    """The release of most brokers of a group; of as many, the newer one."""
+    found = Counter(node.broker.release for pair in view.pairs for node in pair.nodes)
+    return max(found, key=lambda release: (found[release], release.version)).text
+
+
+def facts_of(view: GroupView, *, small: bool) -> list[str]:
+    """What one would ask about a group first; with small cards also what these leave out."""
+    brokers = [node.broker for pair in view.pairs for node in pair.nodes]
+    releases = {broker.release.text: broker.release.version for broker in brokers}
+    kinds = dict.fromkeys(_STORES[broker.settings.ha] for broker in brokers)
+    facts = [
+        counted(len(view.pairs), "pair"),
+        listed(sorted(releases, key=lambda text: releases[text])),
+        listed(kinds),
+    ]
+    facts += [shape] if (shape := shape_text(view)) else []
+    if any(pair.inner and pair.ha != "none" for pair in view.pairs):
+        facts.append("nodes of a pair linked")
+    domain = common(view, domain_of)
+    facts += [f"in {domain}"] if domain else []
+    if small:
+        ports = common(view, lambda node: tuple(ports_of(node)), lambda node: bool(node.broker.connectors))
+        facts += list(ports) if ports else ["ports differ"]
+    return facts
+
+
+def shape_text(view: GroupView) -> str:
+    """The network inside a group in a few words."""
+    if view.multicast is not None:
+        return "multicast network"
+    if view.shape.name == "none":
+        return "no links inside" if len(view.pairs) > 1 else ""
+    if view.shape.name == "hub":
+        return f"hub {view.shape.order[0]}"
+    if len(view.pairs) == 2:
+        return "linked to each other"
+    if view.shape.name == "other":
+        return f"{counted(len(view.connections), 'connection')} inside"
+    return "full mesh" if view.shape.name == "mesh" else view.shape.name

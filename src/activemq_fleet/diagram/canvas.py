@@ -1,0 +1,54 @@
+"""Writes SVG: a handful of elements, each on a line, with every text escaped on its way in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from activemq_fleet.diagram.text import escape
+
+Point = tuple[float, float]
+
+
+def number(value: float) -> str:
+    """At most one decimal: the same bytes on every machine, and no pixel needs more."""
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+class Canvas:
+    """Collects elements. ``css`` is one or more classes of ``style``."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def rect(self, x: float, y: float, width: float, height: float, css: str, radius: float = 0) -> None:
+        rounded = f' rx="{number(radius)}"' if radius else ""
+        self._lines.append(
+            f'<rect class="{css}" x="{number(x)}" y="{number(y)}" '
+            f'width="{number(width)}" height="{number(height)}"{rounded}/>'
+        )
+
+    def text(self, x: float, y: float, content: str, css: str, anchor: str = "start") -> None:
+        """``y`` is the baseline; ``anchor`` is start, middle or end."""
+        where = "" if anchor == "start" else f' text-anchor="{anchor}"'
+        self._lines.append(f'<text class="{css}" x="{number(x)}" y="{number(y)}"{where}>{escape(content)}</text>')
+
+    def path(self, d: str, css: str) -> None:
+        self._lines.append(f'<path class="{css}" d="{d}"/>')
+
+    def circle(self, x: float, y: float, radius: float, css: str) -> None:
+        self._lines.append(f'<circle class="{css}" cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"/>')
+
+    @contextmanager
+    def group(self, title: str = "", at: Point | None = None) -> Iterator[None]:
+        """Elements that belong together; ``title`` is read aloud and shown by a pointer."""
+        moved = f' transform="translate({number(at[0])} {number(at[1])})"' if at else ""
+        self._lines.append(f"<g{moved}>")
+        if title:
+            self._lines.append(f"<title>{escape(title)}</title>")
+        yield
+        self._lines.append("</g>")
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)

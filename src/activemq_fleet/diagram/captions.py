@@ -1,0 +1,62 @@
+"""Links between groups in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from activemq_fleet.diagram.scene import Connection, Edge
+from activemq_fleet.diagram.text import counted, listed
+
+_MOST_NAMED = 3
+
+
+def caption(connection: Connection, sizes: Mapping[str, int], *, whole: bool = False) -> list[str]:
+    """What is written on the line between two groups: which pairs, how many links, what they carry.
+
+    ``sizes`` are the groups' numbers of pairs; between groups of one pair each the line says it
+    all. The kind of a single link is told by its line too, and only written where it is asked
+    for the ``whole``.
+    """
+    edges = connection.edges
+    lines = []
+    if (sizes.get(connection.a), sizes.get(connection.b)) != (1, 1):
+        each_way = connection.flow == "each way"
+        lines = _ends([e for e in edges if not each_way or e.source_group == connection.a], sizes, connection)
+    if connection.count > (2 if connection.flow == "each way" else 1):
+        lines.append(f"{connection.count} × {connection.kind}")
+    elif whole:
+        lines.append(connection.kind)
+    carried = {edge.link.include for edge in edges}
+    include = carried.pop() if len(carried) == 1 else ()
+    return lines + ([f"only {listed(name.partition('://')[2] for name in include)}"] if include else [])
+
+
+def describe(connection: Connection, sizes: Mapping[str, int]) -> str:
+    """A connection between groups in one line, for a list."""
+    backward = connection.flow == "backward"
+    source, target = (connection.b, connection.a) if backward else (connection.a, connection.b)
+    return f"{source} {_arrow(connection)} {target} ({', '.join(caption(connection, sizes, whole=True))})"
+
+
+def _ends(edges: Sequence[Edge], sizes: Mapping[str, int], connection: Connection) -> list[str]:
+    """Which pairs are linked: by name, or all of one side to all of the other, or nothing short."""
+    ends = [(edge.source, edge.target) for edge in edges]
+    sources, targets = {source for source, _ in ends}, {target for _, target in ends}
+    every = len(ends) == len(sources) * len(targets)
+    if len(ends) == 1 or (len(ends) <= _MOST_NAMED and not every):
+        return [f"{source} {_arrow(connection)} {target}" for source, target in ends]
+    if not every:
+        return []
+    source = _side(sources, sizes.get(edges[0].source_group))
+    target = _side(targets, sizes.get(edges[0].target_group))
+    return [f"{source} {_arrow(connection)} {target}"]
+
+
+def _side(names: set[str], size: int | None) -> str:
+    if len(names) == 1:
+        return min(names)
+    return "each pair" if len(names) == size else counted(len(names), "pair")
+
+
+def _arrow(connection: Connection) -> str:
+    return "→" if connection.flow == "backward" else connection.arrow

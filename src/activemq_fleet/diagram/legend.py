@@ -1,0 +1,183 @@
+"""What stands below the picture: the findings in words, and what each sign in it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from activemq_fleet.diagram.canvas import Canvas
+from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
+from activemq_fleet.diagram.scene import Flow, Scene
+from activemq_fleet.diagram.signs import badge_width, draw_badge, draw_cylinder, draw_star
+from activemq_fleet.diagram.text import wrap
+from activemq_fleet.findings import Finding
+
+MOST_FINDINGS = 24
+_SAMPLE, _LINE = 46.0, 15.0
+_LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
+_PAIR = "A pair: two brokers that stand in for each other. One is active at a time."
+_STARS = "Preferred master and preferred slave; this never changes. Which node is active is found out at run time."
+_SINGLE = "A single broker: no other takes over from it."
+_STORES = {
+    "shared-file": "One store that both nodes share. Who holds its lock is active.",
+    "shared-jdbc": "One database that both nodes share. Who holds the lease is active.",
+    "pure": "The master replicates each message to its slave, which listens only once it is promoted.",
+}
+_KINDS = {
+    "masterslave": "masterslave: a link to whichever node of the pair is active.",
+    "failover": "failover: a link to whichever node of the pair is active; its addresses are tried in turn.",
+    "static": "static: a link to fixed addresses.",
+}
+_FLOWS: dict[Flow, str] = {
+    "forward": "One way: messages go where the arrow points.",
+    "duplex": "Duplex: one link, messages go both ways.",
+    "each way": "Two links, one each way.",
+}
+_MULTICAST = "Multicast: the brokers of a group find each other here and link to every other that they hear."
+_AGENTS = "An agent at its home pair. It tries the preferred master first."
+_AGENTS_MANY = "How many agents are at home at a pair. They try its preferred master first."
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """``draw`` puts a sample of at most 36 × 20 pixels around (18, 10)."""
+
+    draw: Callable[[Canvas], None]
+    text: str
+
+
+def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float) -> float:
+    """The findings, worst first; returns the height they took. Nothing where there are none."""
+    if not scene.findings:
+        return 0.0
+    top = y
+    canvas.text(x, y + 13, "Findings", "heading ink")
+    y += 26
+    for finding in scene.findings[:MOST_FINDINGS]:
+        severity = "waived" if finding.waived is not None else finding.severity
+        pill = badge_width(finding.rule)
+        draw_badge(canvas, x + pill, y + 7, finding.rule, severity)
+        said = f"{finding.host}: {finding.message}"
+        if finding.waived is not None:
+            said += f" (waived: {finding.waived})"
+        lines = wrap(said.split(), "note", width - 70)
+        for row, line in enumerate(lines):
+            canvas.text(x + 62, y + 11 + 16 * row, line, "note ink" if severity != "waived" else "note muted")
+        y += 16 * len(lines) + 6
+    hidden = len(scene.findings) - MOST_FINDINGS
+    if hidden > 0:
+        canvas.text(x + 62, y + 11, f"and {hidden} more: activemq-fleet check lists them all", "note muted")
+        y += 22
+    return y - top + 14
+
+
+def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width: float) -> float:
+    """The signs in columns; returns the height they took."""
+    if not signs:
+        return 0.0
+    canvas.text(x, y + 13, "What you are looking at", "heading ink")
+    columns = max(1, min(len(signs), int(width // _LEAST_COLUMN)))
+    column = min(width / columns, _MOST_COLUMN)
+    wrapped = [wrap(sign.text.split(), "note", column - _SAMPLE - 16) for sign in signs]
+    heights = [max(26.0, _LINE * len(lines) + 11) for lines in wrapped]
+    share = sum(heights) / columns
+    tops = [y + 28.0] * columns
+    at, taken = 0, 0.0
+    for sign, lines, height in zip(signs, wrapped, heights, strict=True):
+        if taken + height / 2 > share * (at + 1) and at < columns - 1:
+            at += 1
+        left, top = x + at * column, tops[at]
+        with canvas.group(at=(left, top)):
+            sign.draw(canvas)
+            for row, line in enumerate(lines):
+                canvas.text(_SAMPLE, 14 + _LINE * row, line, "note ink")
+        tops[at] += height
+        taken += height
+    return max(tops) - y
+
+
+def signs_of(scene: Scene, strokes: Sequence[Stroke], *, small: bool) -> list[Sign]:
+    """The signs in reading order: pairs, nodes, stores, links, agents, findings."""
+    profiles = {pair.ha for pair in scene.pairs}
+    signs = []
+    if profiles - {"none"}:
+        signs += [Sign(_pair, _PAIR), Sign(_stars, _STARS)]
+    if "none" in profiles:
+        signs.append(Sign(_single, _SINGLE))
+    signs += [] if small else [Sign(_SAMPLES[ha], text) for ha, text in _STORES.items() if ha in profiles]
+    signs += _links(strokes)
+    if any(group.multicast for group in scene.groups):
+        signs.append(Sign(_bus, _MULTICAST))
+    if any(pair.agents for pair in scene.pairs):
+        signs.append(Sign(_agents if small else _agent, _AGENTS_MANY if small else _AGENTS))
+    if scene.findings:
+        signs.append(Sign(_badge(scene.findings[0]), "A finding, by its rule; in words above."))
+    return signs
+
+
+def _links(strokes: Sequence[Stroke]) -> list[Sign]:
+    """The kinds of link that are drawn, and the ways in which messages go over them."""
+    kinds = [name for name in _KINDS if any(stroke.kind == name for stroke in strokes)]
+    flows = {"forward" if stroke.flow == "backward" else stroke.flow for stroke in strokes}
+    sample = kinds[0] if kinds else "multicast"
+    return [Sign(_line(name), _KINDS[name]) for name in kinds] + [
+        Sign(_line(sample, flow), text) for flow, text in _FLOWS.items() if flow in flows
+    ]
+
+
+def _line(kind: str, flow: Flow | None = None) -> Callable[[Canvas], None]:
+    def draw(canvas: Canvas) -> None:
+        if flow is None:
+            canvas.path("M2 10H34", f"line line-{kind}")
+        else:
+            draw_stroke(canvas, Stroke(((1, 10), (35, 10)), kind, flow))
+
+    return draw
+
+
+def _pair(canvas: Canvas) -> None:
+    canvas.rect(6, 0, 24, 20, "card", 4)
+    canvas.rect(9, 3, 18, 6, "node node-master", 2)
+    canvas.rect(9, 11, 18, 6, "node", 2)
+
+
+def _single(canvas: Canvas) -> None:
+    canvas.rect(6, 3, 24, 14, "card", 4)
+    canvas.rect(9, 6, 18, 8, "node", 2)
+
+
+def _stars(canvas: Canvas) -> None:
+    draw_star(canvas, 10, 10, filled=True)
+    draw_star(canvas, 27, 10, filled=False)
+
+
+def _store(canvas: Canvas) -> None:
+    draw_cylinder(canvas, 9, 0, 18, 20)
+
+
+def _replicates(canvas: Canvas) -> None:
+    canvas.path("M18 0V14", "line tie")
+    canvas.path(arrow_head((18, 0), (18, 20)), "head-tie")
+
+
+def _bus(canvas: Canvas) -> None:
+    canvas.rect(1, 4, 34, 12, "cloud", 6)
+
+
+def _agent(canvas: Canvas) -> None:
+    canvas.rect(3, 2, 30, 16, "agent", 8)
+    canvas.circle(12, 10, 3, "agent-dot")
+
+
+def _agents(canvas: Canvas) -> None:
+    canvas.rect(3, 2, 30, 16, "agent", 8)
+    canvas.circle(12, 10, 3, "agent-dot")
+    canvas.text(19, 13.6, "2", "badge ink")
+
+
+def _badge(finding: Finding) -> Callable[[Canvas], None]:
+    severity = "waived" if finding.waived is not None else finding.severity
+    return lambda canvas: draw_badge(canvas, 35, 10, finding.rule, severity)
+
+
+_SAMPLES = {"shared-file": _store, "shared-jdbc": _store, "pure": _replicates}

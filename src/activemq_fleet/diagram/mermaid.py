@@ -1,0 +1,125 @@
+"""Fleet -> Mermaid flowchart, for Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.diagram.boxes import facts_of
+from activemq_fleet.diagram.captions import caption
+from activemq_fleet.diagram.cards import NAMED_AGENTS
+from activemq_fleet.diagram.inside import MOST_MESHED
+from activemq_fleet.diagram.scene import Connection, GroupView, Node, PairView, Scene, scene_of
+from activemq_fleet.diagram.signs import badge_of
+from activemq_fleet.diagram.text import counted
+from activemq_fleet.topology import Fleet
+
+# What Mermaid refuses to draw beyond, in characters and edges (maxTextSize, maxEdges, Mermaid 11).
+MOST_TEXT, MOST_EDGES = 50_000, 500
+_PLAIN = re.compile(r"[A-Za-z0-9 .,:/()_+@★☆→←↔⇄×·-]")
+
+
+def to_mermaid(fleet: Fleet) -> str:
+    """The fleet as a Mermaid flowchart: groups as subgraphs, pairs as nodes.
+
+    A fleet whose text Mermaid would refuse (over 50,000 characters or 500 edges) is drawn by
+    its groups, with their pairs counted.
+    """
+    scene = scene_of(fleet)
+    lines = list(_by_pair(scene))
+    text = "\n".join(lines) + "\n"
+    if len(text) > MOST_TEXT or sum(map(_is_edge, lines)) > MOST_EDGES:
+        text = "\n".join(_by_group(scene)) + "\n"
+    return text
+
+
+def label(*lines: str) -> str:
+    """A quoted label; whatever could mean something to Mermaid or HTML becomes a character code."""
+    return '"' + "<br/>".join("".join(_coded(character) for character in line) for line in lines) + '"'
+
+
+def _coded(character: str) -> str:
+    return character if _PLAIN.fullmatch(character) else f"#{ord(character)};"
+
+
+def _is_edge(line: str) -> bool:
+    return any(arrow in line for arrow in (" -->", " <-->"))
+
+
+def _by_pair(scene: Scene) -> Iterator[str]:
+    names = {pair.name: f"p{position}" for position, pair in enumerate(scene.pairs)}
+    groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
+    yield "flowchart LR"
+    for group in scene.groups:
+        # One line: Mermaid leaves room for no more.
+        title = f"{group.name} ({', '.join(facts_of(group, small=False)[:4])})"
+        yield f"  subgraph {groups[group.name]}[{label(title)}]"
+        for pair in group.pairs:
+            yield f"    {names[pair.name]}[{label(*_pair_lines(pair))}]"
+        if group.multicast is not None:
+            yield f"    {groups[group.name]}bus([{label(group.multicast.uri)}])"
+        yield "  end"
+    for group in scene.groups:
+        yield from _inside(group, names, f"{groups[group.name]}bus")
+    yield from _between(scene, groups)
+    yield from _marked(scene, names)
+    if not scene.groups:
+        yield f"  none[{label('no brokers')}]"
+
+
+def _by_group(scene: Scene) -> Iterator[str]:
+    groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
+    yield "flowchart LR"
+    for group in scene.groups:
+        yield f"  {groups[group.name]}[{label(group.name, *facts_of(group, small=False))}]"
+    yield from list(_between(scene, groups))[:MOST_EDGES]
+
+
+def _pair_lines(pair: PairView) -> list[str]:
+    few = len(pair.agents) <= NAMED_AGENTS
+    agents = [f"agent {name}" for name in pair.agents] if few else [counted(len(pair.agents), "agent")]
+    return [f"{pair.name} · {' + '.join(pair.releases)}", *(_node_line(node) for node in pair.nodes), *agents]
+
+
+def _node_line(node: Node) -> str:
+    broker = node.broker
+    star = {"master": "★ ", "slave": "☆ "}.get(node.role, "")
+    address = "" if broker.address == broker.host else broker.address
+    port = f":{broker.openwire.port}" if broker.openwire else ""
+    found = f" ({badge_of(node.findings)})" if node.findings else ""
+    return f"{star}{node.label} {address}{port}".rstrip() + found
+
+
+def _inside(group: GroupView, names: dict[str, str], bus: str) -> Iterator[str]:
+    if group.multicast is not None:
+        for pair in group.pairs:
+            yield f"  {names[pair.name]} <--> {bus}"
+    if group.shape.name == "mesh" and len(group.pairs) > MOST_MESHED:
+        return  # "full mesh" stands in the title
+    for connection in group.connections:
+        yield _edge(connection, names[connection.a], names[connection.b], connection.kind)
+
+
+def _between(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
+    sizes = {group.name: len(group.pairs) for group in scene.groups}
+    for connection in scene.between:
+        said = caption(connection, sizes, whole=True)
+        yield _edge(connection, groups[connection.a], groups[connection.b], *said)
+
+
+def _edge(connection: Connection, a: str, b: str, *said: str) -> str:
+    if connection.flow == "backward":
+        a, b = b, a
+    arrow = "-->" if connection.flow in ("forward", "backward") else "<-->"
+    lines = (*said, "one each way") if connection.flow == "each way" else said
+    return f"  {a} {arrow}|{label(*lines)}| {b}"
+
+
+def _marked(scene: Scene, names: dict[str, str]) -> Iterator[str]:
+    for severity, colour in (("error", "#cf222e"), ("warning", "#bf8700")):
+        marked = [
+            names[pair.name] for pair in scene.pairs if any(node.severity == severity for node in pair.nodes)
+        ]  # fmt: skip
+        if marked:
+            yield f"  classDef {severity} stroke:{colour},stroke-width:2px"
+            yield f"  class {','.join(marked)} {severity}"

@@ -1,0 +1,242 @@
+"""Fleet -> what is to be seen: groups and their shapes, pairs and their agents, links and findings.
+
+A link is rendered once for each node of a pair; here it is one edge between two pairs, and all
+edges between the same two places are one connection. Both pictures are drawn from this.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from activemq_fleet.diagram.shapes import Shape, downstream, shape_of
+from activemq_fleet.findings import Finding
+from activemq_fleet.topology import Broker, Fleet, Group, Pair
+from activemq_fleet.topology.model import Link, LinkKind
+
+Flow = Literal["forward", "backward", "duplex", "each way"]
+SEVERITIES = ("error", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One link, drawn once though both nodes of its pair carry it. ``inner``: within one pair."""
+
+    source: str
+    target: str
+    source_group: str
+    target_group: str
+    link: Link
+
+    @property
+    def inner(self) -> bool:
+        return self.source == self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """All edges of one kind between two places, ``a`` before ``b``: pairs, or groups."""
+
+    a: str
+    b: str
+    kind: LinkKind
+    flow: Flow
+    edges: tuple[Edge, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.edges)
+
+    @property
+    def arrow(self) -> str:
+        return {"forward": "→", "backward": "←", "duplex": "↔", "each way": "⇄"}[self.flow]
+
+    @property
+    def tooltip(self) -> str:
+        """Every link by name, with how far and what it carries."""
+        return "\n".join(_described(edge) for edge in self.edges[:20]) + (
+            f"\nand {self.count - 20} more" if self.count > 20 else ""
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker and what is wrong with it, worst first."""
+
+    broker: Broker
+    findings: tuple[Finding, ...]
+
+    @property
+    def label(self) -> str:
+        return self.broker.identity.host
+
+    @property
+    def is_master(self) -> bool:
+        return self.broker.role == "master"
+
+    @property
+    def role(self) -> str:
+        """The preferred role, or nothing where no other node could take over."""
+        return "" if self.broker.settings.ha == "none" else self.broker.role
+
+    @property
+    def severity(self) -> str | None:
+        """The worst one; ``waived`` where a reason covers all of them."""
+        if not self.findings:
+            return None
+        return "waived" if self.findings[0].waived is not None else self.findings[0].severity
+
+
+@dataclass(frozen=True, slots=True)
+class PairView:
+    """A pair with its nodes, preferred master first, and the agents at home there."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    agents: tuple[str, ...]
+    inner: tuple[Edge, ...]
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node.broker.release.text for node in self.nodes))
+
+    @property
+    def ha(self) -> str:
+        return self.nodes[0].broker.settings.ha
+
+    @property
+    def lacks_a_node(self) -> bool:
+        return len(self.nodes) == 1 and self.ha != "none"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group, the connections between its pairs and the shape that they make.
+
+    ``multicast`` is the link by which its brokers find each other, where they do.
+    """
+
+    name: str
+    pairs: tuple[PairView, ...]
+    connections: tuple[Connection, ...]
+    shape: Shape
+    multicast: Link | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """``between`` are connections of groups; ``findings`` all of them, worst first."""
+
+    groups: tuple[GroupView, ...]
+    between: tuple[Connection, ...]
+    findings: tuple[Finding, ...]
+    balancers: tuple[str, ...]
+
+    @property
+    def pairs(self) -> tuple[PairView, ...]:
+        return tuple(pair for group in self.groups for pair in group.pairs)
+
+
+def scene_of(fleet: Fleet) -> Scene:
+    """Everything that a picture of the fleet shows; groups in the order in which messages go."""
+    by_host: dict[str, list[Finding]] = defaultdict(list)
+    findings = sorted(fleet.findings, key=_worst_first)
+    for finding in findings:
+        by_host[finding.host].append(finding)
+    agents: dict[str, list[str]] = defaultdict(list)
+    for agent in fleet.agents:
+        agents[agent.pair].append(agent.host)
+    edges = _edges(fleet)
+    inner: dict[str, list[Edge]] = defaultdict(list)
+    within: dict[str, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        if edge.inner:
+            inner[edge.source].append(edge)
+        elif edge.source_group == edge.target_group:
+            within[edge.source_group].append(edge)
+    groups = []
+    for group in fleet.groups:
+        pairs = tuple(_pair_view(pair, by_host, agents, inner[pair.name]) for pair in group.pairs)
+        groups.append(_group_view(group, pairs, within[group.name]))
+    crossing = [edge for edge in edges if edge.source_group != edge.target_group]
+    names = downstream([group.name for group in groups], {(e.source_group, e.target_group) for e in crossing})
+    groups.sort(key=lambda group: names.index(group.name))
+    order = {name: position for position, name in enumerate(names)}
+    between = _connections(crossing, order, lambda edge: (edge.source_group, edge.target_group))
+    balancers = tuple(balancer.host for balancer in fleet.balancers)
+    return Scene(tuple(groups), between, tuple(findings), balancers)
+
+
+def _pair_view(
+    pair: Pair, findings: Mapping[str, Sequence[Finding]], agents: Mapping[str, Sequence[str]], inner: Iterable[Edge]
+) -> PairView:
+    nodes = tuple(Node(broker, tuple(findings.get(broker.host, ()))) for broker in pair.in_order)
+    return PairView(pair.name, nodes, tuple(agents.get(pair.name, ())), tuple(inner))
+
+
+def _group_view(group: Group, pairs: tuple[PairView, ...], edges: Iterable[Edge]) -> GroupView:
+    order = {pair.name: position for position, pair in enumerate(pairs)}
+    connections = _connections(edges, order, lambda edge: (edge.source, edge.target))
+    multicast = next((link for b in group.brokers for link in b.links if link.kind == "multicast"), None)
+    wanted = group.brokers[0].settings.topology
+    ways = {(e.source, e.target): e.link.duplex for c in connections for e in c.edges}
+    return GroupView(group.name, pairs, connections, shape_of(list(order), ways, wanted), multicast)
+
+
+def _edges(fleet: Fleet) -> list[Edge]:
+    """Each link of each pair once. A link whose target is a single node belongs to its pair."""
+    place: dict[str, Pair] = {}
+    for pair in fleet.pairs.values():
+        place[pair.name] = pair
+        for broker in pair.brokers:
+            place.setdefault(broker.identity.host, pair)
+    found: dict[tuple[str, str, str], Edge] = {}
+    for broker in fleet.brokers:
+        for link in broker.links:
+            target = place.get(link.target)
+            if link.kind == "multicast" or target is None:
+                continue
+            key = (broker.unit, link.name, link.target)
+            edge = Edge(broker.pair, target.name, place[broker.pair].group, target.group, link)
+            # Of a pure pair only the master's link is duplex, and the master's says what is meant.
+            if key not in found or (link.duplex and not found[key].link.duplex):
+                found[key] = edge
+    return list(found.values())
+
+
+def _connections(
+    edges: Iterable[Edge], order: Mapping[str, int], ends: Callable[[Edge], tuple[str, str]]
+) -> tuple[Connection, ...]:
+    together: dict[tuple[int, int, LinkKind, bool], list[tuple[bool, Edge]]] = defaultdict(list)
+    names = list(order)
+    for edge in edges:
+        source, target = (order[end] for end in ends(edge))
+        key = (min(source, target), max(source, target), edge.link.kind, edge.link.duplex)
+        together[key].append((source < target, edge))
+    connections = []
+    for (a, b, kind, duplex), found in sorted(together.items(), key=lambda item: item[0]):
+        ways = {forward for forward, _ in found}
+        flow: Flow = "duplex" if duplex else "each way" if len(ways) == 2 else "forward" if True in ways else "backward"
+        connections.append(Connection(names[a], names[b], kind, flow, tuple(edge for _, edge in found)))
+    return tuple(connections)
+
+
+def _worst_first(finding: Finding) -> tuple[bool, int, str, str, str]:
+    return (
+        finding.waived is not None, SEVERITIES.index(finding.severity), finding.host, finding.rule, finding.message,
+    )  # fmt: skip
+
+
+def _described(edge: Edge) -> str:
+    link = edge.link
+    if link.network_ttl is not None:
+        reach = f"TTL {link.network_ttl}"
+    else:
+        limit = "no limit" if link.message_ttl == -1 else str(link.message_ttl)
+        reach = f"consumer TTL {link.consumer_ttl}, message TTL {limit}"
+    carried = f", only {', '.join(link.include)}" if link.include else ""
+    refused = f", without {', '.join(link.exclude)}" if link.exclude else ""
+    way = "duplex" if link.duplex else "one way"
+    return f"{link.name}: {edge.source} to {edge.target}, {link.kind}, {way}, {reach}{carried}{refused}"

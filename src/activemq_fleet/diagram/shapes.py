@@ -1,0 +1,78 @@
+"""What shape links make: it decides how a group is laid out, and in which order groups stand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+ShapeName = Literal["none", "chain", "ring", "hub", "mesh", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """``order`` are the pairs as they are laid out: along a chain or ring, the hub first."""
+
+    name: ShapeName
+    order: tuple[str, ...]
+
+
+def shape_of(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted: str) -> Shape:
+    """The shape of the graph of ``links`` (from a pair to a pair -> whether it is duplex).
+
+    ``wanted`` is activemq_topology; it only settles what three pairs in a row are to be called.
+    """
+    beside: dict[str, set[str]] = defaultdict(set)
+    for a, b in links:
+        beside[a].add(b)
+        beside[b].add(a)
+    in_order = tuple(pairs)
+    if not links:
+        return Shape("none", in_order)
+    degrees = [len(beside[name]) for name in pairs]
+    if len(links) == len(pairs) * (len(pairs) - 1) and not any(links.values()):
+        return Shape("mesh", in_order)
+    hub = _hub(pairs, degrees, wanted)
+    if hub is not None:
+        return Shape("hub", (hub, *(name for name in pairs if name != hub)))
+    path = _path(pairs, beside)
+    if path and max(degrees) <= 2:
+        return Shape("ring" if min(degrees) == 2 and len(pairs) > 2 else "chain", path)
+    return Shape("other", in_order)
+
+
+def _hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str | None:
+    """The pair that all others are linked to and to nothing else."""
+    if len(pairs) < 3 or sum(degrees) != 2 * (len(pairs) - 1) or max(degrees) != len(pairs) - 1:
+        return None
+    if len(pairs) == 3 and wanted == "chain":
+        return None
+    return pairs[degrees.index(max(degrees))]
+
+
+def _path(pairs: Sequence[str], beside: Mapping[str, set[str]]) -> tuple[str, ...]:
+    """The pairs along their links from an end, or () where they are not all on one line."""
+    position = {name: index for index, name in enumerate(pairs)}
+    here = next((name for name in pairs if len(beside[name]) == 1), pairs[0])
+    path, seen = [here], {here}
+    while onward := beside[here] - seen:
+        here = min(onward, key=lambda name: position[name])
+        path.append(here)
+        seen.add(here)
+    return tuple(path) if len(path) == len(pairs) else ()
+
+
+def downstream(names: Sequence[str], links: Iterable[tuple[str, str]]) -> list[str]:
+    """Names so that as many links as possible go forward; where they go in a circle, as given."""
+    into: dict[str, set[str]] = defaultdict(set)
+    for source, target in links:
+        into[target].add(source)
+    ordered: list[str] = []
+    waiting = list(names)
+    while waiting:
+        left = set(waiting)
+        free = next((name for name in waiting if not (into[name] & left) - {name}), waiting[0])
+        ordered.append(free)
+        waiting.remove(free)
+    return ordered

@@ -1,0 +1,136 @@
+"""Fleet -> SVG. One file that needs nothing else: no script, no font, no image from anywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from activemq_fleet.diagram.boxes import GroupBox, facts_of
+from activemq_fleet.diagram.canvas import Canvas, number
+from activemq_fleet.diagram.captions import describe
+from activemq_fleet.diagram.cards import FullCard, SmallCard
+from activemq_fleet.diagram.legend import draw_findings, draw_legend, signs_of
+from activemq_fleet.diagram.placing import MOST_DRAWN, place
+from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
+from activemq_fleet.diagram.style import style_sheet
+from activemq_fleet.diagram.text import counted, escape, listed, wrap
+from activemq_fleet.topology import Fleet
+
+MOST_FULL = 12
+_MARGIN = 26.0
+_LEAST_WIDTH = 720.0
+
+
+def to_svg(fleet: Fleet) -> str:
+    """The fleet as one SVG document, the same bytes for the same fleet.
+
+    Up to ``MOST_FULL`` pairs are drawn in full; of more, only what differs within a group. It
+    follows the reader's light or dark mode and prints in light colours.
+    """
+    scene = scene_of(fleet)
+    small = len(scene.pairs) > MOST_FULL
+    measure = SmallCard.natural_width if small else FullCard.natural_width
+    card_width = max((measure(pair) for pair in scene.pairs), default=0.0)
+    boxes = [GroupBox(group, small=small, card_width=card_width) for group in scene.groups]
+    return _document(scene, boxes, small=small)
+
+
+def _document(scene: Scene, boxes: list[GroupBox], *, small: bool) -> str:
+    placed = place(boxes, scene.between)
+    strokes = [*placed.strokes, *(stroke for box in boxes for stroke in box.strokes)]
+    width = max(placed.width, _LEAST_WIDTH)
+    canvas = Canvas()
+    y = _draw_heading(canvas, scene, width)
+    placed.draw(canvas, _MARGIN + (width - placed.width) / 2, y)
+    y += placed.height + 24
+    if len(scene.between) > MOST_DRAWN:
+        y += _draw_between(canvas, scene, y, width)
+    y += draw_findings(canvas, scene, _MARGIN, y, width)
+    y += draw_legend(canvas, signs_of(scene, strokes, small=small), _MARGIN, y, width) + 18
+    total = (number(width + 2 * _MARGIN), number(y))
+    title, description = escape(_title(scene)), escape(describe_fleet(scene))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="fleet" width="{total[0]}" height="{total[1]}" '
+        f'viewBox="0 0 {total[0]} {total[1]}" role="img" aria-labelledby="fleet-title fleet-description">\n'
+        f'<title id="fleet-title">{title}</title>\n<desc id="fleet-description">{description}</desc>\n'
+        f"<style>\n{style_sheet()}\n</style>\n"
+        f'<rect class="paper" width="{total[0]}" height="{total[1]}"/>\n{canvas}\n</svg>\n'
+    )
+
+
+def _draw_heading(canvas: Canvas, scene: Scene, width: float) -> float:
+    canvas.text(_MARGIN, 42, "ActiveMQ fleet", "title ink")
+    verdict, css = _verdict(scene)
+    canvas.text(_MARGIN + width, 42, verdict, f"summary {css}", "end")
+    lines = wrap(_summary(scene), "summary", width, " · ")
+    for row, line in enumerate(lines):
+        canvas.text(_MARGIN, 64 + 18 * row, line, "summary muted")
+    return 64 + 18 * len(lines) + 6
+
+
+def _title(scene: Scene) -> str:
+    names = [group.name for group in scene.groups]
+    return f"ActiveMQ fleet: {listed(names) if len(names) <= 6 else counted(len(names), 'group')}"
+
+
+def _summary(scene: Scene) -> list[str]:
+    brokers = [node.broker for pair in scene.pairs for node in pair.nodes]
+    agents = sum(len(pair.agents) for pair in scene.pairs)
+    releases = {broker.release.text: broker.release.version for broker in brokers}
+    parts = [
+        counted(len(scene.groups), "group"),
+        counted(len(scene.pairs), "pair"),
+        counted(len(brokers), "broker"),
+    ]
+    parts += [counted(agents, "agent")] if agents else []
+    parts += [f"ActiveMQ {listed(sorted(releases, key=lambda text: releases[text]))}"] if releases else []
+    if scene.balancers:
+        shown = ", ".join(scene.balancers[:4])
+        parts.append(f"{counted(len(scene.balancers), 'load balancer')} {shown}")
+    return parts
+
+
+def _verdict(scene: Scene) -> tuple[str, str]:
+    found = Counter("waived" if f.waived is not None else f.severity for f in scene.findings)
+    if not found:
+        return "no findings", "good"
+    words = [counted(found[name], name, "info" if name == "info" else None) for name in SEVERITIES if found[name]]
+    words += [f"{found['waived']} waived"] if found["waived"] else []
+    worst = next((severity for severity in (*SEVERITIES, "waived") if found[severity]), "info")
+    return ", ".join(words), f"badge-{worst}"
+
+
+def _draw_between(canvas: Canvas, scene: Scene, y: float, width: float) -> float:
+    """Links between groups as text, where lines would cover each other."""
+    canvas.text(_MARGIN, y + 13, f"Links between groups ({len(scene.between)})", "heading ink")
+    words = [describe(connection, _sizes(scene)) for connection in scene.between]
+    lines = wrap(words, "note", width, ", ")
+    hidden = len(lines) - 16
+    for row, line in enumerate(lines[:16] + ([f"and {counted(hidden, 'line')} more"] if hidden > 0 else [])):
+        canvas.text(_MARGIN, y + 33 + 16 * row, line, "note muted")
+    return 33 + 16 * min(len(lines), 17) + 12
+
+
+def describe_fleet(scene: Scene) -> str:
+    """The picture in words, for those who do not see it. Pairs by name while they are few."""
+    sentences = [", ".join(_summary(scene)) + "."]
+    few = len(scene.pairs) <= MOST_FULL
+    for group in scene.groups:
+        sentences.append(f"Group {group.name}: {', '.join(facts_of(group, small=False))}.")
+        sentences += _pairs_in_words(group) if few else []
+    if len(scene.between) <= MOST_DRAWN:
+        sentences += [f"Link between groups: {describe(connection, _sizes(scene))}." for connection in scene.between]
+    sentences.append(f"Findings: {_verdict(scene)[0]}." if scene.findings else "No findings.")
+    return " ".join(sentences)
+
+
+def _sizes(scene: Scene) -> dict[str, int]:
+    return {group.name: len(group.pairs) for group in scene.groups}
+
+
+def _pairs_in_words(group: GroupView) -> list[str]:
+    said = []
+    for pair in group.pairs:
+        nodes = listed(f"{node.label} (preferred {node.broker.role})" for node in pair.nodes)
+        agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
+        said.append(f"Pair {pair.name}: {nodes}{agents}.")
+    return said
