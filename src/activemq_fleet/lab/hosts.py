@@ -1,0 +1,190 @@
+"""The brokers of a lab one by one: start, look at, end. In which order is decided elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.install import install
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.logtail import LOG, LogTail, explain
+from activemq_fleet.lab.overlay import Software
+from activemq_fleet.lab.processes import Run
+from activemq_fleet.lab.readiness import Probe, State, ask, judge, listening_on, taken_port
+from activemq_fleet.lab.state import State as LabState
+from activemq_fleet.lab.state import make_store
+from activemq_fleet.logs import Story
+from activemq_fleet.render import service
+from activemq_fleet.topology import Broker, Fleet
+
+_LONGEST_REASON = 400  # characters; Spring's go on for pages
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at a broker. ``story`` is of its current or last run; ``probe`` only if it was asked."""
+
+    state: State
+    story: Story
+    process: psutil.Process | None = None
+    run: Run | None = None
+    probe: Probe | None = None
+
+
+class Hosts:
+    """All brokers of a lab. Safe to use from several threads."""
+
+    def __init__(self, layout: Layout, state: LabState) -> None:
+        self.layout = layout
+        self.lab = state
+        self.fleet: Fleet = state.fleet()
+        self._tails: dict[str, tuple[Run, LogTail]] = {}
+        self._locks = {broker.host: threading.Lock() for broker in self.fleet.brokers}
+
+    def address(self, host: str) -> str:
+        return self.lab.addresses[host]
+
+    def data(self, broker: Broker) -> Path:
+        return Path(service.paths(broker).data)
+
+    def log(self, broker: Broker) -> Path:
+        return self.data(broker) / LOG
+
+    def look(self, broker: Broker, *, timeout: float = 3.0) -> Sight:
+        """How a broker stands now. One that its log calls started is asked for a message."""
+        with self._locks[broker.host]:
+            run = processes.run_of(self.layout, broker.host)
+            if run is None:
+                return Sight("stopped", Story())
+            process = processes.find(self.layout, run)
+            story = self._story(broker, run)
+            frozen = process is not None and processes.is_frozen(process)
+            probe = None
+            if process is not None and not frozen and story.phase == "started":
+                probe = ask(broker, self.address(broker.host), timeout=timeout)
+        state = judge(alive=process is not None, frozen=frozen, phase=story.phase, probe=probe)
+        return Sight(state, story, process, run, probe)
+
+    def story(self, broker: Broker) -> Story:
+        """What the log of the current or last run says."""
+        with self._locks[broker.host]:
+            run = processes.run_of(self.layout, broker.host)
+            return self._story(broker, run) if run else Story()
+
+    def process(self, broker: Broker) -> psutil.Process | None:
+        """The broker's process while it lives."""
+        run = processes.run_of(self.layout, broker.host)
+        return processes.find(self.layout, run) if run else None
+
+    def is_alive(self, broker: Broker) -> bool:
+        return self.process(broker) is not None
+
+    def listens(self, broker: Broker, port: int) -> bool:
+        """Its log says that it listens on the port."""
+        return listening_on(self.story(broker).listening, port)
+
+    def install(self, broker: Broker) -> str:
+        """Its files, put in force; returns the version."""
+        return install(broker, self.lab.software[broker.release.text])
+
+    def installed(self, broker: Broker) -> str | None:
+        """The version that is in force, None where nothing is installed."""
+        try:
+            return os.path.basename(os.readlink(service.paths(broker).current))
+        except OSError:
+            return None
+
+    def running_version(self, broker: Broker) -> str | None:
+        """The version with which its last run was started."""
+        run = processes.run_of(self.layout, broker.host)
+        return run.version if run else None
+
+    def check_ports(self, broker: Broker) -> None:
+        """Raises LabError for a port of the broker that somebody else has."""
+        for name, port in broker.ports.items():
+            where = f"{broker.host}: port {port} ({name}) on {self.address(broker.host)}"
+            try:
+                taken = taken_port((self.address(broker.host), port))
+            except OSError as error:
+                raise LabError(f"{where} cannot be used: {error.strerror}") from None
+            if taken:
+                raise LabError(f"{where} is taken by another program: stop that, or set activemq_port_offset")
+
+    def launch(self, broker: Broker) -> None:
+        """Start its process; nothing is waited for. Raises LabError when it cannot be started."""
+        version = self.installed(broker)
+        if version is None:
+            raise LabError(f"{broker.host}: nothing is installed for it: run lab up")
+        make_store(broker)
+        command = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
+        processes.launch(self.layout, broker.host, command, self.data(broker), version)
+
+    def kill(self, broker: Broker) -> float:
+        """SIGKILL to its process group; returns when, in seconds since the epoch, once it is gone.
+
+        Raises LabError when it does not run.
+        """
+        process = self._living(broker)
+        at = time.time()
+        processes.end([process], grace=0)
+        return at
+
+    def stop(self, broker: Broker, grace: float) -> None:
+        """End it in good order, or after ``grace`` seconds anyhow; a pure broker by SIGKILL (AMQ-3364)."""
+        processes.end([self._living(broker)], grace=0 if broker.settings.ha == "pure" else grace)
+
+    def freeze(self, broker: Broker) -> None:
+        """SIGSTOP: it holds its lock and its connections, and does nothing. Returns when it stands still."""
+        processes.freeze(self._living(broker))
+
+    def thaw(self, broker: Broker) -> None:
+        """SIGCONT."""
+        processes.thaw(self._living(broker))
+
+    def failure(self, broker: Broker) -> str:
+        """The end of a sentence about a broker that failed: its last error, and where its log is."""
+        run = processes.run_of(self.layout, broker.host)
+        said = explain(self.data(broker), run) if run else ""
+        short = said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} …"
+        return f"{short or 'nothing in its log says why'} (log: {self.log(broker)})"
+
+    def wipe(self, brokers: Iterable[Broker]) -> None:
+        """Remove stores and logs of brokers that do not run."""
+        for broker in brokers:
+            shutil.rmtree(self.data(broker), ignore_errors=True)
+            shutil.rmtree(broker.store_directory, ignore_errors=True)
+            processes.forget(self.layout, broker.host)
+            self._tails.pop(broker.host, None)
+
+    def _living(self, broker: Broker) -> psutil.Process:
+        process = self.process(broker)
+        if process is None:
+            raise LabError(f"{broker.host} does not run")
+        return process
+
+    def _story(self, broker: Broker, run: Run) -> Story:
+        known = self._tails.get(broker.host)
+        if known is None or known[0] != run:
+            known = self._tails[broker.host] = run, LogTail(self.data(broker), run)
+        return known[1].update()
+
+
+def _arguments(broker: Broker, software: Mapping[str, Software]) -> Iterator[str]:
+    """The unit's own, but for a class path of jars where there is no distribution with its start jar."""
+    mine = software[broker.release.text]
+    for argument in service.arguments(broker):
+        if mine.whole:
+            yield argument
+        elif argument == "start":
+            yield from ("--noDefExt", argument)
+        else:
+            yield argument.replace(f"{mine.home}/{broker.release.start_jar}", f"{mine.home}/lib/*")

@@ -1,0 +1,40 @@
+"""Lays down a broker's files as ``activemq.fleet.configure`` does: the same code, the same tree."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from activemq_fleet.deployment import files_of
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.overlay import Software
+from activemq_fleet.render import service
+from activemq_fleet.topology import Broker
+
+_UTILS = "ansible_collections.activemq.fleet.plugins.module_utils"
+
+
+def install(broker: Broker, software: Software) -> str:
+    """Put the broker's rendered files in force, if they are not, and return their version's name.
+
+    Raises LabError when the disk refuses, or when the collection is not beside the library.
+    """
+    archive, installer, vendor = (_module(name) for name in ("archive", "install", "vendor"))
+    tree: dict[str, Any] = vendor.vendor_files(software.home) if software.whole else {}
+    for path, file in files_of(broker).items():
+        tree[path] = archive.File(file.content, file.mode, file.masked)
+    base = service.paths(broker).base
+    try:
+        return str(installer.install(base, tree, installer.Owners()).version)
+    except (archive.InstallError, OSError) as error:
+        raise LabError(f"{broker.host}: its files cannot be installed: {error}") from None
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"{_UTILS}.{name}")
+    except ImportError as error:
+        raise LabError(
+            f"the collection activemq.fleet is not beside its library ({error}): "
+            "pip install activemq-fleet, or make setup in a checkout"
+        ) from None

@@ -1,0 +1,381 @@
+"""A fleet on loopback addresses: the interface for tests, demo, drill and the command line."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.errors import LabError
+from activemq_fleet.inventory import InventoryData, read_inventory
+from activemq_fleet.lab import overlay, processes
+from activemq_fleet.lab.claims import Claims
+from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.layout import Layout, layout_for, write
+from activemq_fleet.lab.overlay import Substitution
+from activemq_fleet.lab.pure import check_pair, check_start
+from activemq_fleet.lab.readiness import State, credentials_of
+from activemq_fleet.lab.startup import Progress, Startup
+from activemq_fleet.lab.state import load, prepare
+from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
+from activemq_fleet.lab.stomp import Credentials
+from activemq_fleet.render import render_agent, render_clients
+from activemq_fleet.topology import Broker, Fleet, Pair
+
+UP_TIMEOUT = 120.0
+_STOP_GRACE = 30.0
+_DOWN_GRACE = 10.0
+_POLL = 0.1
+_Found = TypeVar("_Found")
+
+
+class Lab:
+    """One lab. As a context manager it is down at the end, whatever happened.
+
+    Hosts are named by their inventory name or first label. Times are in seconds. Every method
+    raises LabError for what cannot be done, in one line.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        read: Callable[[], InventoryData] | None = None,
+        *,
+        claims: Claims | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._layout = layout
+        self._read = read
+        self._claims = claims or Claims()
+        self._progress: Progress = progress or (lambda _line: None)
+
+    @classmethod
+    def open(
+        cls,
+        sources: str | Path | Sequence[str | Path],
+        directory: str | Path | None = None,
+        *,
+        extra_vars: Sequence[str] = (),
+        vault_ids: Sequence[str] = (),
+        vault_password_files: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> Self:
+        """The lab of an inventory. Nothing is read or written yet.
+
+        ``directory`` is by default one below the user's state directory, the same for the same
+        inventory. ``progress`` gets one line for each step.
+        """
+        named = [sources] if isinstance(sources, str | Path) else list(sources)
+        texts = [str(source) for source in named]
+
+        def read() -> InventoryData:
+            return read_inventory(
+                texts, extra_vars=extra_vars, vault_ids=vault_ids, vault_password_files=vault_password_files
+            )
+
+        return cls(layout_for(texts, directory), read, progress=progress)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    @property
+    def directory(self) -> Path:
+        """Where all of it lies."""
+        return self._layout.directory
+
+    @property
+    def inventory(self) -> Path:
+        """The layer to give Ansible after the inventory."""
+        return self._layout.inventory
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet as it runs here."""
+        return self._hosts.fleet
+
+    @cached_property
+    def client_fleet(self) -> Fleet:
+        """The same as clients of this machine see it: every address is a loopback address."""
+        return overlay.for_clients(self.fleet, self._hosts.lab.addresses)
+
+    @cached_property
+    def _hosts(self) -> Hosts:
+        state = load(self._layout)
+        if state is None:
+            raise LabError(f"there is no lab in {self._layout.directory}: start one with lab up")
+        return Hosts(self._layout, state)
+
+    # -- the whole of it ----------------------------------------------------------------------
+
+    def prepare(self) -> tuple[Substitution, ...]:
+        """Fetch software, claim addresses, and write ``inventory.yml`` for Ansible.
+
+        Returns what the lab substitutes. Raises InputError, SettingsError, ReleaseError,
+        ArtifactError or LabError.
+        """
+        with self._layout.locked():
+            return self._prepare()
+
+    def up(self, *, timeout: float = UP_TIMEOUT, fresh: bool = False) -> tuple[HostStatus, ...]:
+        """Make the lab what the inventory says, and return when every broker is ready.
+
+        Brokers that run with another configuration are restarted. ``fresh`` begins with empty
+        stores; ``timeout`` is for each broker. Whatever goes wrong takes everything down.
+        """
+        with self._layout.locked():
+            self._prepare()
+            hosts = self._hosts
+            if fresh:
+                self._end_all()
+                hosts.wipe(hosts.fleet.brokers)
+            versions = {broker.host: hosts.install(broker) for broker in hosts.fleet.brokers}
+            self._write_clients()
+            self._end_outdated(versions)
+            for pair in hosts.fleet.pairs.values():
+                check_pair(hosts, pair)
+            for broker in hosts.fleet.brokers:
+                if not hosts.is_alive(broker):
+                    hosts.check_ports(broker)
+            try:
+                self._start(lambda startup: startup.run(list(hosts.fleet.pairs.values())), timeout)
+            except BaseException:
+                self._down()
+                raise
+        return self.status()
+
+    def down(self) -> int:
+        """End every process of the lab and give up its addresses; returns how many ran.
+
+        Stores and logs stay. Does nothing where there is no lab.
+        """
+        if not self._layout.directory.is_dir():
+            return 0
+        with self._layout.locked():
+            return self._down()
+
+    def remove(self) -> None:
+        """``down``, and the directory goes too."""
+        self.down()
+        shutil.rmtree(self._layout.directory, ignore_errors=True)
+        self._forget()
+
+    def status(self) -> tuple[HostStatus, ...]:
+        """Every broker as it stands now, in the order of the inventory."""
+        hosts = self._hosts
+        brokers = hosts.fleet.brokers
+        with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
+            sights = list(pool.map(hosts.look, brokers))
+        return tuple(status_of(hosts, broker, sight) for broker, sight in zip(brokers, sights, strict=True))
+
+    # -- one host -----------------------------------------------------------------------------
+
+    def start(self, host: str, *, timeout: float = UP_TIMEOUT, wait: bool = True) -> None:
+        """Start a broker that does not run, and return when it is ready.
+
+        A pure master is waited for until its slave may attach: alone it is never ready.
+        """
+        with self._layout.locked():
+            hosts, broker = self._hosts, self._broker(host)
+            if hosts.is_alive(broker):
+                raise LabError(f"{broker.host} runs already")
+            if self._claims.take(self._layout.directory, hosts.lab.block) != hosts.lab.block:
+                raise LabError(f"another lab has taken the addresses 127.{hosts.lab.block}.*: run lab up")
+            check_start(hosts, broker)
+            hosts.check_ports(broker)
+            if wait:
+                self._start(lambda startup: startup.start(broker), timeout)
+            else:
+                self._start(lambda _startup: hosts.launch(broker), timeout)
+
+    def stop(self, host: str) -> None:
+        """End a broker in good order. A pure broker is killed: its controlled stop loses messages."""
+        self._hosts.stop(self._broker(host), _STOP_GRACE)
+
+    def kill(self, host: str) -> float:
+        """SIGKILL to the broker's process group. Returns when, in seconds since the epoch."""
+        return self._hosts.kill(self._broker(host))
+
+    def pause(self, host: str) -> None:
+        """Freeze a broker (SIGSTOP): it keeps its lock and its connections, and answers nobody."""
+        self._hosts.freeze(self._broker(host))
+
+    def resume(self, host: str) -> None:
+        """Let a frozen broker go on (SIGCONT)."""
+        self._hosts.thaw(self._broker(host))
+
+    def state(self, host: str) -> State:
+        """The state of one broker now."""
+        return self._hosts.look(self._broker(host)).state
+
+    def bridges(self, host: str) -> tuple[Bridge, ...]:
+        """The bridges that the log of a broker's current run calls established and not stopped."""
+        broker = self._broker(host)
+        sight = self._hosts.look(broker)
+        return bridges_of(self._hosts, broker, sight.story) if sight.process else ()
+
+    def half_links(self, host: str) -> tuple[str, ...]:
+        """Duplex links that lead to this host and carry nothing back, until their owner restarts.
+
+        Seen on 5.5.1 only; see ``logs.Story.half_links``.
+        """
+        return self._hosts.story(self._broker(host)).half_links
+
+    def log(self, host: str) -> Path:
+        """Where a broker's log is."""
+        return self._hosts.log(self._broker(host))
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    def active(self, pair: str) -> str | None:
+        """The inventory name of a pair's active node, None while there is none."""
+        return next((b.host for b in self._pair(pair).in_order if self._hosts.look(b).state == "active"), None)
+
+    def wait_active(self, pair: str, timeout: float = 60.0) -> str:
+        """Wait until a node of the pair is active; returns its inventory name."""
+        found = _poll(lambda: self.active(pair), timeout)
+        if found is None:
+            states = ", ".join(f"{b.host} is {self._hosts.look(b).state}" for b in self._pair(pair).in_order)
+            raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
+        return found
+
+    def wait_state(self, host: str, state: State, timeout: float = 60.0) -> None:
+        """Wait until a broker is in a state."""
+        if _poll(lambda: self.state(host) == state or None, timeout) is None:
+            broker = self._broker(host)
+            raise LabError(
+                f"{broker.host} is {self.state(host)}, not {state}, after {timeout:g} s: {self._hosts.failure(broker)}"
+            )
+
+    def wait_bridge(self, host: str, to: str, timeout: float = 60.0) -> Bridge:
+        """Wait until a broker has a bridge that it dialled to another host; returns it."""
+        target = self._broker(to).host
+
+        def found() -> Bridge | None:
+            return next((b for b in self.bridges(host) if b.remote_host == target and not b.responder), None)
+
+        bridge = _poll(found, timeout)
+        if bridge is None:
+            raise LabError(f"{self._broker(host).host} has no bridge to {target} after {timeout:g} s")
+        return bridge
+
+    # -- for clients --------------------------------------------------------------------------
+
+    def addresses(self, name: str, protocol: str) -> tuple[Address, ...]:
+        """Where a protocol (``stomp``, ``mqtt``, ``openwire``, ``amqp``, ``ws``) is to be had.
+
+        ``name`` is a host, a pair (preferred master first) or a group.
+        """
+        found = []
+        for broker in self._members(name):
+            connector = broker.openwire if protocol == "openwire" else broker.connector(protocol)
+            if connector:
+                found.append((self._hosts.address(broker.host), connector.port))
+        return tuple(found)
+
+    def credentials(self, name: str) -> Credentials | None:
+        """Who may log in to the brokers of a host, pair or group; None where everybody may."""
+        return credentials_of(self._members(name)[0])
+
+    def _members(self, name: str) -> tuple[Broker, ...]:
+        groups = {group.name: group for group in self.fleet.groups}
+        if name in self.fleet.pairs:
+            return self.fleet.pairs[name].in_order
+        if name in groups:
+            return tuple(broker for pair in groups[name].pairs for broker in pair.in_order)
+        return (self._broker(name),)
+
+    def _broker(self, host: str) -> Broker:
+        return self.fleet.broker(host)
+
+    def _pair(self, name: str) -> Pair:
+        if name not in self.fleet.pairs:
+            raise LabError(f"{name} is no pair of this lab: {', '.join(self.fleet.pairs)}")
+        return self.fleet.pairs[name]
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _prepare(self) -> tuple[Substitution, ...]:
+        if self._read is None:
+            raise LabError(f"{self._layout.directory}: no inventory was named")
+        _, substitutions = prepare(self._layout, self._read(), self._claims, self._progress)
+        self._forget()
+        return substitutions
+
+    def _forget(self) -> None:
+        for name in ("_hosts", "client_fleet"):
+            self.__dict__.pop(name, None)
+
+    def _write_clients(self) -> None:
+        """Clients' files with loopback addresses: ``clients/GROUP/…`` and ``clients/HOST/…`` of agents."""
+        for path, content in render_clients(self.client_fleet).items():
+            write(self._layout.directory / path, content, 0o644)
+        for agent in self.client_fleet.agents:
+            directory = self._layout.clients / agent.host
+            settings = agent.settings.model_copy(update={"agent_config": str(directory)})
+            for path, content in render_agent(replace(agent, settings=settings), reveal=True).items():
+                write(directory / path, content)
+
+    def _start(self, work: Callable[[Startup], None], timeout: float) -> None:
+        try:
+            work(Startup(self._hosts, timeout, self._progress))
+        finally:
+            living = (process for broker in self.fleet.brokers if (process := self._hosts.process(broker)))
+            self._claims.note(self._layout.directory, [(p.pid, p.create_time()) for p in living])
+
+    def _end_outdated(self, versions: dict[str, str]) -> None:
+        """End brokers that run with another configuration than is in force now, and pairs of pure ones."""
+        hosts = self._hosts
+        outdated = {
+            broker.host
+            for broker in hosts.fleet.brokers
+            if hosts.is_alive(broker) and hosts.running_version(broker) != versions[broker.host]
+        }
+        for broker in hosts.fleet.brokers:
+            if broker.host in outdated and broker.settings.ha == "pure" and broker.peer:
+                outdated.add(broker.peer)
+        for host in sorted(outdated):
+            self._progress(f"{host} is restarted: its configuration has changed")
+        self._end(broker for broker in hosts.fleet.brokers if broker.host in outdated)
+        mine = {process.pid for broker in hosts.fleet.brokers if (process := hosts.process(broker))}
+        processes.end([p for p in processes.strays(self._layout) if p.pid not in mine], grace=_DOWN_GRACE)
+
+    def _end(self, brokers: Iterable[Broker]) -> int:
+        living = [(b.settings.ha, process) for b in brokers if (process := self._hosts.process(b)) is not None]
+        processes.end_together(process for ha, process in living if ha == "pure")
+        processes.end((process for ha, process in living if ha != "pure"), grace=_DOWN_GRACE)
+        return len(living)
+
+    def _end_all(self) -> int:
+        state = load(self._layout)
+        count = self._end(self._hosts.fleet.brokers) if state else 0
+        # What is left was started by a command that was killed before it could write it down.
+        strays = processes.strays(self._layout)
+        processes.end(strays, grace=0)
+        return count + len(strays)
+
+    def _down(self) -> int:
+        try:
+            return self._end_all()
+        finally:
+            self._claims.release(self._layout.directory)
+
+
+def _poll(look: Callable[[], _Found | None], timeout: float) -> _Found | None:
+    deadline = time.monotonic() + timeout
+    while True:
+        found = look()
+        if found is not None or time.monotonic() > deadline:
+            return found
+        time.sleep(_POLL)

@@ -1,0 +1,135 @@
+"""Where a lab keeps what it has: one directory, private to its owner because it holds secrets."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.values import check_path
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths of one lab.
+
+    ``hosts/HOST/INSTANCE`` has the shape of a managed host's BASE (versions, current, data).
+    """
+
+    directory: Path
+
+    @property
+    def state(self) -> Path:
+        """What the lab is: addresses, variables with the overlay, software."""
+        return self.directory / "lab.json"
+
+    @property
+    def inventory(self) -> Path:
+        """The layer for ``ansible-playbook -i INVENTORY -i THIS``."""
+        return self.directory / "inventory.yml"
+
+    @property
+    def host_vars(self) -> Path:
+        """Variables of that layer: only here do they win over the inventory's own host_vars."""
+        return self.directory / "host_vars"
+
+    @property
+    def names(self) -> Path:
+        """The fleet's names for ``-Djdk.net.hosts.file``."""
+        return self.directory / "names"
+
+    @property
+    def hosts(self) -> Path:
+        return self.directory / "hosts"
+
+    @property
+    def stores(self) -> Path:
+        return self.directory / "stores"
+
+    @property
+    def clients(self) -> Path:
+        """Files for clients of the lab, with loopback addresses."""
+        return self.directory / "clients"
+
+    @property
+    def runs(self) -> Path:
+        """One file a broker that was started: its process."""
+        return self.directory / "run"
+
+    def base(self, host: str) -> Path:
+        """``activemq_base`` of a host."""
+        return self.hosts / host
+
+    def make(self) -> None:
+        """Make the directory, private. Raises LabError when it cannot be made or is another's."""
+        try:
+            self.directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+            self.directory.chmod(PRIVATE_DIRECTORY)
+        except OSError as error:
+            raise LabError(f"{self.directory}: {error.strerror}: choose another directory with --dir") from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lab: two commands that start or stop brokers take turns.
+
+        Raises LabError at once when another command holds it.
+        """
+        self.make()
+        descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LabError(f"{self.directory}: another command is at work on this lab: wait for its end") from None
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> Layout:
+    """The layout below ``directory``, else below the user's state directory, by inventory.
+
+    Raises LabError for a directory whose name brokers could not be given.
+    """
+    # Resolved, because processes are known by it, whichever way it is named.
+    chosen = (Path(directory).expanduser() if directory else _default(sources)).resolve()
+    try:
+        check_path(str(chosen))
+    except ValueError as error:
+        raise LabError(f"{chosen}: a lab's directory {error}: choose another with --dir") from None
+    return Layout(chosen)
+
+
+def _default(sources: Sequence[str]) -> Path:
+    texts = [source if "," in source else os.path.realpath(source) for source in sources]
+    first = texts[0] if texts else ""
+    label = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(first.rstrip("/")).name.split(",")[0]).strip("-.") or "fleet"
+    mark = hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:8]
+    return platformdirs.user_state_path("activemq-fleet") / "labs" / f"{label[:40]}-{mark}"
+
+
+def write(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
+    """Put a file in place, whole or not at all."""
+    path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

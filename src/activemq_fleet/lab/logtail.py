@@ -1,0 +1,83 @@
+"""Follows the log of one run of a broker, over the files that it was rolled into."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from activemq_fleet.lab.processes import Run
+from activemq_fleet.logs import Parser, Record, Story, last_error, parse
+
+LOG = "activemq.log"
+
+
+class LogTail:
+    """The story of a run so far; ``update`` reads what was written since."""
+
+    def __init__(self, data: Path, run: Run) -> None:
+        self._chunks = _Chunks(data, run)
+        self._parser = Parser(stacks=False)
+        self._story = Story()
+
+    def update(self) -> Story:
+        """Read on to the end of the log."""
+        for text in self._chunks.read():
+            self._story.read(self._parser.feed(text))
+        return self._story
+
+
+class _Chunks:
+    """What was written to a log since the last look, file by file."""
+
+    def __init__(self, data: Path, run: Run) -> None:
+        self._data = data
+        self._inode, self._offset = run.log_inode, run.log_offset
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read(self) -> Iterator[str]:
+        files = _files(self._data)
+        begin = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
+        for path, inode in files[begin:]:
+            with path.open("rb") as log:
+                if os.fstat(log.fileno()).st_ino != inode:
+                    return  # rolled under our hands: the next look goes on from here
+                if inode != self._inode:
+                    self._inode, self._offset = inode, 0
+                log.seek(self._offset)
+                content = log.read()
+            self._offset += len(content)
+            yield self._decoder.decode(content)
+
+
+def records_of(data: Path, run: Run) -> list[Record]:
+    """All records of a run, with their stack traces."""
+    return list(parse("".join(_Chunks(data, run).read())))
+
+
+def explain(data: Path, run: Run) -> str:
+    """One line for why a run failed: the log's last error, else the last that it printed."""
+    said = last_error(records_of(data, run))
+    if said:
+        return said
+    try:
+        printed = (data / "console.log").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    lines = [line.strip() for line in printed if line.strip() and not line.startswith(("\t", " "))]
+    return next((line for line in lines if "rror" in line or "xception" in line), lines[-1] if lines else "")
+
+
+def _files(data: Path) -> list[tuple[Path, int]]:
+    """A log's files and their inodes, oldest first.
+
+    By time: log4j 1 and log4j 2 count rolled files in opposite directions.
+    """
+    found = []
+    for path in data.glob(f"{LOG}*"):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.append((path.name == LOG, status.st_mtime_ns, path, status.st_ino))
+    return [(path, inode) for _, _, path, inode in sorted(found)]

@@ -1,0 +1,338 @@
+"""What the lab puts in place of a host's own surroundings. Pure: variables in, variables out.
+
+Substituted are the loopback address to bind, literal addresses, multicast interface and port,
+directories, software, heap and options of the JVM, the account, and secrets that cannot be
+opened; nothing else, so that what runs is what will run. Names stay names: the JVMs resolve them
+from a file (``-Djdk.net.hosts.file``), and clients' lists get the addresses instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings import PREFIX
+from activemq_fleet.topology import Agent, Broker, Fleet
+
+HEAP = "256m"
+_MEMORY_LIMIT = "179 mb"  # 70 % of the heap, as without the variable
+# A broker's own message server would not be the bottleneck of a test, its compiler would be: C1
+# alone halves the time to start (measured: 8 brokers on 2 cores).
+_JVM = (
+    "-Xms32m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    # Its file would outlive a JVM that was killed.
+    "-XX:-UsePerfData",
+    "-Djava.net.preferIPv4Stack=true",
+)
+MARK = "-Dactivemq.fleet.lab="
+"""The option by which a process shows which lab it belongs to."""
+# Sizes, ports and agents of a real machine; what is left are properties.
+_OWN_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk\.net\.hosts\.file=|activemq\.).*")
+_FIRST_MULTICAST_PORT = 20000
+_BLOCKS = 256
+_ROWS, _NODES_A_ROW = 250, 240
+
+LAB_USER = "fleet-lab"
+"""Who looks whether a broker is ready, where ACLs would keep others out."""
+PROBE = "fleet.lab"
+"""First part of the destinations by which the lab sees whether a broker answers."""
+
+Variables = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What runs a release. ``whole``: a distribution, with web console, AMQP and WebSocket."""
+
+    home: str
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a lab has of its own. ``addresses`` are by host; ``seed`` makes its secrets."""
+
+    layout: Layout
+    block: int
+    addresses: Mapping[str, str]
+    software: Mapping[str, Software]
+    user: str
+    java_home: str
+    seed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """One variable of one host; ``before`` is None where the inventory leaves it to its default."""
+
+    host: str
+    variable: str
+    before: str | None
+    after: str
+
+
+def addresses_for(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A loopback address for each broker; brokers with one ``activemq_address`` share one.
+
+    The pair decides the third number and the node the last: 127.16.2.1 is the first node of the
+    second pair. Those in ``known`` keep theirs, so that a lab survives a change of its inventory.
+    """
+    mine = ipaddress.ip_network(f"127.{block}.0.0/16")
+    kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in mine}
+    by_address = {broker.address: kept[broker.host] for broker in fleet.brokers if broker.host in kept}
+    free = _Free(block, set(by_address.values()))
+    for broker in fleet.brokers:
+        if broker.address not in by_address:
+            by_address[broker.address] = free.take(broker)
+    return {broker.host: by_address[broker.address] for broker in fleet.brokers}
+
+
+class _Free:
+    """The addresses of a block that nobody has yet."""
+
+    def __init__(self, block: int, taken: set[str]) -> None:
+        self._block, self._taken = block, taken
+        self._rows: dict[str, int] = {}
+
+    def take(self, broker: Broker) -> str:
+        row = self._rows.setdefault(broker.pair, len(self._rows))
+        first = 1 if broker.role == "master" else 2
+        for step in range(row, _ROWS * _NODES_A_ROW // 2):
+            address = f"127.{self._block}.{1 + step % _ROWS}.{first + 2 * (step // _ROWS)}"
+            if address not in self._taken:
+                self._taken.add(address)
+                return address
+        raise LabError(f"{broker.host}: the fleet has more brokers than a lab has addresses")
+
+
+def overlay(fleet: Fleet, hosts: Variables, here: Surroundings) -> dict[str, dict[str, Any]]:
+    """The variables to put over those of each broker and agent, by host.
+
+    Raises LabError for what a lab cannot stand in for.
+    """
+    ports = _multicast_ports(fleet, here.block)
+    found: dict[str, dict[str, Any]] = {}
+    for broker in fleet.brokers:
+        found[broker.host] = _broker(broker, hosts[broker.host], here, ports)
+    for agent in fleet.agents:
+        found[agent.host] = found.get(agent.host, {}) | _agent(agent, here)
+    for host, own in found.items():
+        secrets = {
+            name: _opened(value, name, here.seed)
+            for name, value in hosts[host].items()
+            if name.startswith(PREFIX) and name not in own and _is_sealed(value)
+        }
+        own.update(secrets)
+        if hosts[host].get("activemq_acl"):
+            own |= _lab_user({**hosts[host], **own}, here.seed)
+    return found
+
+
+def merged(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
+    """The hosts' variables with the overlay on top."""
+    return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
+
+
+def difference(hosts: Variables, over: Variables) -> tuple[Substitution, ...]:
+    """What the overlay changes, for people: secrets are not shown."""
+    return tuple(
+        Substitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
+        for host, variables in over.items()
+        for name, value in variables.items()
+        if hosts[host].get(name) != value
+    )
+
+
+def names_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
+    """The file for ``-Djdk.net.hosts.file``: the JVM resolves these names and no other.
+
+    The name that peers dial stands first: it is what a broker that listens on the address
+    announces by multicast (measured on 5.5.1).
+    """
+    lines = {"127.0.0.1": dict.fromkeys(["localhost", socket.gethostname()])}
+    for broker in fleet.brokers:
+        names = lines.setdefault(addresses[broker.host], {})
+        named = [broker.address] if not _is_literal(broker.address) else []
+        names |= dict.fromkeys([*named, broker.host, broker.identity.host])
+    text = "".join(f"{address} {' '.join(names)}\n" for address, names in lines.items())
+    return f"# Names of this lab's brokers, for the option -Djdk.net.hosts.file of their JVMs.\n{text}"
+
+
+def for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
+    """The same fleet as clients on this machine dial it, for whom names are not resolved."""
+    dialled = {broker.address: addresses[broker.host] for broker in fleet.brokers}
+
+    def local(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+        return tuple((dialled.get(host, host), port) for host, port in urls)
+
+    def moved(broker: Broker) -> Broker:
+        return replace(broker, address=addresses[broker.host])
+
+    groups = tuple(
+        replace(
+            group,
+            pairs=tuple(replace(pair, brokers=tuple(moved(broker) for broker in pair.brokers)) for pair in group.pairs),
+        )
+        for group in fleet.groups
+    )
+    return replace(
+        fleet,
+        brokers=tuple(moved(broker) for broker in fleet.brokers),
+        groups=groups,
+        agents=tuple(
+            replace(agent, urls=local(agent.urls), java_urls=local(agent.java_urls)) for agent in fleet.agents
+        ),
+    )
+
+
+def _broker(
+    broker: Broker, variables: Mapping[str, Any], here: Surroundings, ports: Mapping[str, int]
+) -> dict[str, Any]:
+    settings, address = broker.settings, here.addresses[broker.host]
+    if settings.ha == "shared-jdbc":
+        raise LabError(
+            f"{broker.host}: activemq_ha is shared-jdbc, and a lab has no database: "
+            "try the fleet with -e activemq_ha=shared-file"
+        )
+    software = here.software[broker.release.text]
+    own: dict[str, Any] = {
+        "activemq_bind": address,
+        "activemq_console_bind": address,
+        "activemq_install": "none",
+        "activemq_service": "none",
+        "activemq_user": here.user,
+        "activemq_home": software.home,
+        "activemq_base": str(here.layout.base(broker.host)),
+        "activemq_heap": HEAP,
+        "activemq_java_options": [*_properties(broker), *_jvm(broker, here)],
+    }
+    if _is_literal(broker.address):
+        own["activemq_address"] = address
+    if settings.console and not software.whole:
+        own["activemq_console"] = False
+    if settings.ha == "shared-file":
+        own["activemq_store_directory"] = str(here.layout.stores / broker.pair)
+    elif settings.store_directory:
+        own["activemq_store_directory"] = str(PurePosixPath(_instance(broker, here), "data", "kahadb"))
+    if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
+        group = settings.multicast.partition(":")[0]
+        own["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
+        own["activemq_multicast_interface"] = "lo"
+    if settings.memory_limit:
+        own["activemq_memory_limit"] = _MEMORY_LIMIT
+    if settings.java_home:
+        own["activemq_java_home"] = here.java_home
+    # An account's ids belong to the hosts; here everything is the user's own.
+    own |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
+    return own
+
+
+def _agent(agent: Agent, here: Surroundings) -> dict[str, Any]:
+    base = here.layout.base(agent.host)
+    return {
+        "activemq_agent_user": here.user,
+        "activemq_agent_home": str(base / "agent"),
+        "activemq_agent_state": str(base / "agent-state"),
+        "activemq_agent_config": str(base / "agent-config"),
+        "activemq_agent_install": False,
+        "activemq_agent_service": "none",
+    }
+
+
+def _instance(broker: Broker, here: Surroundings) -> str:
+    return str(here.layout.base(broker.host) / broker.settings.instance)
+
+
+def _properties(broker: Broker) -> list[str]:
+    return [option for option in broker.settings.java_options if _OWN_PROPERTIES.fullmatch(option)]
+
+
+def _jvm(broker: Broker, here: Surroundings) -> Iterator[str]:
+    yield from _JVM
+    yield f"-Djdk.net.hosts.file={here.layout.names}"
+    yield f"-Djava.io.tmpdir={_instance(broker, here)}/data/tmp"
+    yield f"{MARK}{here.layout.directory}"
+
+
+def _multicast_ports(fleet: Fleet, block: int) -> dict[str, int]:
+    """A port of the lab's own for each multicast address and port of the fleet."""
+    said = sorted({broker.settings.multicast for broker in fleet.brokers})
+    return {text: _FIRST_MULTICAST_PORT + block + _BLOCKS * number for number, text in enumerate(said)}
+
+
+def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
+    password = secret(seed, "lab", LAB_USER)
+    user = {"name": LAB_USER, "password": password, "groups": [LAB_USER]}
+    rights = {kind: [LAB_USER] for kind in ("read", "write", "admin")}
+    entries = [{"destination": f"{PROBE}.>", "kind": kind, **rights} for kind in ("queue", "topic")]
+    return {
+        "activemq_users": [*(variables.get("activemq_users") or []), user],
+        "activemq_acl": [*variables["activemq_acl"], *entries],
+    }
+
+
+def secret(seed: str, *place: str) -> str:
+    """A secret of the lab: the same for the same place, and unknown to who does not have the seed."""
+    return hmac.new(seed.encode(), "\0".join(place).encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def _is_sealed(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_is_sealed(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(_is_sealed(item) for item in value)
+    return isinstance(value, Sealed)
+
+
+def _opened(value: Any, place: str, seed: str) -> Any:
+    """The same value with a generated secret for each that is sealed.
+
+    By variable, not by host: peers must agree on what they were given together. An entry of a
+    list goes by its name, else by its position.
+    """
+    if isinstance(value, Sealed):
+        return secret(seed, place)
+    if isinstance(value, Mapping):
+        return {key: _opened(item, f"{place}.{key}", seed) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_opened(item, f"{place}[{_label(item, at)}]", seed) for at, item in enumerate(value)]
+    return value
+
+
+def _label(item: Any, position: int) -> str:
+    return str(item.get("name", position)) if isinstance(item, Mapping) else str(position)
+
+
+def _is_literal(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(value: Any, name: str) -> str | None:
+    if value is None:
+        return None
+    if "password" in name or isinstance(value, Sealed):
+        return "********"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_shown(item, str(key))}" for key, item in value.items()) + "}"
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return "[" + ", ".join(str(_shown(item, name)) for item in value) + "]"
+    return str(value)

@@ -1,0 +1,224 @@
+"""Starts and ends brokers' processes, each in a session of its own.
+
+Invariant: a signal goes only to a process that is known to be ours, by its id, its start time and
+the lab's mark on its command line; an id that the system has given to another is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.layout import Layout, write
+from activemq_fleet.lab.overlay import MARK
+
+_SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
+_POLL = 0.02
+_KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
+# Processes of this very program, which must be waited for lest they stay as zombies.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a broker: its process, and where in its log the run begins.
+
+    ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was
+    no log yet. ``version`` is the configuration that it was started with.
+    """
+
+    host: str
+    pid: int
+    created: float
+    started: float
+    version: str
+    log_inode: int = 0
+    log_offset: int = 0
+
+
+def launch(layout: Layout, host: str, command: Sequence[str], data: Path, version: str) -> Run:
+    """Start a broker in a session of its own and write down its process.
+
+    What it prints goes to ``data/console.log``. Raises LabError when it cannot be started.
+    """
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (data / "tmp").mkdir(mode=0o700, exist_ok=True)
+    inode, offset = _log_mark(data / "activemq.log")
+    environment = {name: value for name in _KEPT_ENVIRONMENT if (value := os.environ.get(name))}
+    with (data / "console.log").open("wb") as output:
+        try:
+            child = subprocess.Popen(
+                command,
+                cwd=data,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LabError(f"{host}: {command[0]} cannot be started: {error.strerror}") from None
+    _children[child.pid] = child
+    run = Run(host, child.pid, _created(child), time.time(), version, inode, offset)
+    write(layout.runs / f"{host}.json", json.dumps(asdict(run)))
+    return run
+
+
+def _created(child: subprocess.Popen[bytes]) -> float:
+    """Start time of a process, once it can be told by its command line.
+
+    The call that starts it returns a moment before the kernel shows its arguments.
+    """
+    deadline = time.monotonic() + 5
+    try:
+        process = psutil.Process(child.pid)
+        while not process.cmdline() and child.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return float(process.create_time())
+    except psutil.Error:
+        return time.time()
+
+
+def _log_mark(log: Path) -> tuple[int, int]:
+    try:
+        status = log.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_ino, status.st_size
+
+
+def run_of(layout: Layout, host: str) -> Run | None:
+    """The last run of a host, alive or not; None where it was never started."""
+    try:
+        return Run(**json.loads((layout.runs / f"{host}.json").read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def forget(layout: Layout, host: str) -> None:
+    """The host has no run any more."""
+    (layout.runs / f"{host}.json").unlink(missing_ok=True)
+
+
+def find(layout: Layout, run: Run) -> psutil.Process | None:
+    """The process of a run while it lives, else None."""
+    _reap(run.pid)
+    try:
+        process = psutil.Process(run.pid)
+        if abs(process.create_time() - run.created) > _SAME_START or not _is_ours(layout, process):
+            return None
+        return process
+    except psutil.Error:
+        return None
+
+
+def is_frozen(process: psutil.Process) -> bool:
+    """True for a process that was stopped by a signal and can do nothing."""
+    try:
+        return bool(process.status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
+
+
+def strays(layout: Layout) -> list[psutil.Process]:
+    """Every process that bears the lab's mark, written down or not."""
+    return [process for process in psutil.process_iter() if _is_ours(layout, process)]
+
+
+def _is_ours(layout: Layout, process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and f"{MARK}{layout.directory}" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
+def _reap(pid: int) -> None:
+    child = _children.get(pid)
+    if child is not None and child.poll() is not None:
+        del _children[pid]
+
+
+def send(process: psutil.Process, number: signal.Signals) -> None:
+    """Signal a broker's whole process group; nothing happens when it is gone."""
+    with suppress(ProcessLookupError, psutil.NoSuchProcess):
+        # A group of its own was made at the start; a stray that has none is signalled alone.
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+
+
+def freeze(process: psutil.Process) -> None:
+    """SIGSTOP, and wait until the process stands still."""
+    _send_and_see(process, signal.SIGSTOP, frozen=True)
+
+
+def thaw(process: psutil.Process) -> None:
+    """SIGCONT, and wait until the process goes on."""
+    _send_and_see(process, signal.SIGCONT, frozen=False)
+
+
+def _send_and_see(process: psutil.Process, number: signal.Signals, *, frozen: bool) -> None:
+    send(process, number)
+    deadline = time.monotonic() + 5
+    while _lives(process) and is_frozen(process) != frozen and time.monotonic() < deadline:
+        time.sleep(_POLL)
+
+
+def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
+    """End processes: SIGTERM, and SIGKILL for what is left after ``grace`` seconds (0: at once).
+
+    A frozen one cannot heed SIGTERM and is killed at once.
+
+    Raises LabError for one that survives even that.
+    """
+    living = list(processes)
+    if grace:
+        for process in living:
+            send(process, signal.SIGKILL if is_frozen(process) else signal.SIGTERM)
+        living = list(_wait(living, grace))
+    for process in living:
+        send(process, signal.SIGKILL)
+    left = list(_wait(living, 10))
+    if left:
+        raise LabError(f"process {left[0].pid} does not end, even by SIGKILL: it waits for the disk or the kernel")
+
+
+def end_together(processes: Iterable[psutil.Process]) -> None:
+    """Kill processes so that none of them sees another one die.
+
+    A pure slave would promote itself within milliseconds of its master's death, and the pair's
+    stores would differ; a frozen one does nothing any more.
+    """
+    living = list(processes)
+    for process in living:
+        send(process, signal.SIGSTOP)
+    end(living, grace=0)
+
+
+def _wait(processes: Sequence[psutil.Process], seconds: float) -> Iterator[psutil.Process]:
+    deadline = time.monotonic() + seconds
+    for process in processes:
+        while _lives(process):
+            if time.monotonic() > deadline:
+                yield process
+                break
+            time.sleep(_POLL)
+
+
+def _lives(process: psutil.Process) -> bool:
+    _reap(process.pid)
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False

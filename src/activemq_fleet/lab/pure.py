@@ -1,0 +1,37 @@
+"""Refuses what a pure pair does not survive: its nodes' stores are equal only while both run."""
+
+from __future__ import annotations
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.topology import Broker, Pair
+
+
+def check_pair(hosts: Hosts, pair: Pair) -> None:
+    """Raises LabError for a pair to be started whose nodes may have different stores."""
+    if pair.in_order[0].settings.ha != "pure":
+        return
+    alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
+    if len(alive) == len(pair.brokers):
+        return
+    stories = [hosts.story(broker) for broker in pair.in_order]
+    if alive or any(story.promoted or story.lost_slave for story in stories):
+        raise LabError(
+            f"pair {pair.name} has had a failover, and its nodes' stores differ: "
+            "resync them, or begin with empty stores (lab down, lab up --fresh)"
+        )
+
+
+def check_start(hosts: Hosts, broker: Broker) -> None:
+    """Raises LabError for a node that would not find its peer as it must."""
+    if broker.settings.ha != "pure" or broker.peer is None:
+        return
+    peer = hosts.fleet.broker(broker.peer)
+    alive = hosts.is_alive(peer)
+    if broker.role == "master" and alive:
+        raise LabError(f"{broker.host}: its slave {peer.host} runs: stop it first, a master goes before its slave")
+    if broker.role == "slave" and not (alive and hosts.listens(peer, peer.ports["replication"])):
+        raise LabError(
+            f"{broker.host}: its master {peer.host} does not listen: start that first, "
+            "a slave without its master becomes a second one"
+        )

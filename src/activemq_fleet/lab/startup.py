@@ -1,0 +1,127 @@
+"""Starts a fleet: preferred masters first, so that they are the active ones; pairs side by side.
+
+A pure slave is started when its master listens for it and not before: one that finds no master
+opens its own connectors, and the pair has two masters. A standby is started when its master has
+the store. All wait for readiness, not for ports.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.readiness import State
+from activemq_fleet.topology import Broker, Pair
+
+Progress = Callable[[str], None]
+
+_POLL = 0.1
+_PROBE_TIMEOUT = 2.0
+_READY: tuple[State, ...] = ("active", "standby")
+_ACTIVE: tuple[State, ...] = ("active",)
+_STANDBY: tuple[State, ...] = ("standby",)
+
+
+class _GivenUpError(Exception):
+    """Another broker has failed, or the user has had enough."""
+
+
+class Startup:
+    """One attempt to start what does not run of a fleet. ``timeout`` is for each broker, in seconds."""
+
+    def __init__(self, hosts: Hosts, timeout: float, progress: Progress) -> None:
+        self._hosts = hosts
+        self._timeout = timeout
+        self._progress = progress
+        self._given_up = threading.Event()
+        # More JVMs that start at once than this only make each slower.
+        self._turns = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
+
+    def run(self, pairs: Sequence[Pair]) -> None:
+        """Start all pairs and return when every broker is ready.
+
+        Raises LabError for the first that fails, with its log and last error.
+        """
+        with ThreadPoolExecutor(max_workers=max(1, len(pairs)), thread_name_prefix="lab-up") as pool:
+            futures = [pool.submit(self._start_pair, pair) for pair in pairs]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                if not all(future.done() and not future.exception() for future in futures):
+                    self._given_up.set()
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        for error in errors:
+            if not isinstance(error, _GivenUpError):
+                raise error
+
+    def start(self, broker: Broker) -> None:
+        """Start one broker and return when it is ready; a pure master: when its slave may attach."""
+        if broker.settings.ha == "pure" and broker.role == "master" and broker.peer:
+            self._start_pure_master(broker)
+        else:
+            self._start(broker, _READY)
+
+    def _start_pair(self, pair: Pair) -> None:
+        ordered = pair.in_order
+        if ordered[0].settings.ha == "none":
+            for broker in ordered:
+                self._start(broker, _ACTIVE)
+        elif ordered[0].settings.ha == "pure":
+            self._start_pure_master(ordered[0])
+            for slave in ordered[1:]:
+                self._start(slave, _STANDBY)
+            self._await(ordered[0], _ACTIVE)
+        else:
+            # A node that runs already has the store, or is about to.
+            for broker in sorted(ordered, key=lambda b: not self._hosts.is_alive(b)):
+                self._start(broker, _READY)
+
+    def _start(self, broker: Broker, wanted: Collection[State]) -> None:
+        with self._turns:
+            self._launch(broker)
+            self._await(broker, wanted)
+
+    def _start_pure_master(self, broker: Broker) -> None:
+        with self._turns:
+            self._launch(broker)
+            port = broker.ports["replication"]
+            self._until(broker, lambda: self._hosts.listens(broker, port), "does not listen for its slave")
+
+    def _launch(self, broker: Broker) -> None:
+        if self._given_up.is_set():
+            raise _GivenUpError
+        if not self._hosts.is_alive(broker):
+            self._hosts.launch(broker)
+
+    def _await(self, broker: Broker, wanted: Collection[State]) -> None:
+        began, seen = time.monotonic(), "starting"
+
+        def ready() -> bool:
+            nonlocal seen
+            seen = self._hosts.look(broker, timeout=_PROBE_TIMEOUT).state
+            return seen in wanted
+
+        self._until(broker, ready, f"is not {' or '.join(wanted)}")
+        self._progress(f"{broker.host} is {seen} ({time.monotonic() - began:.1f} s)")
+
+    def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str) -> None:
+        deadline = time.monotonic() + self._timeout
+        while not condition():
+            if self._given_up.wait(_POLL):
+                raise _GivenUpError
+            if not self._hosts.is_alive(broker):
+                raise LabError(f"{broker.host} ended while it was starting: {self._hosts.failure(broker)}")
+            if time.monotonic() > deadline:
+                detail = self._hosts.look(broker, timeout=_PROBE_TIMEOUT)
+                why = (
+                    f"it {detail.probe.answer}: {detail.probe.detail}; " if detail.probe and detail.probe.detail else ""
+                )
+                raise LabError(
+                    f"{broker.host} {complaint} after {self._timeout:g} s, but {detail.state}: "
+                    f"{why}{self._hosts.failure(broker)}"
+                )

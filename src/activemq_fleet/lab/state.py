@@ -1,0 +1,174 @@
+"""What a lab is, kept in its directory: enough to act on it without reading the inventory again."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet import artifacts
+from activemq_fleet.artifacts import Progress
+from activemq_fleet.errors import FleetError, LabError
+from activemq_fleet.inventory import InventoryData
+from activemq_fleet.lab import overlay as over
+from activemq_fleet.lab.claims import Claims
+from activemq_fleet.lab.layout import Layout, write
+from activemq_fleet.lab.overlay import Software, Substitution, Surroundings
+from activemq_fleet.releases import Release
+from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.topology import Broker, Fleet, build_fleet
+
+_FORMAT = 1
+_JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hosts.file
+
+
+@dataclass(frozen=True)
+class State:
+    """One lab. ``hosts`` are the variables with the overlay; it holds secrets."""
+
+    block: int
+    seed: str = field(repr=False)
+    java: str
+    addresses: dict[str, str]
+    software: dict[str, Software]
+    groups: dict[str, list[str]]
+    hosts: dict[str, dict[str, Any]] = field(repr=False)
+
+    def fleet(self) -> Fleet:
+        """The fleet as it runs here: names stay names, for the brokers that resolve them."""
+        return build_fleet(self.hosts, self.groups)
+
+    def save(self, layout: Layout) -> None:
+        """Write it, private."""
+        text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
+        write(layout.state, text + "\n")
+
+
+def load(layout: Layout) -> State | None:
+    """The lab of a directory, or None where there is none.
+
+    Raises LabError for a file that another version wrote.
+    """
+    try:
+        known = json.loads(layout.state.read_bytes())
+        if known.pop("format") != _FORMAT:
+            raise ValueError
+        known["software"] = {release: Software(**software) for release, software in known["software"].items()}
+        return State(**known)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        raise LabError(f"{layout.state} cannot be read: take the lab down and remove its directory") from None
+
+
+def prepare(
+    layout: Layout, data: InventoryData, claims: Claims, progress: Progress
+) -> tuple[State, tuple[Substitution, ...]]:
+    """Make the lab of an inventory: software, addresses, variables; and the files that Ansible reads.
+
+    Returns it with what was substituted. Raises LabError for a fleet with error findings, or one
+    that a lab cannot run, ArtifactError when software cannot be had.
+    """
+    fleet = build_fleet(data.hosts, data.groups)
+    _refuse_findings(fleet)
+    before = _load_or_forget(layout)
+    executable = artifacts.java(_JAVA)
+    software = {text: _software(text, layout, progress) for text in sorted({b.release.text for b in fleet.brokers})}
+    layout.make()
+    block = claims.take(layout.directory, before.block if before else None)
+    seed = before.seed if before else secrets.token_hex(16)
+    addresses = over.addresses_for(fleet, block, before.addresses if before else None)
+    here = Surroundings(
+        layout=layout,
+        block=block,
+        addresses=addresses,
+        software=software,
+        user=getpass.getuser(),
+        java_home=str(executable.resolve().parents[1]),
+        seed=seed,
+    )
+    own = over.overlay(fleet, data.hosts, here)
+    state = State(block, seed, str(executable), addresses, software, dict(data.groups), over.merged(data.hosts, own))
+    _write(layout, state, own)
+    return state, over.difference(data.hosts, own)
+
+
+def _refuse_findings(fleet: Fleet) -> None:
+    wrong = fleet.blocking
+    if wrong:
+        first = wrong[0]
+        more = f" (and {len(wrong) - 1} more: activemq-fleet check lists them)" if len(wrong) > 1 else ""
+        raise LabError(f"{first.rule} {first.host} {first.message}: {first.fix}{more}")
+
+
+def _load_or_forget(layout: Layout) -> State | None:
+    try:
+        return load(layout)
+    except LabError:
+        return None  # made by another version: it is made anew
+
+
+def _software(text: str, layout: Layout, progress: Progress) -> Software:
+    release = Release.of(text)
+    try:
+        home = artifacts.distribution_for(release, progress=progress)
+    except FleetError:
+        if not release.jars_available:
+            raise
+        home = None  # all but the console can be had without
+    if home is not None:
+        return Software(str(home), whole=True)
+    jars = artifacts.jars_for(release, progress=progress)
+    library = layout.directory / "software" / text / "lib"
+    library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if library.is_symlink() and library.readlink() != jars:
+        library.unlink()
+    if not library.is_symlink():
+        library.symlink_to(jars)
+    return Software(str(library.parent), whole=False)
+
+
+def _write(layout: Layout, state: State, own: Mapping[str, Mapping[str, Any]]) -> None:
+    fleet = state.fleet()
+    write(layout.names, over.names_file(fleet, state.addresses))
+    layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in own}}}
+    write(layout.inventory, _HEAD + json.dumps(layer, indent=1) + "\n")
+    for host, variables in own.items():
+        text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
+        write(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
+    for broker in fleet.brokers:
+        make_store(broker)
+    _remove_others(layout.host_vars, [f"{host}.yml" for host in own])
+    state.save(layout)
+
+
+_HEAD = """\
+# Written by activemq-fleet lab (JSON is YAML), to go after the inventory:
+# ansible-playbook activemq.fleet.site -i INVENTORY -i inventory.yml
+"""
+_CONNECTION = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+    "ansible_become": False,
+}
+
+
+def make_store(broker: Broker) -> None:
+    """The directory that a pair shares, with the marker that its brokers look for."""
+    if broker.settings.ha != "shared-file":
+        return
+    store = Path(broker.store_directory)
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    marker = store / STORE_MARKER
+    if not marker.exists():
+        write(marker, f"{broker.pair}\n", 0o644)
+
+
+def _remove_others(directory: Path, wanted: Sequence[str]) -> None:
+    for path in directory.iterdir():
+        if path.name not in wanted:
+            path.unlink()

@@ -1,0 +1,127 @@
+"""What ``lab status`` says of a broker."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.lab.hosts import Hosts, Sight
+from activemq_fleet.lab.readiness import State
+from activemq_fleet.logs import BridgeUp, Story
+from activemq_fleet.naming import Role
+from activemq_fleet.topology import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A link that is up, as the log of its broker has it.
+
+    ``link`` is the networkConnector's name, of whichever end opened it, and empty where it cannot
+    be told. ``peer`` is the peer's brokerName: the pair's where both nodes share a store.
+    ``remote_address`` is what was dialled; ``remote_host`` is the inventory name behind it. A
+    ``responder`` is the passive end of a duplex link: its ``remote_address`` is the port from
+    which the peer dialled, and ``remote_host`` is None. ``since`` is local time.
+    """
+
+    link: str
+    peer: str
+    remote_address: Address
+    remote_host: str | None
+    responder: bool
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """One broker. ``role`` is the preferred one, ``uptime`` in seconds; both may be None with ``pid``."""
+
+    host: str
+    address: str
+    ports: dict[str, int]
+    role: Role
+    state: State
+    pid: int | None
+    uptime: int | None
+    bridges: tuple[Bridge, ...]
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The peers of its bridges, each once."""
+        return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``lab status --format json`` has it."""
+        return {
+            "host": self.host,
+            "address": self.address,
+            "ports": self.ports,
+            "role": self.role,
+            "state": self.state,
+            "pid": self.pid,
+            "uptime": self.uptime,
+            "bridges": list(self.peers),
+        }
+
+
+def status_of(hosts: Hosts, broker: Broker, sight: Sight) -> HostStatus:
+    """One look at a broker, for people and programs."""
+    alive = sight.process is not None
+    return HostStatus(
+        host=broker.host,
+        address=hosts.address(broker.host),
+        ports=dict(broker.ports),
+        role=broker.role,
+        state=sight.state,
+        pid=sight.process.pid if sight.process else None,
+        uptime=int(max(0.0, time.time() - sight.run.created)) if alive and sight.run else None,
+        bridges=bridges_of(hosts, broker, sight.story) if alive else (),
+    )
+
+
+def bridges_of(hosts: Hosts, broker: Broker, story: Story) -> tuple[Bridge, ...]:
+    """The bridges of a story, with the names that the inventory has for their ends."""
+    return tuple(_bridge(hosts, broker, bridge) for bridge in story.bridges)
+
+
+def _bridge(hosts: Hosts, broker: Broker, bridge: BridgeUp) -> Bridge:
+    remote = None if bridge.responder else _dialled(hosts, bridge)
+    address = hosts.address(remote.host) if remote else bridge.remote_host
+    link = _responding(hosts, broker, bridge) if bridge.responder else _link(broker, bridge)
+    return Bridge(
+        link=link,
+        peer=bridge.peer,
+        remote_address=(address, bridge.remote_port),
+        remote_host=remote.host if remote else None,
+        responder=bridge.responder,
+        since=bridge.since,
+    )
+
+
+def _dialled(hosts: Hosts, bridge: BridgeUp) -> Broker | None:
+    """The broker that listens where a bridge leads to."""
+    for broker in hosts.fleet.brokers:
+        names = (broker.address, broker.host, broker.identity.host, hosts.address(broker.host))
+        if bridge.remote_host in names and bridge.remote_port in (c.port for c in broker.connectors):
+            return broker
+    return None
+
+
+def _link(broker: Broker, bridge: BridgeUp) -> str:
+    """The link by which a broker dialled: the one with that address, else the one that looks around."""
+    dialled = (bridge.remote_host, bridge.remote_port)
+    named = [link.name for link in broker.links if dialled in link.addresses]
+    found = named or [link.name for link in broker.links if not link.addresses]
+    return found[0] if found else ""
+
+
+def _responding(hosts: Hosts, broker: Broker, bridge: BridgeUp) -> str:
+    """The duplex link of the peer that leads here."""
+    for peer in hosts.fleet.brokers:
+        if peer.broker_name == bridge.peer:
+            for link in peer.links:
+                if link.duplex and link.target in (broker.unit, broker.pair, broker.group, broker.identity.host):
+                    return link.name
+    return ""

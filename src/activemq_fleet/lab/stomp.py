@@ -1,0 +1,186 @@
+"""A STOMP 1.0 client with a deadline on every step, for brokers that are killed and frozen.
+
+1.0, because it is what every release from 5.3 to 6.3 speaks; CONNECT, because 5.5.1 refuses the
+frame STOMP of later versions. Not stomp.py: that waits for CONNECTED without a limit, and for
+messages with the very limit that it dials with, so that neither a frozen broker nor a quiet
+queue can be told from a dead one.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.errors import LabError
+
+
+class StompError(LabError):
+    """The broker refused, closed the connection, or sent what no broker sends."""
+
+
+class StompSilence(StompError):
+    """The broker took the connection and did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who logs in."""
+
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame from a broker."""
+
+    command: str
+    headers: Mapping[str, str]
+    body: str
+
+
+class StompConnection:
+    """One connection, used by one thread. Timeouts are in seconds."""
+
+    def __init__(
+        self,
+        address: Address,
+        credentials: Credentials | None = None,
+        *,
+        timeout: float = 10.0,
+        client_id: str | None = None,
+    ) -> None:
+        """Dial and log in. Raises StompSilence, StompError, or OSError where nobody listens."""
+        self._timeout = timeout
+        self._buffer = b""
+        self._receipts = 0
+        self._waiting: list[Frame] = []
+        self._socket = socket.create_connection(address, timeout)
+        try:
+            headers = {"client-id": client_id} if client_id else {}
+            if credentials:
+                headers |= {"login": credentials.username, "passcode": credentials.password}
+            self._write("CONNECT", headers)
+            answer = self._next(time.monotonic() + timeout)
+            if answer.command != "CONNECTED":
+                raise _refusal(answer)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Say goodbye, as far as anybody listens, and hang up."""
+        try:
+            self._write("DISCONNECT", {})
+        except OSError:
+            pass
+        finally:
+            self._socket.close()
+
+    def send(self, destination: str, body: str, headers: Mapping[str, str] | None = None) -> None:
+        """Send one persistent message and return when the broker has stored it (RECEIPT).
+
+        A kill of the broker after this line loses nothing.
+        """
+        self._receipts += 1
+        receipt = f"r{self._receipts}"
+        named = {"destination": destination, "persistent": "true", **(headers or {}), "receipt": receipt}
+        self._write("SEND", named, body)
+        self._await_receipt(receipt)
+
+    def subscribe(self, destination: str, *, ack: str = "client", headers: Mapping[str, str] | None = None) -> None:
+        """Subscribe, and return when the broker knows it."""
+        self._receipts += 1
+        receipt = f"r{self._receipts}"
+        self._write("SUBSCRIBE", {"destination": destination, "ack": ack, **(headers or {}), "receipt": receipt})
+        self._await_receipt(receipt)
+
+    def receive(self, timeout: float) -> Frame | None:
+        """The next message, or None when none comes in time."""
+        if self._waiting:
+            return self._waiting.pop(0)
+        deadline = time.monotonic() + timeout
+        try:
+            return _expect(self._next(deadline), "MESSAGE")
+        except StompSilence:
+            return None
+
+    def acknowledge(self, message: Frame) -> None:
+        """Take a message, and with it all before it, off the broker."""
+        self._write("ACK", {"message-id": message.headers["message-id"]})
+
+    def _await_receipt(self, receipt: str) -> None:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            frame = self._next(deadline)
+            if frame.command == "MESSAGE":
+                self._waiting.append(frame)
+            elif _expect(frame, "RECEIPT").headers.get("receipt-id") == receipt:
+                return
+
+    def _write(self, command: str, headers: Mapping[str, str], body: str = "") -> None:
+        lines = [command, *(f"{name}:{value}" for name, value in headers.items())]
+        if any("\n" in line or "\0" in line for line in lines) or "\0" in body:
+            raise StompError(f"{command}: STOMP 1.0 cannot carry line ends in headers, or a NUL")
+        self._socket.settimeout(self._timeout)
+        try:
+            self._socket.sendall(("\n".join(lines) + "\n\n" + body + "\0").encode())
+        except TimeoutError:
+            raise StompSilence(f"the broker did not take {command} in {self._timeout:g} s") from None
+
+    def _next(self, deadline: float) -> Frame:
+        while True:
+            self._buffer = self._buffer.lstrip(b"\r\n")  # between frames there are heart-beats
+            frame, rest = _cut(self._buffer)
+            if frame is not None:
+                self._buffer = rest
+                return frame
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                data = self._socket.recv(65536)
+            except TimeoutError:
+                raise StompSilence("the broker did not answer in time") from None
+            if not data:
+                raise StompError("the broker closed the connection")
+            self._buffer += data
+
+
+def _cut(data: bytes) -> tuple[Frame | None, bytes]:
+    """The first whole frame of ``data``, and what follows it."""
+    head, separator, rest = data.partition(b"\n\n")
+    if not separator:
+        return None, data
+    command, *lines = head.decode(errors="replace").replace("\r", "").split("\n")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers.setdefault(name, value)  # the first one counts
+    length = headers.get("content-length", "").strip()
+    end = int(length) if length.isdigit() else rest.find(b"\0")
+    if end < 0 or len(rest) <= end:
+        return None, data
+    return Frame(command, headers, rest[:end].decode(errors="replace")), rest[end + 1 :]
+
+
+def _expect(frame: Frame, command: str) -> Frame:
+    if frame.command != command:
+        raise _refusal(frame)
+    return frame
+
+
+def _refusal(frame: Frame) -> StompError:
+    said = frame.headers.get("message") or frame.body.split("\n", 1)[0] or frame.command
+    return StompError(f"the broker answered {frame.command}: {said.strip()}")
