@@ -1,0 +1,110 @@
+"""Any exception -> lines on stderr and an exit code: never a traceback that nobody asked for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
+
+from activemq_fleet.errors import FleetError, SettingsError
+
+PROGRAM = "activemq-fleet"
+DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
+
+# What the extra ``lab`` brings; everything else is always installed.
+_OF_THE_LAB = ("paho", "psutil")
+
+_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+_BROKEN_PIPE = 141  # 128 + SIGPIPE: neither "fine" nor "error findings"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a command ended: what goes to stderr, line by line, and the exit code."""
+
+    code: int
+    lines: tuple[str, ...] = ()
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """What the user is told about an exception, and the exit code.
+
+    Exit codes: a FleetError's own; 2 for wrong usage and for what is a bug; 130 when interrupted;
+    141 when the reader of the output went away.
+    """
+    match error:
+        case SettingsError():
+            return Outcome(error.exit_code, tuple(_line(problem) for problem in error.problems))
+        case FleetError():
+            return Outcome(error.exit_code, (_line(str(error)),))
+        case click.exceptions.NoArgsIsHelpError():
+            return Outcome(error.exit_code, tuple(error.format_message().splitlines()))
+        case click.ClickException():
+            return Outcome(error.exit_code, (_line(_usage(error)),))
+        case KeyboardInterrupt() | EOFError() | click.Abort():
+            return Outcome(_INTERRUPTED)
+        case BrokenPipeError():
+            return Outcome(_BROKEN_PIPE)
+        case OSError() if error.errno == errno.EPIPE:
+            return Outcome(_BROKEN_PIPE)
+        case OSError() if error.strerror:
+            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+            return Outcome(2, (_line(f"{where}{error.strerror}"),))
+        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_LAB:
+            return Outcome(2, (_line(f"the lab needs {error.name}: pip install 'activemq-fleet[lab]'"),))
+    what = f"{type(error).__name__}: {error}"
+    return Outcome(2, (_line(f"{what} (this is a bug, run with {DEBUG_VARIABLE}=1 to see the traceback)"),))
+
+
+def run(command: Callable[[], int]) -> int:
+    """Call ``command`` and return the exit code, having told on stderr what went wrong."""
+    _survive_any_text()
+    try:
+        try:
+            code = command()
+        except click.exceptions.Exit as end:
+            code = end.exit_code
+        # Here and not at the interpreter's end, where a reader that went away gives a traceback.
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the edge: each becomes a line
+        return _report(error)
+    return code
+
+
+def _report(error: BaseException) -> int:
+    outcome = outcome_of(error)
+    if outcome.code == _BROKEN_PIPE:
+        # What is still buffered would raise once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return outcome.code
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    for line in outcome.lines:
+        print(line, file=sys.stderr)
+    return outcome.code
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    return f"{message} (see {context.command_path} --help)" if context else message
+
+
+def _line(message: str) -> str:
+    """One line, with nothing in it that a terminal would obey."""
+    flat = " ".join(message.split())
+    safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in flat)
+    return f"{PROGRAM}: error: {safe}"
+
+
+def _survive_any_text() -> None:
+    """Let host names and messages through whatever the terminal's encoding is."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

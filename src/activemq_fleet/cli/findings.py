@@ -1,0 +1,30 @@
+"""What the commands that look at a fleet have in common: rendering, schema, warnings."""
+
+from __future__ import annotations
+
+import click
+
+from activemq_fleet.artifacts import load_schema
+from activemq_fleet.cli.formats import Report, formatter
+from activemq_fleet.releases import Release
+from activemq_fleet.schema import Schema
+from activemq_fleet.topology import Fleet
+
+
+def tell_warnings(fleet: Fleet) -> None:
+    """Each warning of a fleet on a line of stderr."""
+    for warning in fleet.warnings:
+        click.echo(f"warning: {' '.join(warning.split())}", err=True)
+
+
+def schema_of(release: Release) -> Schema:
+    """The schema of a release; a download is told on stderr.
+
+    Raises SchemaUnavailable or ArtifactError when it cannot be had.
+    """
+    return load_schema(release, progress=lambda line: click.echo(line, err=True))
+
+
+def tell_findings(fleet: Fleet, form: str = "text", *, err: bool = False) -> None:
+    """The findings of a fleet, in a format of ``formats``."""
+    click.echo(formatter(form)(Report.of(fleet)), err=err)

@@ -1,0 +1,30 @@
+"""Workflow commands of GitHub Actions: annotations on a pull request."""
+
+from __future__ import annotations
+
+from activemq_fleet.cli.formats.report import Report, path_of
+from activemq_fleet.findings import Finding
+
+_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def write(report: Report) -> str:
+    """One command a finding that is not waived."""
+    return "\n".join(_command(finding) for finding in report.findings if finding.waived is None)
+
+
+def _command(finding: Finding) -> str:
+    properties = {"title": f"{finding.rule} {finding.host}"}
+    path = path_of(finding)
+    if path is not None:
+        properties = {"file": path, "line": str(finding.line), "col": str(finding.column), **properties}
+    shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{_COMMANDS[finding.severity]} {shown}::{_data(f'{finding.message}. Fix: {finding.fix}')}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,46 @@
+"""JUnit's XML, which every CI server shows: a test case a finding, and one a host without any."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from lxml import etree
+
+from activemq_fleet.cli.formats.report import Report
+from activemq_fleet.findings import Finding
+
+
+def write(report: Report) -> str:
+    """One suite. An error finding is a failure, a waived one skipped, any other passes."""
+    suite = etree.Element("testsuite", name="activemq-fleet")
+    by_host: dict[str, list[Finding]] = defaultdict(list)
+    for finding in report.findings:
+        by_host[finding.host].append(finding)
+    for host in dict.fromkeys((*report.hosts, *by_host)):
+        for finding in by_host[host]:
+            _case(suite, finding)
+        if not by_host[host]:
+            etree.SubElement(suite, "testcase", classname=_safe(host), name="no findings")
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
+    suite.set("errors", "0")
+    return etree.tostring(suite, encoding="unicode", pretty_print=True).rstrip()
+
+
+def _case(suite: etree._Element, finding: Finding) -> None:
+    case = etree.SubElement(suite, "testcase", classname=_safe(finding.host), name=_safe(finding.rule))
+    where = f"{finding.file}:{finding.line}:{finding.column}: " if finding.file else ""
+    why = f"why: {finding.why}\n" if finding.why else ""
+    text = _safe(f"{where}{finding.message}\n{why}fix: {finding.fix}")
+    if finding.waived is not None:
+        etree.SubElement(case, "skipped", message=_safe(f"waived: {finding.waived}"))
+    elif finding.blocks:
+        etree.SubElement(case, "failure", message=_safe(finding.message), type=finding.rule).text = text
+    else:
+        etree.SubElement(case, "system-out").text = f"{finding.severity}: {text}"
+
+
+def _safe(text: str) -> str:
+    """Text without what XML 1.0 cannot hold, which a host name may."""
+    return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)

@@ -1,0 +1,54 @@
+"""SARIF 2.1.0, which code scanning services take in (source: the OASIS standard of that name)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from activemq_fleet import __version__
+from activemq_fleet.cli.formats.report import Report, path_of
+from activemq_fleet.findings import Finding
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def write(report: Report) -> str:
+    """One run with one result a finding; a waived one is suppressed, with its reason."""
+    rules = sorted({finding.rule for finding in report.findings})
+    driver = {
+        "name": "activemq-fleet",
+        "semanticVersion": __version__,
+        "rules": [{"id": rule} for rule in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, rules) for finding in report.findings],
+    }
+    return json.dumps({"version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+
+
+def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
+    text = f"{finding.host}: {finding.message}. Fix: {finding.fix}"
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": rules.index(finding.rule),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": text},
+        "locations": [_location(finding)],
+    }
+    if finding.waived is not None:
+        result["suppressions"] = [{"kind": "external", "justification": finding.waived}]
+    return result
+
+
+def _location(finding: Finding) -> dict[str, Any]:
+    location: dict[str, Any] = {"logicalLocations": [{"name": finding.host, "kind": "resource"}]}
+    path = path_of(finding)
+    if path is not None:
+        place: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
+        if finding.line is not None:
+            place["region"] = {"startLine": finding.line, "startColumn": finding.column or 1}
+        location["physicalLocation"] = place
+    return location

@@ -1,0 +1,29 @@
+"""``graph``: the topology as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from activemq_fleet.cli.options import InventoryOptions, inventory_options
+
+
+@click.command("graph")
+@inventory_options()
+@click.option(
+    "-o", "--output", metavar="FILE", required=True, type=click.Path(path_type=Path), help="FILE.svg or FILE.mmd."
+)
+def command(inventory: InventoryOptions, output: Path) -> int:
+    """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown."""
+    from activemq_fleet.cli.findings import tell_warnings
+    from activemq_fleet.cli.output import write_file
+    from activemq_fleet.diagram import to_mermaid, to_svg
+
+    writers = {".svg": to_svg, ".mmd": to_mermaid}
+    if output.suffix not in writers:
+        raise click.BadParameter(f"{output} must end in .svg or .mmd", param_hint="-o")
+    fleet = inventory.load_fleet()
+    tell_warnings(fleet)
+    write_file(output, writers[output.suffix](fleet).encode())
+    return 0

@@ -1,0 +1,62 @@
+"""``activemq-fleet``: the group of commands, each imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+
+import click
+
+from activemq_fleet import __version__
+from activemq_fleet.cli.errors import PROGRAM, run
+
+# In the order of use. A command is there when its module is.
+COMMANDS = ("render", "check", "explain", "graph", "schema", "lab", "adopt", "plan", "drift", "audit")
+
+
+class LazyGroup(click.Group):
+    """Looks a command up in ``activemq_fleet.cli.NAME``, which exports it as ``command``.
+
+    Loading them all would make ``--version`` as slow as the slowest import.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if importlib.util.find_spec(_module(name))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(_module(cmd_name)).command
+        assert isinstance(command, click.Command)  # noqa: S101 -- the contract with our own modules
+        return command
+
+
+def _module(name: str) -> str:
+    return f"activemq_fleet.cli.{name}"
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name=PROGRAM)
+def group() -> None:
+    """From host names to running, proven ActiveMQ Classic brokers.
+
+    Exit codes: 0 fine; 1 error findings, or a run that failed; 2 wrong usage or unreadable input.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code. ``arguments`` default to ``sys.argv[1:]``.
+
+    A command ends with another code than 0 by returning it, by ``context.exit`` or by an error.
+    """
+    return run(lambda: _invoke(arguments))
+
+
+def _invoke(arguments: Sequence[str] | None) -> int:
+    # Not group.main(), which ends the process by itself for a closed pipe.
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    with group.make_context(PROGRAM, words) as context:
+        result = group.invoke(context)
+    return result if isinstance(result, int) else 0

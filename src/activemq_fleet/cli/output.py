@@ -1,0 +1,118 @@
+"""Writes what a command makes: whole or not at all, and never over what is not ours."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from activemq_fleet.errors import InputError
+
+# What `render` makes. A directory that holds anything else is somebody's, if only a `.git`.
+_INDEX = "fleet.json"
+_OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients"})
+_RENAME_EXCHANGE = 2  # linux/fs.h
+_AT_FDCWD = -100  # linux/fcntl.h
+
+
+def check_directory(directory: Path) -> None:
+    """Raise InputError unless ``directory`` is absent, empty, or what ``render`` wrote earlier."""
+    if directory.is_symlink() and not directory.exists():
+        raise InputError(f"{directory}: is a link to nothing")
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise InputError(f"{directory}: is not a directory")
+    found = {path.name for path in directory.iterdir()}
+    if not found:
+        return
+    if _INDEX not in found:
+        raise InputError(f"{directory}: is not empty and was not written by render; choose another directory")
+    if foreign := sorted(found - _OURS):
+        raise InputError(
+            f"{directory}: holds {foreign[0]}, which render did not write and would remove; "
+            "move it away, or choose another directory"
+        )
+
+
+def write_tree(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Make ``directory`` hold exactly ``files`` (relative path -> content), in one step.
+
+    The tree is written beside it and then changes places with it, so that no reader sees a half
+    of it and an interruption leaves the earlier one. Raises InputError as ``check_directory``
+    does, OSError when it cannot be written.
+    """
+    check_directory(directory)
+    target = directory.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        _fill(staged, files)
+        _swap(staged, target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Make ``path`` hold ``content``, in one step. Raises OSError when it cannot be written."""
+    target = path.resolve()
+    descriptor, staged = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(staged, 0o666 & ~_umask())
+        os.replace(staged, target)
+    except BaseException:
+        os.unlink(staged)
+        raise
+
+
+def _fill(root: Path, files: Mapping[str, bytes]) -> None:
+    root.chmod(0o777 & ~_umask())
+    made = {str(root)}
+    for name, content in files.items():
+        path = f"{root}/{name}"
+        parent = path.rpartition("/")[0]
+        if parent not in made:
+            os.makedirs(parent, exist_ok=True)
+            made.add(parent)
+        with open(path, "xb", buffering=0) as file:
+            file.write(content)
+
+
+def _swap(staged: Path, target: Path) -> None:
+    """Put ``staged`` at ``target``; what was there is at ``staged`` afterwards."""
+    try:
+        os.rename(staged, target)  # on an absent or an empty directory
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        if not _exchange(staged, target):
+            aside = Path(f"{staged}.old")
+            os.rename(target, aside)
+            try:
+                os.rename(staged, target)
+            except OSError:
+                os.rename(aside, target)
+                raise
+            os.rename(aside, staged)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two paths change places, atomically. False where the system or file system cannot."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    done: int = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return done == 0
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

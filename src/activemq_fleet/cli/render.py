@@ -1,0 +1,49 @@
+"""``render``: the whole fleet as files, in one directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from activemq_fleet.cli.options import InventoryOptions, inventory_options
+
+
+@click.command("render")
+@inventory_options()
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Directory to write. It appears whole or not at all; one that render wrote earlier is replaced.",
+)
+def command(inventory: InventoryOptions, output: Path) -> int:
+    """Write every file of every host, fleet.json and a picture.
+
+    With an error finding that is not waived nothing is written. Secrets are written as @VARIABLE@.
+    """
+    from activemq_fleet.cli.findings import schema_of, tell_findings, tell_warnings
+    from activemq_fleet.cli.output import check_directory, write_tree
+    from activemq_fleet.diagram import to_svg
+    from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
+    from activemq_fleet.validation import with_schema_findings
+
+    check_directory(output)
+    fleet = inventory.load_fleet()
+    tell_warnings(fleet)
+    if fleet.blocking:
+        tell_findings(fleet, err=True)
+        return 1
+    files = render_fleet(fleet)
+    documents = {broker.host: files[f"hosts/{broker.host}/{ACTIVEMQ_XML}"] for broker in fleet.brokers}
+    checked = with_schema_findings(fleet, documents, schema_of)
+    if checked.blocking:
+        tell_findings(checked, err=True)
+        return 1
+    if checked is not fleet:  # a finding about the schema was waived: fleet.json lists it
+        files = render_fleet(checked)
+    write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()})
+    click.echo(f"{output}: {len(fleet.brokers)} brokers, {len(fleet.agents)} agents, {len(files) + 1} files")
+    return 0

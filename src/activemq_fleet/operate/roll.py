@@ -1,0 +1,104 @@
+"""Which brokers ``site`` starts and restarts, and in which order.
+
+Invariants: one node of a pair at a time; the node that serves is touched last, whatever its
+preferred role; a pure pair is started only when neither of its stores was ever used, and never
+restarted, because which of its two stores is the newer one must be known first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+State = Literal["active", "standby", "starting", "stopped", "hung"]
+Act = Literal["start", "restart"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was found on one host. ``role`` is the preferred one; ``store_used`` None: not known."""
+
+    host: str
+    pair: str
+    role: str
+    ha: str
+    state: State
+    how: str = ""
+    restart_required: bool = False
+    store_used: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One act on one host.
+
+    ``accept`` are the states that end it. With ``port_only`` it ends when the replication port
+    listens: a pure master is ready only once its slave is attached.
+    """
+
+    host: str
+    act: Act
+    accept: tuple[State, ...] = ("active", "standby")
+    port_only: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """As playbooks read it."""
+        return asdict(self) | {"accept": list(self.accept)}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps in order; ``notes`` say what is left to somebody else, one line each."""
+
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
+
+
+def plan_roll(looks: Iterable[Look]) -> Plan:
+    """Steps for all pairs: pair after pair by name, so that a bad change hurts one pair only."""
+    pairs: dict[str, list[Look]] = defaultdict(list)
+    for look in looks:
+        pairs[look.pair].append(look)
+    plans = [_plan_pair(pairs[name]) for name in sorted(pairs)]
+    return Plan(
+        tuple(step for plan in plans for step in plan.steps), tuple(note for plan in plans for note in plan.notes)
+    )
+
+
+def _plan_pair(nodes: Sequence[Look]) -> Plan:
+    nodes = sorted(nodes, key=lambda look: (look.role != "master", look.host))
+    return _plan_pure(nodes) if nodes[0].ha == "pure" else _plan_shared(nodes)
+
+
+def _plan_pure(nodes: Sequence[Look]) -> Plan:
+    new = [look.state == "stopped" and look.store_used is not True for look in nodes]
+    if all(new) and len(nodes) == 2:
+        master, slave = nodes
+        return Plan((Step(master.host, "start", ("active", "starting"), port_only=True), Step(slave.host, "start")))
+    notes = []
+    for look in nodes:
+        if look.state == "stopped":
+            notes.append(f"{look.host} is stopped: a pure pair comes back by the playbook resync only")
+        elif look.restart_required:
+            notes.append(
+                f"{look.host} has yet to read its new configuration: a pure broker is not restarted, "
+                "the playbook resync does it"
+            )
+    return Plan((), tuple(notes))
+
+
+def _plan_shared(nodes: Sequence[Look]) -> Plan:
+    """Stopped nodes first: they become the standby that lets the active one go."""
+    active = [look for look in nodes if look.state == "active"]
+    starts = [Step(look.host, "start") for look in nodes if look.state == "stopped"]
+    owed = [look for look in nodes if look.restart_required and look.state != "stopped"]
+    restarts = [Step(look.host, "restart") for look in owed if look not in active]
+    restarts += [Step(look.host, "restart") for look in owed if look in active]
+    notes = [
+        f"{look.host} is {look.state} ({look.how}) and is left alone: nothing of its configuration changed"
+        for look in nodes
+        if look.state == "hung" and not look.restart_required
+    ]
+    return Plan((*starts, *restarts), tuple(notes))

@@ -1,0 +1,86 @@
+"""Which shared stores may be used, and which may be marked as a pair's own.
+
+A share that is not mounted must never become two masters on two local directories. So each
+shared store holds a marker file with its pair's name, which the unit looks for before it starts
+a broker. The marker is written once, and only to an empty store that both nodes are shown to
+see: one writes it with a word nobody else knows, the other must find that word.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from activemq_fleet.render.service import STORE_MARKER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreLook:
+    """A shared store as one host sees it.
+
+    ``marked`` holds the lines of the marker, None where there is none. ``mounted``: the directory,
+    or one above it other than the root, is a mount point.
+    """
+
+    host: str
+    pair: str
+    directory: str
+    exists: bool
+    mounted: bool
+    used: bool
+    marked: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlan:
+    """``claims``: by pair, the host that writes the marker and those that must find it."""
+
+    claims: dict[str, tuple[str, ...]]
+    problems: tuple[str, ...]
+
+
+def plan_stores(looks: Iterable[StoreLook], sizes: dict[str, int]) -> StorePlan:
+    """What to do about the stores; ``sizes`` is the number of nodes of each pair."""
+    pairs: dict[str, list[StoreLook]] = defaultdict(list)
+    for look in looks:
+        pairs[look.pair].append(look)
+    claims, problems = {}, []
+    for pair, seen in sorted(pairs.items()):
+        seen = sorted(seen, key=lambda look: look.host)
+        problem = _problem(pair, seen, sizes.get(pair, len(seen)))
+        if problem:
+            problems.append(problem)
+        elif seen[0].marked is None:
+            claims[pair] = tuple(look.host for look in seen)
+    return StorePlan(claims, tuple(problems))
+
+
+def _problem(pair: str, seen: Sequence[StoreLook], size: int) -> str | None:
+    marked = [look for look in seen if look.marked is not None]
+    for look in marked:
+        if pair not in (look.marked or ()):
+            named = (look.marked or ("nobody",))[0]
+            return f"{look.host}: {look.directory} is the store of {named}, not of {pair}: set activemq_store_directory"
+    if marked and len(marked) < len(seen):
+        other = next(look for look in seen if look.marked is None)
+        return f"{other.host}: {other.directory} is not what {marked[0].host} has there: mount the share on both nodes"
+    if marked:
+        return None
+    for look in seen:
+        if look.used:
+            return (
+                f"{look.host}: {look.directory} holds messages and no marker: if it is the store of {pair}, "
+                f"write {pair} into the file {STORE_MARKER} in it"
+            )
+        if not look.exists and not look.mounted:
+            return (
+                f"{look.host}: {look.directory} is not there and nothing is mounted above it: mount the share, "
+                "or make the directory where both nodes see it"
+            )
+    if len(seen) < size:
+        return (
+            f"{seen[0].host}: the store of {pair} is new, and only a run with both nodes can tell that they share it: "
+            "run without --limit"
+        )
+    return None
