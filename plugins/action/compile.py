@@ -1,0 +1,90 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.compile``: the whole fleet, once, on the controller."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import Any
+
+from ansible import constants
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, pack
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+
+
+class ActionModule(ActionBase):
+    """Looks at every host of the inventory, so it runs once a play whatever the task says."""
+
+    BYPASS_HOST_LOOP = True
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        arguments = self.validate_argument_spec({"archives": {"type": "bool", "default": True}})[1]
+        errors = library("errors")
+        try:
+            return self._compile(task_vars or {}, arguments["archives"])
+        except errors.SettingsError as error:
+            raise AnsibleActionFail(_list(error.problems)) from None
+        except errors.FleetError as error:
+            raise AnsibleActionFail(_list([str(error)])) from None
+
+    def _compile(self, task_vars: dict[str, Any], archives: bool) -> dict[str, Any]:
+        data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
+        fleet = library("topology").build_fleet(data.hosts, data.groups)
+        deployment = library("deployment")
+        brokers = {broker.host: deployment.files_of(broker) for broker in fleet.brokers}
+        agents = {agent.host: deployment.files_of(agent) for agent in fleet.agents}
+        documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}
+        load_schema = library("artifacts").load_schema
+        fleet = library("validation").with_schema_findings(fleet, documents, load_schema)
+        if fleet.blocking:
+            raise AnsibleActionFail(_list([_line(finding) for finding in fleet.blocking]))
+        told = [_line(finding) for finding in fleet.findings if finding.severity != "info"]
+        for text in (*fleet.warnings, *told):
+            self._display.warning(text)
+        result: dict[str, Any] = {
+            "changed": False,
+            "run": token_hex(8),
+            "expected": [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)],
+            "brokers": {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers},
+            "agents": {agent.host: deployment.agent_facts(agent) for agent in fleet.agents},
+            "findings": [finding.to_dict() for finding in fleet.findings],
+        }
+        if archives:
+            result |= _write({"broker": brokers, "agent": agents})
+        return result
+
+
+def _write(kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """One archive a host and kind, in a directory that ansible-playbook removes when it ends, however."""
+    directory = tempfile.mkdtemp(prefix="activemq-fleet-", dir=constants.DEFAULT_LOCAL_TMP)
+    archives: dict[str, dict[str, dict[str, str]]] = {}
+    for kind, hosts in kinds.items():
+        for host, files in hosts.items():
+            data = pack({path: File(file.content, file.mode, file.masked) for path, file in files.items()})
+            sha256 = hashlib.sha256(data).hexdigest()
+            path = os.path.join(directory, f"{sha256}.{kind}.tar")
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(data)
+            archives.setdefault(host, {})[kind] = {"path": path, "sha256": sha256}
+    return {"directory": directory, "archives": archives}
+
+
+def _line(finding: Any) -> str:
+    waived = f" (waived: {finding.waived})" if finding.waived else ""
+    return f"{finding.rule} {finding.host}: {finding.message}: {finding.fix}{waived}"
+
+
+def _list(lines: Any) -> str:
+    lines = [str(line) for line in lines]
+    head = f"the fleet has {len(lines)} error{'s' if len(lines) > 1 else ''}, nothing was written:"
+    return "\n".join([head, *(f"  {line}" for line in lines)])

@@ -1,0 +1,55 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's half of ``activemq.fleet.configure``: how the archive gets to the host."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.configuring import ARGUMENTS, configure
+
+
+class ActionModule(ActionBase):
+    """Runs ``configure`` here for a local connection without become, else as a module on the host."""
+
+    TRANSFERS_FILES = True
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        arguments = self.validate_argument_spec(
+            ARGUMENTS, required_one_of=[["archive", "version"]], mutually_exclusive=[["archive", "version"]]
+        )[1]
+        archive = arguments["archive"]
+        if archive and not os.path.isfile(archive):
+            raise AnsibleActionFail(f"there is no archive {archive} on the controller: was it compiled for this host?")
+        try:
+            if self._connection.transport == "local" and not self._play_context.become:
+                result = configure(arguments, self._task.check_mode)
+            else:
+                result = self._on_host(archive, arguments, task_vars)
+        except InstallError as error:
+            raise AnsibleActionFail(str(error)) from None
+        return dict(result)
+
+    def _on_host(self, archive: str | None, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+        """Copy the archive to a file that only its owner may read, and run the module."""
+        try:
+            if archive:
+                self._make_tmp_path()
+                remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "archive.tar")
+                self._transfer_file(archive, remote)
+                self._fixup_perms2((self._connection._shell.tmpdir, remote), execute=False)
+                arguments = {**arguments, "archive": remote}
+            given = {name: value for name, value in arguments.items() if value is not None}
+            result: dict[str, Any] = self._execute_module(
+                "activemq.fleet.configure", module_args=given, task_vars=task_vars
+            )
+            return result
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)

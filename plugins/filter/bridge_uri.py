@@ -1,0 +1,66 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The filter ``bridge_uri``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: bridge_uri
+short_description: The URI of a network connector, for a release
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Writes the URI with which a broker of the given release bridges to a pair or to a single broker.
+  - From 5.6 on that is V(masterslave:(…\)), before it
+    V(static:(failover:(…\)?randomize=false&maxReconnectAttempts=1\)), because the meaning of
+    C(maxReconnectAttempts) changed (AMQ-3542).
+positional: release, kind, scheme
+options:
+  _input:
+    description:
+      - Addresses, V(host) or V(host:port) (without a port 61616 is taken), or brokers with C(address) and
+        C(ports), as C(fleet.json) and C(activemq-fleet lab status) have them. Preferred master first.
+    type: list
+    elements: raw
+    required: true
+  release:
+    description: The release of the broker that the URI is for.
+    type: str
+    required: true
+  kind:
+    description: Without it V(masterslave) from 5.6 on and V(failover) before.
+    type: str
+    choices: [masterslave, failover, static]
+  scheme:
+    description: The scheme of the peers' connector. One with C(ssl) in it makes the bridge dial C(ssl://).
+    type: str
+    default: tcp
+"""
+
+EXAMPLES = r"""
+- name: The bridge of a broker of 5.5.1 to a pair
+  ansible.builtin.debug:
+    msg: "{{ ['hub-mq01-a.example.com', 'hub-mq01-b.example.com'] | activemq.fleet.bridge_uri('5.5.1') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The URI.
+  type: str
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+
+
+def bridge_uri(brokers: Any, release: str, kind: str | None = None, scheme: str = "tcp") -> str:
+    with speaking("bridge_uri", brokers):
+        addresses = library("endpoints").endpoints(brokers, "openwire")
+        return str(library("uris").bridge(addresses, library("releases").Release.of(release), kind, scheme=scheme))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"bridge_uri": bridge_uri}

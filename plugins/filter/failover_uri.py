@@ -1,0 +1,61 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The filter ``failover_uri``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: failover_uri
+short_description: A list of brokers as a failover URI for Java clients
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description: Writes V(failover:(tcp://a:61616,tcp://b:61616\)?…) for an OpenWire client. It is not meant for bridges.
+positional: options, scheme
+options:
+  _input:
+    description:
+      - Addresses, V(host) or V(host:port) (without a port 61616 is taken), or brokers with C(address) and
+        C(ports), as C(fleet.json) and C(activemq-fleet lab status) have them.
+    type: list
+    elements: raw
+    required: true
+  options:
+    description: Options of the failover transport. Without any, C(initialReconnectDelay=100).
+    type: dict
+  scheme:
+    description: The scheme of the brokers' connector. One with C(ssl) in it makes the client dial C(ssl://).
+    type: str
+    default: tcp
+seealso:
+  - plugin: activemq.fleet.bridge_uri
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: One URI for both nodes of a pair
+  ansible.builtin.debug:
+    msg: "{{ groups['activemq_pair_orders_mq01'] | activemq.fleet.failover_uri({'randomize': 'false'}) }}"
+    # failover:(tcp://orders-mq01-a.example.com:61616,tcp://orders-mq01-b.example.com:61616)?randomize=false
+"""
+
+RETURN = r"""
+_value:
+  description: The URI.
+  type: str
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+
+
+def failover_uri(brokers: Any, options: Mapping[str, Any] | None = None, scheme: str = "tcp") -> str:
+    with speaking("failover_uri", brokers):
+        addresses = library("endpoints").endpoints(brokers, "openwire")
+        return str(library("uris").failover(addresses, options, scheme=scheme))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"failover_uri": failover_uri}

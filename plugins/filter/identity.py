@@ -1,0 +1,60 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The filter ``identity``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: identity
+short_description: What the host name of a broker says
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description: Reads group, number, node, pair, preferred role and domain from a host name.
+positional: pattern, master_node
+options:
+  _input:
+    description: A host name.
+    type: str
+    required: true
+  pattern:
+    description: The naming pattern, as in the variable C(activemq_naming_pattern). Without it the default.
+    type: str
+  master_node:
+    description: The node letter of preferred masters.
+    type: str
+    default: a
+"""
+
+EXAMPLES = r"""
+- name: Show the pair of a broker
+  ansible.builtin.debug:
+    msg: "{{ ('orders-mq01-a.example.com' | activemq.fleet.identity).pair }}" # orders-mq01
+"""
+
+RETURN = r"""
+_value:
+  description: C(group), C(number) (a string, so that V(01) stays V(01)), C(node), C(pair), C(role), C(domain).
+  type: dict
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+
+
+def identity(name: str, pattern: str | None = None, master_node: str = "a") -> dict[str, str]:
+    naming = library("naming")
+    with speaking("identity", name):
+        if not isinstance(name, str):
+            raise TypeError(f"needs a host name, not {type(name).__name__}")
+        found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node).identify(name)
+        if found is None:
+            raise ValueError("the name does not match activemq_naming_pattern, e.g. orders-mq01-a.example.com")
+        result: dict[str, str] = found.to_dict()
+        return result
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"identity": identity}

@@ -1,0 +1,62 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The filter ``jndi_properties``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: jndi_properties
+short_description: The jndi.properties of Java clients, from a list of brokers
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description: Writes the file C(jndi.properties), with the failover URI of the brokers as the provider's URL.
+positional: group, scheme
+options:
+  _input:
+    description:
+      - Addresses, V(host) or V(host:port) (without a port 61616 is taken), or brokers with C(address) and
+        C(ports), as C(fleet.json) and C(activemq-fleet lab status) have them.
+    type: list
+    elements: raw
+    required: true
+  group:
+    description: The name of the group, for the comment in the file's first line.
+    type: str
+    required: true
+  scheme:
+    description: The scheme of the brokers' connector. One with C(ssl) in it makes the client dial C(ssl://).
+    type: str
+    default: tcp
+"""
+
+EXAMPLES = r"""
+- name: Give a Java application its brokers
+  ansible.builtin.copy:
+    content: "{{ groups['activemq_group_orders'] | activemq.fleet.jndi_properties('orders') }}"
+    dest: /etc/application/jndi.properties
+    mode: "0644"
+"""
+
+RETURN = r"""
+_value:
+  description: The content of the file.
+  type: str
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+
+
+def jndi_properties(brokers: Any, group: str, scheme: str = "tcp") -> str:
+    with speaking("jndi_properties", brokers):
+        if not isinstance(group, str) or not group.isprintable():
+            raise ValueError("the group must be one line of text")
+        uri = library("uris").failover(library("endpoints").endpoints(brokers, "openwire"), scheme=scheme)
+        return str(library("render.engine").render_template("agent/jndi.properties.j2", group=group, uri=uri).decode())
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"jndi_properties": jndi_properties}

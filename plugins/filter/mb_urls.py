@@ -1,0 +1,51 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The filter ``mb_urls``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: mb_urls
+short_description: A list of brokers as mb.urls takes it
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Writes the list of brokers that the failover agent reads from C(mb.urls), in the order given. The agent
+    tries the first one first, so put the preferred master there.
+options:
+  _input:
+    description:
+      - Addresses, V(host) or V(host:port) (without a port 1883 is taken), or brokers with C(address) and
+        C(ports), as C(fleet.json) and C(activemq-fleet lab status) have them.
+    type: list
+    elements: raw
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Two brokers for an agent
+  ansible.builtin.debug:
+    msg: "{{ ['orders-mq01-a.example.com', 'orders-mq01-b.example.com:1893'] | activemq.fleet.mb_urls }}"
+    # orders-mq01-a.example.com:1883,orders-mq01-b.example.com:1893
+"""
+
+RETURN = r"""
+_value:
+  description: The list, C(host:port,host:port).
+  type: str
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+
+
+def mb_urls(brokers: Any) -> str:
+    with speaking("mb_urls", brokers):
+        return str(library("addresses").format_list(library("endpoints").endpoints(brokers, "mqtt")))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"mb_urls": mb_urls}

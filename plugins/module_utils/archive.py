@@ -1,0 +1,94 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The archive that carries one host's files from the controller to the host.
+
+A plain tar: the files with their modes, and one member of our own that says which files hold
+secrets and what may be shown of them. The same files give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_INDEX = ".fleet-archive.json"
+_FORMAT = 1
+
+
+class InstallError(Exception):
+    """What stops an installation, in one line."""
+
+
+@dataclass(frozen=True)
+class File:
+    """Content and mode of one file.
+
+    ``masked`` is the same text with a word in place of each secret, and None for a file that
+    holds none: only such a file's content may ever be shown.
+    """
+
+    content: bytes
+    mode: int
+    masked: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def check_path(path: str) -> str:
+    """A path that stays inside the tree. Raises InstallError for any other."""
+    parts = path.split("/")
+    if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        raise InstallError(f"the archive holds {path!r}, which is not a path inside the tree")
+    if parts[0].startswith(".fleet-"):
+        raise InstallError(f"the archive holds {path!r}: names that begin with .fleet- are taken")
+    return path
+
+
+def pack(files: Mapping[str, File]) -> bytes:
+    """The archive of these files."""
+    buffer = io.BytesIO()
+    index = {
+        "format": _FORMAT,
+        "masked": {path: file.masked for path, file in sorted(files.items()) if file.masked is not None},
+    }
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        _add(archive, _INDEX, json.dumps(index, sort_keys=True).encode(), 0o600)
+        for path in sorted(files):
+            _add(archive, check_path(path), files[path].content, files[path].mode)
+    return buffer.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    member.mode = mode
+    archive.addfile(member, io.BytesIO(content))
+
+
+def unpack(data: bytes) -> dict[str, File]:
+    """Files by path. Raises InstallError for anything that ``pack`` has not made."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            members = archive.getmembers()
+            if not members or members[0].name != _INDEX or not all(member.isreg() for member in members):
+                raise InstallError("the archive was not made by this version of activemq.fleet")
+            contents = {
+                member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
+                for member in members
+            }
+        index = json.loads(contents[_INDEX])
+    except (tarfile.TarError, ValueError, EOFError) as error:
+        raise InstallError(f"the archive cannot be read: {error}") from None
+    if index.get("format") != _FORMAT:
+        raise InstallError(f"the archive has format {index.get('format')!r}, not {_FORMAT}")
+    masked = index["masked"]
+    return {
+        check_path(member.name): File(contents[member.name], member.mode & 0o777, masked.get(member.name))
+        for member in members[1:]
+    }

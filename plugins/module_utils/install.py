@@ -1,0 +1,215 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Installs a tree of files as one version, and puts it in force by one rename.
+
+Invariant: at every moment ``current`` names a complete version or does not exist. A version is
+built under a name that begins with a dot, made durable, renamed, and only then does the link
+move. Whatever kills an installation leaves the old version in force and a directory that nothing
+refers to, which the next run removes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.activemq.fleet.plugins.module_utils import disk, pending
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.difference import changed_files, differences
+from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
+from ansible_collections.activemq.fleet.plugins.module_utils.versions import (
+    DIRECTORY_MODE,
+    Layout,
+    read_version,
+    records,
+    tree_id,
+)
+
+KEEP = 5
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Who owns what is installed. A file that only its owner may read belongs to ``user``."""
+
+    user: int = -1
+    root: int = -1
+    group: int = -1
+
+    def of(self, mode: int) -> Owner:
+        return Owner(self.root if mode & 0o040 else self.user, self.group)
+
+    @property
+    def directory(self) -> Owner:
+        return Owner(self.root, self.group)
+
+    @property
+    def data(self) -> Owner:
+        return Owner(self.user, self.group)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an installation did, or would do."""
+
+    changed: bool
+    version: str
+    previous: str | None
+    changed_files: tuple[str, ...] = ()
+    drift: tuple[str, ...] = ()
+    diff: tuple[dict[str, str], ...] = ()
+    reasons: tuple[str, ...] = field(default=())
+
+
+def install(
+    where: str | Layout, tree: Mapping[str, File], owners: Owners, keep: int = KEEP, check: bool = False
+) -> Outcome:
+    """Put ``tree`` in force below a BASE. With ``check`` nothing is written and the outcome is the same.
+
+    Raises InstallError when something there is not ours, OSError when the disk refuses.
+    """
+    layout = where if isinstance(where, Layout) else Layout(where)
+    if check:
+        return _install(layout, tree, owners, keep, check=True)
+    _make_directories(layout, owners)
+    with disk.locked(layout.versions):
+        return _install(layout, tree, owners, keep, check=False)
+
+
+def _make_directories(layout: Layout, owners: Owners) -> None:
+    """BASE and what lies in it; the broker itself writes into ``data`` only."""
+    _make_parents(layout.base)
+    for directory in (layout.base, layout.versions):
+        disk.make_directory(directory, DIRECTORY_MODE, owners.directory)
+    _make_parents(layout.current)
+    if layout.data:
+        disk.make_directory(layout.data, DIRECTORY_MODE, owners.data)
+
+
+def _make_parents(path: str) -> None:
+    missing = []
+    parent = os.path.dirname(path)
+    while not os.path.isdir(parent):
+        missing.append(parent)
+        parent = os.path.dirname(parent)
+    for directory in reversed(missing):
+        disk.make_directory(directory, 0o755, Owner())
+
+
+def _install(layout: Layout, tree: Mapping[str, File], owners: Owners, keep: int, check: bool) -> Outcome:
+    current, name = layout.current_version(), layout.current_name()
+    drift = current.drift(owners.of) if current else {}
+    changed = changed_files(current, tree, drift)
+    if not check:
+        _clean(layout)
+    if current and name and not changed:
+        return _settled(layout, name, check)
+    diff = differences(current, tree, drift)
+    restart = pending.reasons(changed, current, tree) if name else []
+    drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
+    version = _name(layout, tree, owners)
+    if pending.is_known_to_broker(layout, version):
+        restart = []
+    if not check:
+        _place(layout, version, tree, owners)
+        _switch(layout, version, name, restart)
+        _prune(layout, keep, version, name)
+    return Outcome(True, version, name, tuple(changed), drifted, tuple(diff), tuple(restart))
+
+
+def _settled(layout: Layout, name: str, check: bool) -> Outcome:
+    """Nothing to install. A restart may still be owed from a run that was cut short."""
+    owed = pending.read(layout)
+    if owed is None:
+        return Outcome(False, name, None)
+    if owed.uptime is None and not check:
+        owed = pending.date(layout, owed)
+    return Outcome(False, name, owed.previous, reasons=owed.reasons)
+
+
+def put_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
+    """Put a version that is still there in force again.
+
+    Raises InstallError when it is not there or not complete.
+    """
+    layout = where if isinstance(where, Layout) else Layout(where)
+    directory = layout.directory(version)
+    if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
+        raise InstallError(f"there is no version {version!r} below {layout.versions}")
+    if check:
+        return _put_back(layout, version, check=True)
+    with disk.locked(layout.versions):
+        return _put_back(layout, version, check=False)
+
+
+def _put_back(layout: Layout, version: str, check: bool) -> Outcome:
+    name = layout.current_name()
+    if name == version:
+        return _settled(layout, version, check)
+    is_known = pending.is_known_to_broker(layout, version)
+    reasons = [] if is_known else [f"version {version} was put back"]
+    if not check:
+        _switch(layout, version, name, reasons)
+    return Outcome(True, version, name, reasons=tuple(reasons))
+
+
+def _name(layout: Layout, tree: Mapping[str, File], owners: Owners) -> str:
+    """The name for this tree: its id, or the id and a number where that version was changed by hand."""
+    short: str = tree_id(tree)[:12]
+    name: str = short
+    number = 0
+    while os.path.lexists(layout.directory(name)) and not _is_intact(layout, name, tree, owners):
+        number += 1
+        name = f"{short}-{number}"
+    return name
+
+
+def _is_intact(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> bool:
+    there = read_version(layout.directory(name))
+    return there is not None and there.tree == tree_id(tree) and not there.drift(owners.of)
+
+
+def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> None:
+    """Make sure that a complete version of this name exists."""
+    if os.path.lexists(layout.directory(name)):
+        return
+    staging = layout.directory(f".new-{name}")
+    private = {path: File(content, 0o640) for path, content in records(tree).items()}
+    directories = {""}
+    for path in tree:
+        parts = path.split("/")[:-1]
+        directories |= {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
+    for directory in sorted(directories):
+        disk.make_directory(os.path.join(staging, directory).rstrip("/"), DIRECTORY_MODE, owners.directory)
+    for path, file in sorted({**tree, **private}.items()):
+        disk.write_file(os.path.join(staging, path), file.content, file.mode, owners.of(file.mode))
+    for directory in sorted(directories, reverse=True):
+        disk.sync_directory(os.path.join(staging, directory))
+    disk.rename(staging, layout.directory(name))
+
+
+def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str]) -> None:
+    """Move the link. The restart that it makes necessary is written down before."""
+    owed = pending.merge(layout, previous, reasons) if reasons and previous else None
+    disk.point(layout.current, layout.target(version))
+    if owed:
+        pending.date(layout, owed)
+    elif pending.is_known_to_broker(layout, version):
+        pending.settle(layout)
+
+
+def _clean(layout: Layout) -> None:
+    for path in layout.leftovers():
+        disk.remove_tree(path)
+
+
+def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> None:
+    """Remove all but the newest versions. Each is renamed first: half a version is never one."""
+    owed = pending.read(layout)
+    needed = {version, previous, owed.previous if owed else None}
+    for name in layout.names()[keep:]:
+        if name not in needed:
+            away = layout.directory(f".old-{name}")
+            disk.rename(layout.directory(name), away)
+            disk.remove_tree(away)

@@ -1,0 +1,185 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Asks a broker's connectors whether they serve: an open port is not a broker that works.
+
+Over STOMP and MQTT one message is sent to a topic of our own and must come back. Over OpenWire
+the broker's greeting is enough. STOMP is spoken as 1.0, which 5.5 knows and every later release too.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+TOPIC = "activemq.fleet.probe"
+_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of asking one connector.
+
+    ``answered``: it spoke its protocol. ``returned``: a message came back; None where that was
+    not tried or the account may not. ``detail`` says it in words.
+    """
+
+    answered: bool
+    returned: bool | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Login:
+    """An account; empty where the broker lets everybody in."""
+
+    username: str = ""
+    password: str = ""
+
+
+class Refused(Exception):
+    """The broker answered, and said no."""
+
+
+def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = 5.0) -> Answer:
+    """Ask one connector. Raises nothing: what goes wrong is the answer."""
+    speak: Callable[[socket.socket, Login], str] | None = _PROTOCOLS.get(_protocol(scheme))
+    try:
+        with _connect(address, "ssl" in scheme or scheme == "wss", timeout) as connection:
+            if speak is None:
+                return Answer(True, None, "accepts connections")
+            detail = speak(connection, login)
+    except Refused as error:
+        return Answer(True, None, str(error))
+    except ConnectionRefusedError:
+        return Answer(False, None, "refuses connections")
+    except TimeoutError:
+        return Answer(False, False, f"accepts connections and says nothing for {timeout:g} s")
+    except (OSError, ValueError, struct.error) as error:
+        return Answer(False, None, f"{type(error).__name__}: {error}")
+    return Answer(True, True if _protocol(scheme) in ("stomp", "mqtt") else None, detail)
+
+
+def _protocol(scheme: str) -> str:
+    first = scheme.split("+", 1)[0]
+    return "openwire" if first in ("tcp", "nio", "ssl", "auto") else first
+
+
+def _connect(address: tuple[str, int], encrypted: bool, timeout: float) -> socket.socket:
+    connection = socket.create_connection(address, timeout)
+    if not encrypted:
+        return connection
+    # It asks this machine's own broker whether it lives; whose certificate it shows is not the question.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context.wrap_socket(connection)
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        part = connection.recv(count - len(data))
+        if not part:
+            raise ConnectionResetError("the connection was closed")
+        data += part
+    return data
+
+
+def _openwire(connection: socket.socket, _login: Login) -> str:
+    """Every OpenWire broker greets with WireFormatInfo: length, type 1, the word ActiveMQ."""
+    head = _read(connection, 13)
+    if head[4] != 1 or head[5:] != b"ActiveMQ":
+        raise ValueError("it does not speak OpenWire")
+    return "greets in OpenWire"
+
+
+def _stomp(connection: socket.socket, login: Login) -> str:
+    token = os.urandom(8).hex()
+    headers = {"login": login.username, "passcode": login.password} if login.username else {}
+    _send_frame(connection, "CONNECT", headers)
+    _expect_frame(connection, "CONNECTED")
+    destination = f"/topic/{TOPIC}"
+    _send_frame(connection, "SUBSCRIBE", {"destination": destination, "receipt": "s"})
+    _expect_frame(connection, "RECEIPT")
+    _send_frame(connection, "SEND", {"destination": destination, "persistent": "false"}, token)
+    while token not in _expect_frame(connection, "MESSAGE"):
+        pass
+    return "CONNECTED, and gave a message back over STOMP"
+
+
+def _send_frame(connection: socket.socket, command: str, headers: dict[str, str], body: str = "") -> None:
+    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    connection.sendall(f"{command}\n{lines}\n{body}\0".encode())
+
+
+def _expect_frame(connection: socket.socket, command: str) -> str:
+    frame = b""
+    while not frame.endswith(b"\0"):
+        frame += _read(connection, 1)
+        if frame == b"\n":
+            frame = b""
+        if len(frame) > _LIMIT:
+            raise ValueError("it does not speak STOMP")
+    text = frame.decode(errors="replace")
+    if text.startswith("ERROR"):
+        reason = next((line[8:] for line in text.splitlines() if line.startswith("message:")), "no reason given")
+        raise Refused(f"answers over STOMP and refuses the probe: {reason}")
+    if not text.startswith(command):
+        raise ValueError(f"it answers {text[:20]!r} over STOMP")
+    return text
+
+
+def _mqtt(connection: socket.socket, login: Login) -> str:
+    token = os.urandom(8).hex()
+    topic = TOPIC.replace(".", "/")
+    flags = 0xC2 if login.username else 0x02
+    payload = _field(f"fleet-{token}")
+    if login.username:
+        payload += _field(login.username) + _field(login.password)
+    _send_packet(connection, 0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload)
+    code = _expect_packet(connection, 2)[1]
+    if code:
+        raise Refused(f"CONNACK {code}: answers over MQTT and refuses the account")
+    _send_packet(connection, 0x82, b"\0\x01" + _field(topic) + b"\0")
+    if _expect_packet(connection, 9)[2] == 0x80:
+        raise Refused("CONNACK 0: answers over MQTT and refuses the subscription")
+    _send_packet(connection, 0x30, _field(topic) + token.encode())
+    while token.encode() not in _expect_packet(connection, 3):
+        pass
+    return "CONNACK 0, and gave a message back over MQTT"
+
+
+def _field(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">H", len(data)) + data
+
+
+def _send_packet(connection: socket.socket, kind: int, body: bytes) -> None:
+    length, rest = b"", len(body)
+    while True:
+        rest, digit = rest >> 7, rest & 0x7F
+        length += bytes([digit | 0x80 if rest else digit])
+        if not rest:
+            break
+    connection.sendall(bytes([kind]) + length + body)
+
+
+def _expect_packet(connection: socket.socket, kind: int) -> bytes:
+    head = _read(connection, 1)[0]
+    length, shift = 0, 0
+    while True:
+        digit = _read(connection, 1)[0]
+        length |= (digit & 0x7F) << shift
+        shift += 7
+        if not digit & 0x80:
+            break
+    if head >> 4 != kind or length > _LIMIT:
+        raise ValueError(f"it answers with packet {head >> 4}, not {kind}, over MQTT")
+    return _read(connection, length)
+
+
+_PROTOCOLS: dict[str, Callable[[socket.socket, Login], str]] = {"openwire": _openwire, "stomp": _stomp, "mqtt": _mqtt}

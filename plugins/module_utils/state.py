@@ -1,0 +1,187 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a broker now, and how it is known. Evidence only: what to do is decided elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, pending, probe
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, has_messages, read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
+
+_ASKED_FIRST = ("stomp", "mqtt")
+_POLL = 0.5
+_HOPELESS = 3
+_JUST = 10
+_SHOWN = 400
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found on the host. ``answers`` are by the connector's name."""
+
+    process: Process | None
+    phase: brokerlog.Phase
+    answers: Mapping[str, probe.Answer]
+    pure: bool = False
+    ending: str = ""
+    """Of a broker without a process: what systemd and the log say of its end."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """active, standby, starting, stopped or hung, and one sentence that says how it is known."""
+
+    state: str
+    how: str
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """The state that the evidence shows. Pure.
+
+    An open port is not ready, and of a pure master not even an answer is: it serves before its
+    slave is attached, and its log says ``started`` only after that (measured on 5.5.1).
+    """
+    process, phase = evidence.process, evidence.phase
+    if process is None:
+        ending = f"; {evidence.ending}" if evidence.ending else ""
+        return Verdict("stopped", f"no process runs with this broker's directory{ending}")
+    lives = f"process {process.pid} lives"
+    if process.state == "T":
+        return Verdict("hung", f"process {process.pid} was stopped by a signal")
+    said = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
+    answered = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.answered]
+    silent = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.returned is False]
+    if answered:
+        if evidence.pure and phase.name not in ("started", "unknown"):
+            return Verdict("starting", f"{lives} and answers, and {said}")
+        return Verdict("active", f"{lives}, {answered[0]}")
+    if phase.name in ("waiting", "attached"):
+        return Verdict("standby", f"{lives} and {said}")
+    if phase.name == "started" and not evidence.answers:
+        return Verdict("active", f"{lives} without connectors, and {said}")
+    if phase.name == "started" and silent:
+        return Verdict("hung", f"{lives} and {said}, and {silent[0]}")
+    return Verdict("starting", f"{lives}, no connector answers, and {said}")
+
+
+def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The module's result. With ``wait`` it looks again until the state is one of ``wanted``, so many seconds.
+
+    A broker that systemd has given up, or started again and again meanwhile, is not waited for.
+    Raises InstallError when there is no configuration to go by.
+    """
+    end, first = time.monotonic() + wait, None
+    # Who waits has just started the broker: what its log said before is not about this start.
+    recent = time.time() - _JUST if wait else 0
+    while True:
+        result = _look_once(Layout(os.path.abspath(base)), unit, recent)
+        first = first or result
+        if not wanted or result["state"] in wanted or time.monotonic() >= end or _is_hopeless(first, result):
+            return result
+        time.sleep(_POLL)
+
+
+def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    was, is_now = first["unit"], now["unit"]
+    if not was or not is_now or now["state"] != "stopped":
+        return False
+    starts = int(is_now.get("NRestarts") or 0) - int(was.get("NRestarts") or 0)
+    return is_now.get("ActiveState") == "failed" or starts >= _HOPELESS
+
+
+def _look_once(layout: Layout, unit: str | None, recent: float) -> dict[str, Any]:
+    process = find_broker(layout.base)
+    owed = pending.read(layout)
+    is_owed = owed is not None and process is not None and not owed.is_settled_by(process)
+    name = layout.current_name()
+    # A broker that has yet to be restarted listens where its old configuration says.
+    running = owed.previous if is_owed and owed and owed.previous else name
+    deployed = _deployed(layout, running)
+    phase = brokerlog.read_phase(layout.data, process.since) if process else brokerlog.UNKNOWN
+    frozen = process is not None and process.state == "T"
+    answers = _ask(deployed) if process and not frozen else {}
+    said = _unit(unit) if unit else None
+    ending = "" if process or not said else _ending(said, brokerlog.last_error(layout.data, recent) or _printed(unit))
+    evidence = Evidence(process, phase, answers, deployed.pure, ending)
+    verdict = judge(evidence)
+    returned = [answer.returned for answer in answers.values() if answer.returned is not None]
+    return {
+        "changed": False,
+        "state": verdict.state,
+        "how": verdict.how,
+        "pid": process.pid if process else None,
+        "since": _moment(process.since) if process else None,
+        "version": name,
+        "restart_required": is_owed,
+        "restart_reasons": list(owed.reasons) if owed and is_owed else [],
+        "previous": owed.previous if owed and is_owed else None,
+        "unit": said,
+        "log": {"phase": phase.name, "message": phase.message, "time": phase.time or None},
+        "connectors": {key: answer.detail for key, answer in answers.items()},
+        "message_returned": returned[0] if returned else None,
+        "store": deployed.store or None,
+        "store_used": has_messages(deployed.store) if deployed.store else None,
+    }
+
+
+def _deployed(layout: Layout, name: str | None) -> Deployed:
+    if name is None:
+        return Deployed()
+    try:
+        return read_deployed(layout.directory(name), layout.base)
+    except (OSError, ParseError) as error:
+        raise InstallError(f"{layout.directory(name)}/conf/activemq.xml cannot be read: {error}") from None
+
+
+def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
+    """Ask every connector; one that can give a message back is asked first and alone does so."""
+    order = sorted(deployed.listeners, key=lambda listener: listener.scheme.split("+")[0] not in _ASKED_FIRST)
+    answers: dict[str, probe.Answer] = {}
+    for listener in order:
+        answers[listener.name] = probe.ask(listener.scheme, listener.address, deployed.login)
+        if answers[listener.name].returned is False:
+            break  # a broker that hangs would take the time of every connector
+    return answers
+
+
+def _unit(unit: str) -> dict[str, str] | None:
+    """What systemd says, or None where there is no systemd."""
+    command = ["systemctl", "show", "--property=ActiveState,SubState,Result,UnitFileState,NRestarts", unit]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def _printed(unit: str | None) -> str:
+    """What the broker printed last: why Java did not start, or what the unit found wrong before."""
+    command = ["journalctl", f"--unit={unit}", "--lines=3", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return " / ".join(line.strip() for line in done.stdout.splitlines())[:_SHOWN]
+
+
+def _ending(unit: Mapping[str, str], error: str) -> str:
+    """Nothing for a broker that was stopped in order. While the next start is tried, only the count is left."""
+    result, restarts = unit.get("Result", "success"), unit.get("NRestarts", "0")
+    if result == "success" and restarts in ("", "0"):
+        return ""
+    ended = f"systemd says {result}, {unit.get('SubState')} after {restarts} restarts"
+    return f"{ended}; the last error is: {error}" if error else ended
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

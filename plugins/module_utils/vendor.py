@@ -1,0 +1,64 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The vendor's own configuration files, without the ones that open a broker to everyone.
+
+Every release ships accounts that scanners try first (admin/admin, system/manager, the password
+``activemq`` of the JMX connector), key stores whose private key is public, and example
+configurations that use them (read in the distributions 5.14.5 to 5.18.3).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from fnmatch import fnmatch
+
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
+
+_NEVER = (
+    # example configurations
+    "activemq*.xml",
+    "broker*.xml",
+    "camel*.xml",
+    # accounts
+    "*realm*.properties",
+    "credentials*.properties",
+    "groups*.properties",
+    "users*.properties",
+    "*.access",
+    "*.password",
+    # keys
+    "*.cert",
+    "*.crt",
+    "*.jks",
+    "*.key",
+    "*.ks",
+    "*.p12",
+    "*.pem",
+    "*.pfx",
+    "*.ts",
+)
+# A release to come may keep an account in a file of a new name: a line that sets one gives it away.
+_SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\s$]", re.IGNORECASE | re.MULTILINE)
+
+
+def vendor_files(home: str) -> dict[str, File]:
+    """Files below ``home/conf`` by their path in the tree, mode 0644; none where there is no such directory.
+
+    Links are followed no further than ``conf`` itself, which Debian's package links to /etc.
+    """
+    conf = os.path.join(home, "conf")
+    found = {}
+    for directory, names, files in os.walk(conf):
+        names.sort()
+        for name in sorted(files):
+            path = os.path.join(directory, name)
+            if any(fnmatch(name.lower(), pattern) for pattern in _NEVER) or not stat.S_ISREG(os.lstat(path).st_mode):
+                continue
+            with open(path, "rb") as file:
+                content = file.read()
+            if name.endswith(".properties") and _SETS_PASSWORD.search(content):
+                continue
+            found["conf/" + os.path.relpath(path, conf).replace(os.sep, "/")] = File(content, 0o644)
+    return found

@@ -1,0 +1,148 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.broker_info``: the state of a broker now."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: broker_info
+short_description: The state of a broker now, and how it is known
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Finds out on the broker's own host whether it is active, standby, starting, stopped or hung. That has
+    nothing to do with its preferred role. After a failover the preferred slave is active.
+  - It goes by the process (found by its command line), by what the broker's log has said since that process
+    was started, and by what the connectors of the deployed configuration answer. An open port is not ready.
+    Over STOMP or MQTT one message must come back from a topic of the module's own.
+  - It changes nothing. It needs to read the broker's files, so run it as root or as the broker's account.
+options:
+  base:
+    description: The directory of the broker, C(activemq_base/activemq_instance).
+    type: path
+    required: true
+  unit:
+    description: The unit of systemd, whose own view is returned too.
+    type: str
+  wait:
+    description: Look again until the state is one of O(states), for so many seconds.
+    type: int
+    default: 0
+  states:
+    description: The states to wait for. The module does not fail when none is reached.
+    type: list
+    elements: str
+    choices: [active, standby, starting, stopped, hung]
+    default: [active, standby]
+attributes:
+  check_mode:
+    description: Does the same as without.
+    support: full
+  diff_mode:
+    description: It changes nothing.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Look at the broker
+  activemq.fleet.broker_info:
+    base: /var/lib/activemq/activemq
+    unit: activemq.service
+  register: broker
+
+- name: Say how it stands
+  ansible.builtin.debug:
+    msg: "{{ broker.state }}: {{ broker.how }}"
+"""
+
+RETURN = r"""
+state:
+  description:
+    - V(active) serves. V(standby) lives and waits for the lock, or is attached to its master. V(starting) lives
+      and is neither yet. V(stopped) has no process. V(hung) lives, and does not answer or was stopped by a
+      signal.
+  type: str
+  returned: always
+  sample: standby
+how:
+  description: How that is known, in one sentence.
+  type: str
+  returned: always
+pid:
+  description: The process, or null.
+  type: int
+  returned: always
+since:
+  description: When it was started, RFC 3339 in UTC.
+  type: str
+  returned: always
+version:
+  description: The version of the configuration in force, or null.
+  type: str
+  returned: always
+restart_required:
+  description: Whether the process was started before the last change that a broker reads only when it starts.
+  type: bool
+  returned: always
+restart_reasons:
+  description: Why, one line a file.
+  type: list
+  elements: str
+  returned: always
+previous:
+  description: The version that the process was started with, where a restart is owed.
+  type: str
+  returned: always
+unit:
+  description: What systemd says of the unit, or null.
+  type: dict
+  returned: always
+log:
+  description: C(phase), and the record (C(message), C(time) in local time) that says so.
+  type: dict
+  returned: always
+connectors:
+  description: What each connector answered, by its name. Empty where no process runs.
+  type: dict
+  returned: always
+message_returned:
+  description: Whether a message came back. Null where it was not tried or the account may not.
+  type: bool
+  returned: always
+store:
+  description: The directory of the kahaDB store, or null.
+  type: str
+  returned: always
+store_used:
+  description: Whether that store was ever used, or null.
+  type: bool
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.state import look
+
+
+def main() -> None:
+    states = ["active", "standby", "starting", "stopped", "hung"]
+    module = AnsibleModule(
+        argument_spec={
+            "base": {"type": "path", "required": True},
+            "unit": {"type": "str"},
+            "wait": {"type": "int", "default": 0},
+            "states": {"type": "list", "elements": "str", "choices": states, "default": ["active", "standby"]},
+        },
+        supports_check_mode=True,
+    )
+    wanted = tuple(module.params["states"]) if module.params["wait"] else ()
+    try:
+        result = look(module.params["base"], module.params["unit"], module.params["wait"], wanted)
+    except (InstallError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation of ``activemq.fleet.compile``, which is an action and never runs on a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: compile
+short_description: Compute and check the whole fleet, and make an archive of each host's files
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Reads the variables of every host of the inventory, whatever the limit of the run, computes groups, pairs
+    and links, renders every file and validates every C(activemq.xml) against the schema of its release. The
+    files of one host depend on its peers, so nothing is taken from the hosts of the play.
+  - With an error that no C(activemq_waivers) lets pass it fails with one list of all errors, and nothing is
+    written.
+  - The archives hold secrets. They lie in a directory of mode 0700 below Ansible's temporary directory on the
+    controller, which C(ansible-playbook) removes when it ends, also after a failure.
+  - Variables must stand in the inventory or be extra variables. Variables of plays and roles are not seen.
+options:
+  archives:
+    description: Whether to make the archives, or only to check.
+    type: bool
+    default: true
+attributes:
+  check_mode:
+    description: Does the same as without; nothing outside the temporary directory is written.
+    support: full
+  diff_mode:
+    description: It changes nothing on the hosts.
+    support: none
+requirements:
+  - activemq-fleet on the controller (pip install activemq-fleet)
+notes:
+  - It runs once a play, on the controller. Say C(run_once), so that every host of the play has the result.
+"""
+
+EXAMPLES = r"""
+- name: Compute, check and render the fleet
+  activemq.fleet.compile:
+  run_once: true
+  register: compiled
+"""
+
+RETURN = r"""
+run:
+  description: A word that no other run has.
+  type: str
+  returned: always
+expected:
+  description: The hosts that the play was started with, unreachable ones included.
+  type: list
+  elements: str
+  returned: always
+brokers:
+  description: What a playbook must know of each broker, with all defaults applied, by inventory name.
+  type: dict
+  returned: always
+agents:
+  description: The same of each agent.
+  type: dict
+  returned: always
+findings:
+  description: What the checks say that does not stop a deployment.
+  type: list
+  elements: dict
+  returned: always
+archives:
+  description: For each host C(path) and C(sha256) of the archive for its C(broker) and its C(agent).
+  type: dict
+  returned: when O(archives) is true
+directory:
+  description: The directory of the archives.
+  type: str
+  returned: when O(archives) is true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={"archives": {"type": "bool", "default": True}}, supports_check_mode=True)
+    module.fail_json(msg="activemq.fleet.compile runs on the controller: the collection's action plugin was not found")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The host's half of ``activemq.fleet.configure``; the work is done in ``module_utils``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: configure
+short_description: Install a broker's files as one version, in force by one rename
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Installs the archive that M(activemq.fleet.compile) made for the host. The vendor's own files of
+    O(home) are added, without the ones that hold shipped passwords or keys and without example
+    configurations.
+  - The files become the directory C(BASE/versions/ID), complete and written to the disk, before the link
+    C(BASE/current) is renamed to it. An interrupted run leaves the old version in force, and a directory
+    that nothing refers to and the next run removes.
+  - A file that was changed, added or removed by hand is found, reported and installed anew.
+  - It never restarts a broker. It says whether one that runs has yet to read what is in force now.
+  - The archive holds secrets, so it is copied as a file that only its owner may read. It is never part of
+    a module's arguments.
+options:
+  archive:
+    description:
+      - The archive on the controller. Required unless O(version) is given.
+    type: path
+  sha256:
+    description: SHA-256 of the archive, as M(activemq.fleet.compile) returned it.
+    type: str
+  base:
+    description: The directory of the broker, C(activemq_base/activemq_instance).
+    type: path
+    required: true
+  link:
+    description: The link that names the version in force. Without it C(BASE/current).
+    type: path
+  data:
+    description:
+      - The directory that the broker writes to, made if it is missing and given to O(user). Without it
+        C(BASE/data); an empty text for none.
+    type: path
+  home:
+    description: The release's directory, whose C(conf) has the vendor's files. Without it none are added.
+    type: path
+  user:
+    description:
+      - The account that the broker runs as. Files belong to root and are readable for its group; files that
+        only their owner may read belong to it.
+      - Without it owners are left as they are, which suits a run without root.
+    type: str
+  group:
+    description: The group of the files. Without it the account's own.
+    type: str
+  keep:
+    description: How many versions are kept, besides the one in force and the one before it.
+    type: int
+    default: 5
+  version:
+    description: Install nothing and put this version, which is still there, in force again.
+    type: str
+attributes:
+  check_mode:
+    description: Says what it would do; the difference shown is the one of the run that follows.
+    support: full
+  diff_mode:
+    description:
+      - One unified diff a file. Files with secrets are shown with a word in place of each, and a change of
+        nothing but a secret as one line.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Compile the files of every broker
+  activemq.fleet.compile:
+    directory: /run/user/1000/fleet
+  register: compiled
+
+- name: Install those of this host
+  activemq.fleet.configure:
+    archive: "{{ compiled.directory }}/{{ inventory_hostname }}.tar"
+    sha256: "{{ compiled.archives[inventory_hostname] }}"
+    base: /var/lib/activemq/activemq
+    home: /opt/activemq-6.3.1
+    user: activemq
+
+- name: Put the version before back
+  activemq.fleet.configure:
+    base: /var/lib/activemq/activemq
+    version: 0a1b2c3d4e5f
+"""
+
+RETURN = r"""
+version:
+  description: The version in force.
+  type: str
+  returned: always
+  sample: 0a1b2c3d4e5f
+previous:
+  description:
+    - The version that was in force before, or, when nothing changed but a restart is still owed, the last one
+      that a broker was started with. Null when there is none.
+  type: str
+  returned: always
+changed_files:
+  description: Paths of the files that are added, removed or changed.
+  type: list
+  elements: str
+  returned: always
+drift:
+  description: What was found to be other than deployed, one line a file.
+  type: list
+  elements: str
+  returned: always
+restart_required:
+  description: Whether a broker runs that was started before the last change that it reads only when it starts.
+  type: bool
+  returned: always
+restart_reasons:
+  description: Why, one line a file.
+  type: list
+  elements: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.configuring import ARGUMENTS, configure
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec=ARGUMENTS,
+        supports_check_mode=True,
+        required_one_of=[["archive", "version"]],
+        mutually_exclusive=[["archive", "version"]],
+    )
+    try:
+        result = configure(module.params, module.check_mode)
+    except InstallError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

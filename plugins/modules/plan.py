@@ -1,0 +1,102 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation of ``activemq.fleet.plan``, which is an action and never runs on a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plan
+short_description: What the playbook site does next, from what the hosts have shown
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - A part of the playbook C(activemq.fleet.site). It is no interface for other playbooks and may
+    change at any time.
+  - V(roll) puts starts and restarts into an order. One node of a pair at a time, the one that serves last.
+    Pure pairs are started only when neither store was ever used, and never restarted.
+  - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
+    not what it should be.
+options:
+  question:
+    description: What to plan.
+    type: str
+    required: true
+    choices: [roll, stores]
+  brokers:
+    description: The brokers, as M(activemq.fleet.compile) returned them.
+    type: dict
+    required: true
+  looks:
+    description:
+      - For each host the result of M(activemq.fleet.broker_info), or of M(activemq.fleet.store_marker) with
+        O(activemq.fleet.store_marker#module:state=look).
+    type: dict
+    required: true
+  configured:
+    description: For each host the result of M(activemq.fleet.configure), which knows in check mode what is owed.
+    type: dict
+    default: {}
+attributes:
+  check_mode:
+    description: Does the same as without; it changes nothing.
+    support: full
+  diff_mode:
+    description: It changes nothing.
+    support: none
+requirements:
+  - activemq-fleet on the controller (pip install activemq-fleet)
+"""
+
+EXAMPLES = r"""
+- name: Put the restarts into an order
+  activemq.fleet.plan:
+    question: roll
+    brokers: "{{ compiled.brokers }}"
+    looks: "{{ looks }}"
+  run_once: true
+  register: roll
+"""
+
+RETURN = r"""
+order:
+  description: The hosts, in order.
+  type: list
+  elements: str
+  returned: for V(roll)
+steps:
+  description: For each of them C(act), V(start) or V(restart), and the states that end it, C(accept).
+  type: dict
+  returned: for V(roll)
+notes:
+  description: What is left to somebody else, one line each.
+  type: list
+  elements: str
+  returned: for V(roll)
+claims:
+  description: For each host that marks a new store, the hosts that must find the marker.
+  type: dict
+  returned: for V(stores)
+hosts:
+  description: All of them.
+  type: list
+  elements: str
+  returned: for V(stores)
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+
+def main() -> None:
+    spec = {
+        "question": {"type": "str", "required": True, "choices": ["roll", "stores"]},
+        "brokers": {"type": "dict", "required": True},
+        "looks": {"type": "dict", "required": True},
+        "configured": {"type": "dict", "default": {}},
+    }
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    module.fail_json(msg="activemq.fleet.plan runs on the controller: the collection's action plugin was not found")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.store_marker``: proves that the nodes of a pair see one store."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: store_marker
+short_description: The marker of a store that two brokers share
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - A part of the playbook C(activemq.fleet.site). It is no interface for other playbooks and may change at any
+    time.
+  - A share that is not mounted must never become two masters on two local directories. A shared store holds
+    the file C(.activemq-fleet-pair) with the pair's name, and no broker starts without it. The file is written
+    once, by one node into an empty store, with a word that the other node must then find.
+options:
+  directory:
+    description: The store, C(activemq_store_directory).
+    type: path
+    required: true
+  pair:
+    description: The name of the pair.
+    type: str
+    required: true
+  state:
+    description:
+      - V(look) changes nothing. V(claimed) writes the marker, and makes the directory where it is missing below
+        a mount point. V(confirmed) fails unless the marker holds O(word). V(withdrawn) removes a marker that
+        holds O(word).
+    type: str
+    choices: [look, claimed, confirmed, withdrawn]
+    default: look
+  word:
+    description: What tells this run's marker from any other.
+    type: str
+  user:
+    description: The account of the broker, which owns a directory that is claimed.
+    type: str
+attributes:
+  check_mode:
+    description: Says what it would do.
+    support: full
+  diff_mode:
+    description: The one file that it writes has one line to say.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Look at the store
+  activemq.fleet.store_marker:
+    directory: /srv/activemq/orders-mq01
+    pair: orders-mq01
+"""
+
+RETURN = r"""
+exists:
+  description: Whether the directory is there.
+  type: bool
+  returned: for O(state=look)
+mounted:
+  description: Whether it, or a directory above it other than the root, is a mount point.
+  type: bool
+  returned: for O(state=look)
+used:
+  description: Whether a broker has used the store.
+  type: bool
+  returned: for O(state=look)
+marked:
+  description: The lines of the marker, or null.
+  type: list
+  elements: str
+  returned: for O(state=look)
+"""
+
+import pwd
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils import store
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
+
+
+def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
+    directory, word, state = parameters["directory"], parameters["word"], parameters["state"]
+    seen = store.look(directory)
+    if state == "look":
+        return {"changed": False, **seen}
+    if check:
+        return {"changed": state == "claimed" and seen["marked"] is None}
+    if state == "claimed":
+        account = pwd.getpwnam(parameters["user"]) if parameters["user"] else None
+        owner = Owner(account.pw_uid, account.pw_gid) if account else Owner()
+        return {"changed": store.claim(directory, parameters["pair"], word, owner)}
+    if state == "withdrawn":
+        return {"changed": store.withdraw(directory, word)}
+    if word not in (seen["marked"] or ()):
+        raise InstallError(
+            f"{directory} is not the directory that the other node of {parameters['pair']} has: mount the share on both"
+        )
+    return {"changed": False}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "pair": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["look", "claimed", "confirmed", "withdrawn"], "default": "look"},
+            "word": {"type": "str"},
+            "user": {"type": "str"},
+        },
+        supports_check_mode=True,
+        required_if=[("state", state, ["word"]) for state in ("claimed", "confirmed", "withdrawn")],
+    )
+    try:
+        result = act(module.params, module.check_mode)
+    except KeyError:
+        module.fail_json(msg=f"there is no user {module.params['user']} on this host")
+    except (InstallError, OSError) as error:
+        module.fail_json(msg=f"the store of {module.params['pair']}: {error}")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
