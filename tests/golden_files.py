@@ -1,0 +1,74 @@
+"""Golden files: what is generated, kept in the repository and looked at in every diff.
+
+A test takes the fixture ``golden`` and says ``golden.tree("ha-network-5.5", files)`` or
+``golden.file("ha-network-5.5.svg", data)``. Only ``make golden`` writes them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_HINT = "look at the difference; if it is meant, run `make golden` and commit the files"
+_MOST_LINES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """The golden files below ``directory``; with ``update`` they are written, not compared."""
+
+    directory: Path
+    update: bool
+
+    def file(self, name: str, data: bytes | str) -> None:
+        """Fail unless the golden file ``name`` holds exactly ``data``."""
+        content = data.encode() if isinstance(data, str) else data
+        path = self.directory / name
+        if self.update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            return
+        expected = path.read_bytes() if path.is_file() else None
+        if expected != content:
+            pytest.fail(f"{_difference(name, expected, content)}\n{_HINT}", pytrace=False)
+
+    def tree(self, name: str, files: Mapping[str, bytes]) -> None:
+        """Fail unless the golden directory ``name`` holds exactly ``files`` (path -> content)."""
+        root = self.directory / name
+        if self.update:
+            shutil.rmtree(root, ignore_errors=True)
+            for path, content in files.items():
+                self.file(f"{name}/{path}", content)
+            return
+        expected = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        differences = [
+            _difference(f"{name}/{path}", expected.get(path), files.get(path))
+            for path in sorted(expected.keys() | files.keys())
+            if expected.get(path) != files.get(path)
+        ]
+        if differences or not expected:
+            told = "\n".join(differences) or f"{name}: nothing was generated"
+            pytest.fail(f"{told}\n{_HINT}", pytrace=False)
+
+
+def _difference(name: str, expected: bytes | None, actual: bytes | None) -> str:
+    if expected is None:
+        return f"{name}: generated, and there is no golden file"
+    if actual is None:
+        return f"{name}: a golden file that is not generated any more"
+    lines = list(
+        difflib.unified_diff(
+            expected.decode(errors="backslashreplace").splitlines(),
+            actual.decode(errors="backslashreplace").splitlines(),
+            f"golden/{name}",
+            f"generated/{name}",
+            lineterm="",
+        )
+    )
+    more = [f"… {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])

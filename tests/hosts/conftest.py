@@ -1,0 +1,54 @@
+"""The hosts tier: real systemd hosts, or a skip that nobody can overlook.
+
+``ACTIVEMQ_FLEET_HOSTS=required`` turns the skip into an error, for a place that must run it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.machines import Rack, UnsupportedError, probe
+from tests.hosts.machines.base import find_or_build
+from tests.hosts.machines.rack import base_directory
+
+_REASON = pytest.StashKey[str]()
+
+
+@pytest.fixture(scope="session")
+def machines_supported(request: pytest.FixtureRequest) -> None:
+    """Skip where the kernel, the user or the system does not allow machines."""
+    reason = probe()
+    if reason is None:
+        try:
+            find_or_build(base_directory())
+        except UnsupportedError as error:
+            reason = str(error)
+    if reason is None:
+        return
+    if os.environ.get("ACTIVEMQ_FLEET_HOSTS") == "required":
+        pytest.fail(f"systemd hosts are required here: {reason}")
+    request.config.stash[_REASON] = reason
+    pytest.skip(f"no systemd hosts here: {reason}")
+
+
+@pytest.fixture(scope="module")
+def rack(machines_supported: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
+    """An empty rack, taken down whatever happens; even a killed run's is, by the next one."""
+    with Rack(tmp_path_factory.mktemp("rack")) as rack:
+        yield rack
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return Path(__file__).resolve().parents[2]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reason = config.stash.get(_REASON, None)
+    if reason is not None:
+        terminalreporter.section("SYSTEMD HOSTS NOT TESTED", red=True, bold=True)
+        terminalreporter.line(f"No test on systemd hosts was run: {reason}", red=True)

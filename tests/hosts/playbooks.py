@@ -1,0 +1,74 @@
+"""Runs the collection's playbooks against machines, with the inventory of the scenario ``pair``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.machines import MachinesError, Rack
+
+RELEASE = "6.3.1"
+"""From jars. The scenario itself installs 5.18.3 from its archive, so that both ways are gone."""
+PASSWORD = "made-up-probe-password"
+NODES = {"orders-mq01-a.example.com": "10.77.0.31", "orders-mq01-b.example.com": "10.77.0.32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """Where playbooks and clients start from: this checkout, looking at one rack's network."""
+
+    repository: Path
+    rack: Rack
+
+    def start_pair(self, *, share: str) -> None:
+        """Boot both nodes with ``share`` as their common mount, and lay out what they install."""
+        self.rack.up(NODES, shares=[share], owner=os.getpid())
+        Path(f"{self.rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+
+    def play(self, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a playbook of the collection; return it with its exit status and all it said."""
+        home = self.repository / ".ansible"
+        environment = os.environ | {
+            "ANSIBLE_HOME": str(home),
+            "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
+            "ANSIBLE_PIPELINING": "true",
+            "ANSIBLE_NOCOLOR": "true",
+            "FLEET_RACK": str(self.rack.state),
+            "FLEET_ROOT": str(self.repository),
+            "FLEET_PAIR_INSTALL": "jars",
+        }
+        inventory = self.repository / "molecule/pair/inventory"
+        program = Path(sys.executable).with_name("ansible-playbook")
+        return subprocess.run(
+            [str(program), f"activemq.fleet.{playbook}", f"--inventory={inventory}", *arguments],
+            cwd=self.repository,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def exchange(self, *arguments: str) -> dict[str, Any]:
+        """What the client of ``tests.hosts.exchange`` found; MachinesError when it failed."""
+        client = [sys.executable, "-m", "tests.hosts.exchange", "--username", "probe", "--password", PASSWORD]
+        done = subprocess.run(
+            self.rack.lan.inside(*client, *arguments),
+            cwd=self.repository,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise MachinesError(done.stderr)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found

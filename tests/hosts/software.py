@@ -1,0 +1,39 @@
+"""What a machine installs a broker from: ``python -m tests.hosts.software archive|jars RELEASE``.
+
+Prints the path on this system: the vendor's own archive, or a directory of jars. Both are fetched
+once and kept in the library's cache.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from activemq_fleet.artifacts import _maven, jars_for
+from activemq_fleet.artifacts._cache import land, log_progress
+from activemq_fleet.errors import FleetError
+from activemq_fleet.releases import Release
+
+
+def archive_of(release: Release) -> Path:
+    """The distribution as the vendor published it: what a user gives as ``activemq_archive``."""
+
+    def make(part: Path) -> None:
+        part.mkdir()
+        _maven.copy(f"org.apache.activemq:apache-activemq:{release}:tar.gz:bin", part)
+
+    return land(f"archives/{release}", make, progress=log_progress) / f"apache-activemq-{release}-bin.tar.gz"
+
+
+def main(kind: str, release: str) -> int:
+    try:
+        find = {"archive": archive_of, "jars": jars_for}[kind]
+        print(find(Release.of(release)))
+    except FleetError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

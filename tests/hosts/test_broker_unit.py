@@ -1,0 +1,184 @@
+"""The broker's unit under a real systemd: how it starts, ends, comes back and refuses."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.machines import Machine, MachinesError, Rack
+from tests.hosts.playbooks import NODES, Controller
+
+UNIT = "activemq.service"
+STORE = "/srv/activemq/orders-mq01"
+MARKER = f"{STORE}/.activemq-fleet-pair"
+EXPOSURE = 2.0
+"""Of 10: what systemd-analyze may find the unit to be exposed to."""
+
+
+@pytest.fixture(scope="module")
+def controller(rack: Rack, repository: Path) -> Controller:
+    """A pair, installed and started by the playbook ``site``."""
+    controller = Controller(repository, rack)
+    controller.start_pair(share="/srv/activemq")
+    done = controller.play("site")
+    print(done.stdout)
+    assert done.returncode == 0
+    return controller
+
+
+@pytest.fixture
+def pair(controller: Controller) -> tuple[Machine, Machine]:
+    """The node that serves, and the one that stands by, whatever the test before did to them."""
+    active = controller.exchange("watch", *NODES.values())["address"]
+    machines = controller.rack.machines
+    serving = next(machine for machine in machines if machine.address == active)
+    other = next(machine for machine in machines if machine.address != active)
+    other.run("systemctl", "start", UNIT)
+    wait_for_standby(other)
+    return serving, other
+
+
+def wait_for_standby(machine: Machine, timeout: float = 60) -> None:
+    """Return when the newest broker of ``machine`` says in its log that it waits for the lock."""
+    script = (
+        "systemctl is-active --quiet activemq && "
+        'since=$(date -d "$(systemctl show -p ActiveEnterTimestamp --value activemq)" "+%F %T") && '
+        "awk -v since=\"$since\" '$0 >= since' /var/lib/activemq/activemq/data/activemq.log"
+        " | grep -q 'in slave mode waiting'"
+    )
+    deadline = time.monotonic() + timeout
+    while machine.attempt("bash", "-c", script).returncode:
+        if time.monotonic() > deadline:
+            raise MachinesError(f"{machine.name}: not standby within {timeout:g} s: {machine.journal(UNIT)[-2000:]}")
+        time.sleep(0.3)
+
+
+def shown(machine: Machine, *properties: str) -> dict[str, str]:
+    """What systemd says of the unit, by property."""
+    text = machine.run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_systemd_finds_nothing_to_say_about_the_unit(pair: tuple[Machine, Machine]) -> None:
+    for machine in pair:
+        done = machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_unit_is_hardly_exposed(pair: tuple[Machine, Machine]) -> None:
+    threshold = f"--threshold={EXPOSURE * 10:.0f}"
+    done = pair[0].attempt("systemd-analyze", "security", threshold, "--no-pager", UNIT)
+    print(done.stdout[-300:])
+    assert done.returncode == 0
+
+
+def test_only_the_node_that_serves_listens(pair: tuple[Machine, Machine]) -> None:
+    script = "ss -Hltn | awk '{print $4}' | sed 's/.*://' | sort -un"
+    listening = [machine.run("sh", "-c", script).split() for machine in pair]
+    assert listening == [["22", "1883", "61613", "61616"], ["22"]]
+
+
+def test_a_killed_broker_comes_back_as_the_standby_of_its_peer(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    before = int(shown(active, "NRestarts")["NRestarts"])
+    active.run("systemctl", "kill", "--signal=KILL", UNIT)
+    found = controller.exchange("watch", "--timeout", "30", standby.address)
+    print(f"taken over after {found['seconds']} s")
+    wait_for_standby(active)
+    assert int(shown(active, "NRestarts")["NRestarts"]) == before + 1
+
+
+def test_a_stop_ends_with_143_and_counts_as_clean(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+    active, standby = pair
+    active.run("systemctl", "stop", UNIT)
+    assert shown(active, "ActiveState", "Result", "ExecMainStatus") == {
+        "ActiveState": "inactive",
+        "Result": "success",
+        "ExecMainStatus": "143",
+    }
+    assert controller.exchange("watch", "--timeout", "30", standby.address)["address"] == standby.address
+
+
+def test_without_the_marker_the_start_is_refused_in_one_clear_line(pair: tuple[Machine, Machine]) -> None:
+    _, standby = pair
+    standby.run("systemctl", "stop", UNIT)
+    standby.run("mv", MARKER, f"{STORE}/aside")
+    try:
+        refused = standby.attempt("systemctl", "start", UNIT)
+        said = standby.run("journalctl", "--unit", UNIT, "--output=cat", "--lines=50")
+    finally:
+        standby.run("mv", f"{STORE}/aside", MARKER)
+        standby.run("systemctl", "stop", UNIT)
+    assert refused.returncode != 0
+    assert f"{STORE} is not the store of pair orders-mq01" in said
+    assert "java" not in said.rpartition("Starting ")[2]
+
+
+def test_a_share_that_is_not_mounted_never_makes_a_second_master(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    standby.run("systemctl", "stop", UNIT)
+    standby.run("umount", "/srv/activemq")
+    try:
+        assert standby.attempt("systemctl", "start", UNIT).returncode != 0
+        assert standby.run("find", "/srv/activemq") == "/srv/activemq\n"
+        with pytest.raises(MachinesError, match="refused"):
+            controller.exchange("round", standby.address)
+    finally:
+        standby.run("systemctl", "stop", UNIT)
+        standby.power_off()
+        standby.power_on()
+        standby.wait_until_ready()
+    assert controller.exchange("round", active.address)["address"] == active.address
+
+
+def test_site_does_not_go_on_without_the_share(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+    active, standby = pair
+    standby.run("systemctl", "stop", UNIT)
+    standby.run("umount", "/srv/activemq")
+    try:
+        done = controller.play("site")
+        print(done.stdout)
+        assert done.returncode == 2
+        assert f"{standby.name}: {STORE} is not what {active.name} has there" in done.stdout
+        assert standby.run("find", "/srv/activemq") == "/srv/activemq\n"
+        assert shown(standby, "ActiveState") == {"ActiveState": "inactive"}
+    finally:
+        standby.power_off()
+        standby.power_on()
+        standby.wait_until_ready()
+    assert controller.exchange("round", active.address)["address"] == active.address
+
+
+def test_the_store_belongs_to_one_number_on_both_nodes(pair: tuple[Machine, Machine], controller: Controller) -> None:
+    for machine in pair:
+        assert machine.run("id", "--user", "activemq") == "977\n"
+        assert machine.run("id", "--group", "activemq") == "977\n"
+    journal = controller.rack.shared("/srv/activemq") / "orders-mq01" / "db-1.log"
+    assert (journal.stat().st_uid, journal.stat().st_gid) == (977, 977)
+
+
+def test_a_pair_that_lost_its_power_comes_back_by_itself(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+    controller.exchange("leave", pair[0].address, "20")
+    for machine in pair:
+        machine.power_off()
+    for machine in pair:
+        machine.power_on()
+    found = controller.exchange("watch", "--timeout", "60", *NODES.values())
+    controller.exchange("take", found["address"], "20")
+
+
+def test_a_full_second_run_of_site_changes_nothing_and_restarts_nothing(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    pids = [shown(machine, "MainPID") for machine in pair]
+    done = controller.play("site")
+    print(done.stdout)
+    assert done.returncode == 0
+    assert done.stdout.count("changed=0") == done.stdout.count("changed=")
+    assert [shown(machine, "MainPID") for machine in pair] == pids

@@ -1,0 +1,28 @@
+"""What all integration tests share: a lab that is down at the end, whatever the test did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.lab import Lab
+from tests.integration.labs import processes_of
+
+LabOf = Callable[..., Lab]
+
+
+@pytest.fixture
+def lab_of(tmp_path: Path) -> Iterator[LabOf]:
+    """Opens labs, each in a directory of its own; no process of them is left after the test."""
+    with ExitStack() as stack:
+        directories: list[Path] = []
+
+        def open_lab(sources: str | Path | Sequence[str | Path], *, extra_vars: Sequence[str] = ()) -> Lab:
+            directories.append(tmp_path / f"lab{len(directories)}")
+            return stack.enter_context(Lab.open(sources, directories[-1], extra_vars=extra_vars))
+
+        yield open_lab
+    assert not [pid for directory in directories for pid in processes_of(directory)]

@@ -1,0 +1,150 @@
+"""Schemas and jars as Maven delivers them: is what we say about releases what is in them?"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from functools import cache
+
+import pytest
+
+from activemq_fleet.artifacts import jars_for, load_schema
+from activemq_fleet.releases import Release
+from activemq_fleet.releases._data import load_since
+from activemq_fleet.schema import Schema
+from tests.xsds import broker
+
+RELEASES = ("5.5.1", "5.6.0", "5.8.0", "5.9.1", "5.11.4", "5.17.6", "6.3.1")
+
+LOCKER = '<locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>'
+LEASE = (
+    '<jdbcPersistenceAdapter dataSource="#ds" lockKeepAlivePeriod="5000">'
+    '<locker><lease-database-locker leaseHolderId="a" lockAcquireSleepInterval="10000"/></locker>'
+    "</jdbcPersistenceAdapter>"
+)
+REPLAY = (
+    '<destinationPolicy><policyMap><policyEntries><policyEntry queue="&gt;"><networkBridgeFilterFactory>'
+    '<conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true"/>'
+    "</networkBridgeFilterFactory></policyEntry></policyEntries></policyMap></destinationPolicy>"
+)
+MULTI_KAHADB = (
+    '<persistenceAdapter><mKahaDB directory="d"><filteredPersistenceAdapters>'
+    '<filteredKahaDB perDestination="true"><persistenceAdapter><kahaDB/></persistenceAdapter></filteredKahaDB>'
+    "</filteredPersistenceAdapters></mKahaDB></persistenceAdapter>"
+)
+ALPHABETICAL = (
+    '<destinationPolicy><policyMap/></destinationPolicy><networkConnectors><networkConnector uri="static:(tcp://b:1)"/>'
+    '</networkConnectors><persistenceAdapter><kahaDB directory="d"/></persistenceAdapter><plugins/>'
+    '<systemUsage/><transportConnectors><transportConnector name="o" uri="nio://0.0.0.0:61616"/></transportConnectors>'
+)
+HOOK = (
+    '<shutdownHooks><bean xmlns="http://www.springframework.org/schema/beans" '
+    'class="org.apache.activemq.hooks.SpringContextHook"/></shutdownHooks>'
+)
+
+
+def store(inside: str) -> bytes:
+    return broker(f"<persistenceAdapter>{inside}</persistenceAdapter>")
+
+
+def connector(attributes: str) -> bytes:
+    return broker(f'<networkConnectors><networkConnector uri="static:(tcp://b:1)" {attributes}/></networkConnectors>')
+
+
+# What a document shows, and the releases that take it: all of 5.3 to 6.3 was compared when the table was made.
+TABLE = {
+    "children in alphabetical order": (broker(ALPHABETICAL), RELEASES),
+    "transportConnectors first": (
+        broker("<transportConnectors/><persistenceAdapter><kahaDB/></persistenceAdapter>"),
+        RELEASES[1:],
+    ),
+    "the same child twice": (broker("<plugins/><plugins/>"), RELEASES[1:]),
+    "attributes of a pure master": (
+        broker(attributes=' waitForSlave="true" shutdownOnSlaveFailure="false"'),
+        RELEASES,
+    ),
+    "masterConnector": (
+        broker('<services><masterConnector remoteURI="nio://a:61618" userName="u" password="p"/></services>'),
+        ("5.5.1", "5.6.0"),
+    ),
+    "masterConnectorURI": (broker(attributes=' masterConnectorURI="nio://a:61618"'), ("5.5.1", "5.6.0")),
+    "databaseLockedWaitDelay on kahaDB": (store('<kahaDB databaseLockedWaitDelay="1000"/>'), RELEASES),
+    "locker and keep-alive on kahaDB": (
+        store(f'<kahaDB lockKeepAlivePeriod="2000">{LOCKER}</kahaDB>'),
+        RELEASES[2:],
+    ),
+    "lease locker": (store(LEASE), RELEASES[2:]),
+    "databaseLocker": (
+        store(
+            '<jdbcPersistenceAdapter dataSource="#ds"><databaseLocker>'
+            "<database-locker/></databaseLocker></jdbcPersistenceAdapter>"
+        ),
+        RELEASES,
+    ),
+    "replicatedLevelDB": (store('<replicatedLevelDB directory="d" replicas="3"/>'), ("5.9.1", "5.11.4")),
+    "conditionalNetworkBridgeFilterFactory": (broker(REPLAY), RELEASES[1:]),
+    "staticBridge": (connector('staticBridge="true"'), RELEASES[1:]),
+    "mKahaDB": (broker(MULTI_KAHADB), RELEASES[1:]),
+    "consumerTTL and messageTTL": (connector('consumerTTL="1" messageTTL="-1"'), RELEASES[3:]),
+    "restartAllowed": (broker(attributes=' restartAllowed="false"'), RELEASES[3:]),
+    "useVirtualDestSubs": (connector('useVirtualDestSubs="true"'), RELEASES[5:]),
+    "syncDurableSubs": (connector('syncDurableSubs="true"'), RELEASES[5:]),
+    "networkConnectorStartAsync": (broker(attributes=' networkConnectorStartAsync="true"'), RELEASES),
+    "stopOnError": (store('<kahaDB stopOnError="true"/>'), RELEASES[5:]),
+    "ignoreNoSpaceErrors": (
+        broker('<ioExceptionHandler><defaultIOExceptionHandler ignoreNoSpaceErrors="false"/></ioExceptionHandler>'),
+        RELEASES,
+    ),
+    "a bean of Spring in shutdownHooks": (broker(HOOK), RELEASES),
+}
+
+
+@cache
+def schema(release: str) -> Schema:
+    return load_schema(Release.of(release))
+
+
+@pytest.mark.parametrize("shown", TABLE)
+def test_each_release_takes_what_it_should_and_its_refusals_are_explained(shown: str) -> None:
+    document, expected = TABLE[shown]
+    assert tuple(release for release in RELEASES if schema(release).is_valid(document)) == expected
+    for release in RELEASES:
+        problems = schema(release).explain(document)
+        assert (problems == ()) == (release in expected)
+        assert all(problem.line in (2, 3) and problem.element.startswith("beans/broker") for problem in problems)
+
+
+@pytest.mark.parametrize("text", RELEASES)
+def test_the_table_of_elements_and_attributes_is_what_the_schema_says(text: str) -> None:
+    release, since = Release.of(text), load_since()
+    assert schema(text).elements == {name for name in since.elements if release.supports(name)}
+    for element, attributes in since.attributes.items():
+        if release.supports(element):
+            told = {name for name in attributes if release.supports(element, name)}
+            assert told == set(schema(text).attributes_of(element)), element
+
+
+@pytest.mark.parametrize("text", RELEASES)
+def test_the_order_of_children_matters_just_where_we_say_so(text: str) -> None:
+    reversed_order = broker("<transportConnectors/><plugins/>")
+    assert schema(text).is_valid(reversed_order) == (not Release.of(text).ordered_children)
+    children = schema(text).children_of("broker")
+    assert list(children) == sorted(children)
+
+
+SERVICE = re.compile(r"META-INF/services/org/apache/activemq/transport/(?:(discoveryagent)/)?([^/]+)")
+# Clients have these too, or only; and http: discovery comes with a web server.
+NOT_FOR_CONNECTORS = {"amqp+ws", "amqp+wss", "discovery", "failover", "fanout", "kdbr", "mock", "multicast", "peer"}
+
+
+@pytest.mark.parametrize("text", ["5.5.1", "5.17.6", "6.3.1"])
+def test_the_jars_of_a_release_hold_the_schemes_that_we_say(text: str) -> None:
+    release = Release.of(text)
+    transports: set[str] = set()
+    discoveries: set[str] = set()
+    for path in jars_for(release).glob("*.jar"):
+        with zipfile.ZipFile(path) as jar:
+            for match in filter(None, map(SERVICE.fullmatch, jar.namelist())):
+                (discoveries if match[1] else transports).add(match[2])
+    assert transports - NOT_FOR_CONNECTORS == release.jar_schemes
+    assert discoveries == release.discovery_schemes - {"http"}

@@ -1,0 +1,57 @@
+"""The HA network of 2011 on real 5.5.1 brokers: a dead master's messages reach the other masters."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.lab import Lab
+from tests.integration.traffic import drain, numbered, send
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "ha-network-5.5"
+ROUNDS = int(os.environ.get("KILLS", "3"))
+MASTERS = ("clustername-mq01-a", "clustername-mq02-a")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with Lab.open([EXAMPLE], tmp_path / "lab") as lab:
+        lab.up()
+        yield lab
+
+
+def test_a_promoted_slave_drains_its_masters_queue_to_the_other_master(lab: Lab) -> None:
+    messages = numbered("work", 200)
+    send(lab, "clustername-mq01-a", "work", messages)
+
+    lab.kill("clustername-mq01-a")
+
+    assert drain(lab, "clustername-mq02-a", "work", 200) == set(messages)
+    assert [bridge.remote_host for bridge in lab.bridges("clustername-mq01-b")] == ["clustername-mq02-a.example.com"]
+
+
+def _victims(seed: int) -> list[str]:
+    """At most one node of each pair, and one master lives: without a master nobody takes clients."""
+    chance = random.Random(seed)
+    while True:
+        chosen = [f"clustername-mq0{pair}-{node}" for pair in (1, 2) if (node := chance.choice(["a", "b", None]))]
+        if chosen and set(MASTERS) - set(chosen):
+            return chosen
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_whichever_nodes_die_nothing_is_stuck_and_nothing_lost(lab: Lab, seed: int) -> None:
+    victims = _victims(seed)
+    for master in MASTERS:
+        send(lab, master, "work", numbered(master, 100))
+
+    for victim in victims:
+        lab.kill(victim)
+
+    survivor = next(master for master in MASTERS if master not in victims)
+    expected = {body for master in MASTERS for body in numbered(master, 100)}
+    assert drain(lab, survivor, "work", 200) == expected, f"after the death of {victims}"

@@ -1,0 +1,78 @@
+"""Whatever a variable renders, each release's own schema takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from activemq_fleet.artifacts import load_schema
+from activemq_fleet.releases import Release
+from activemq_fleet.render import ACTIVEMQ_XML, render
+from activemq_fleet.topology import build_fleet
+from tests.unit.fleets import hosts
+
+RELEASES = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.9.1", "5.11.4", "5.16.7", "5.18.3", "6.3.1")
+SECRETS = dict.fromkeys(("keystore_password", "truststore_password"), "a secret")
+JDBC = {"url": "jdbc:derby://db/x;create=true", "driver": "a.B", "username": "u", "password": "p"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "single brokers": {"ha": "none"},
+    "a pure pair": {"ha": "pure"},
+    "a database": {"ha": "shared-jdbc", "jdbc": JDBC},
+    "a hub": {"topology": "hub"},
+    "a ring over failover": {"topology": "ring", "discovery": "failover", "network_ttl": 7},
+    "a chain of static links": {"topology": "chain", "discovery": "static"},
+    "multicast": {"discovery": "multicast", "multicast_interface": "eth0", "environment": "test"},
+    "links": {
+        "pair_links": "static",
+        "links": [{"from": "a", "to": "b", "duplex": True, "include": ["x.>", "topic://y"], "exclude": ["topic://z"]}],
+    },
+    "accounts": {
+        "users": [{"name": "ann", "password": "x", "groups": "admins,staff"}, {"name": "bob@x", "password": "y"}],
+        "acl": [{"destination": "orders.>", "kind": "queue", "read": "staff"}],
+    },
+    "tls": {"tls": {"keystore": "/etc/k", "truststore": "/etc/t", "client_auth": True, **SECRETS}},
+    "limits": {"memory_limit": "10 mb", "lock_acquire_interval": 3000, "lock_keepalive_interval": 1000},
+    "attributes": {"broker_attributes": {"useJmx": True, "schedulePeriodForDestinationPurge": 1000}},
+    "no console": {"console": False, "bind": "::"},
+    "fragments": {
+        "xml_fragments": [
+            {"xml": "<destinations><queue physicalName='a'/><topic physicalName='b'/></destinations>"},
+            {"xml": "<persistenceAdapter><kahaDB journalMaxFileLength='64mb'/></persistenceAdapter>"},
+            {"xml": "<systemUsage><systemUsage sendFailIfNoSpace='false'/></systemUsage>"},
+            {"xml": "<managementContext><managementContext createConnector='true'/></managementContext>"},
+            {
+                "parent": "broker/destinationPolicy/policyMap/policyEntries",
+                "xml": "<policyEntry queue='&gt;' memoryLimit='1mb'>"
+                "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy></policyEntry>",
+            },
+            {
+                "parent": "broker/destinationPolicy/policyMap/policyEntries/policyEntry",
+                "xml": "<deadLetterStrategy><individualDeadLetterStrategy/></deadLetterStrategy>",
+            },
+            {
+                "parent": "broker/plugins",
+                "xml": "<timeStampingBrokerPlugin/>"
+                "<bean xmlns='http://www.springframework.org/schema/beans' class='a.B'/>",
+            },
+        ]
+    },
+}
+
+
+def is_there(settings: str, release: str) -> bool:
+    """False for what a release does not have; tests/unit/test_topology.py holds the findings that say so."""
+    known = Release.of(release)
+    return {"a pure pair": known.has_pure_master_slave, "a database": known.has_lockers}.get(settings, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "release"), [(name, release) for name in SETTINGS for release in RELEASES if is_there(name, release)]
+)
+def test_what_a_variable_renders_is_valid(settings: str, release: str) -> None:
+    fleet = build_fleet(hosts("a-mq1", "a-mq2", "a-mq3", "b-mq1", release=release, **SETTINGS[settings]), {})
+
+    assert fleet.findings == ()
+    for broker in fleet.brokers:
+        assert load_schema(broker.release).explain(render(broker)[ACTIVEMQ_XML]) == ()

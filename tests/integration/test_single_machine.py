@@ -1,0 +1,85 @@
+"""A pair on one machine: what the master left is on the slave, through the clients' own list."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.artifacts import distribution_for, java
+from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.clients import mqtt_round_trip, stomp_round_trip
+from tests.integration import traffic
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "single-machine"
+MASTER, SLAVE = "office-mq01-a", "office-mq01-b"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab.open([EXAMPLE], tmp_path_factory.mktemp("office") / "lab") as lab:
+        lab.up()
+        yield lab
+
+
+def _account(lab: Lab, name: str) -> Credentials:
+    users = {user.name: user for user in lab.fleet.broker(MASTER).settings.users}
+    password = users[name].password
+    return Credentials(name, password.get_secret_value())  # type: ignore[union-attr]
+
+
+def _provider_url(lab: Lab) -> str:
+    """The generated failover URL, as a Java client reads it from jndi.properties."""
+    lines = (lab.directory / "clients" / "office" / "jndi.properties").read_text().splitlines()
+    return next(line.partition("=")[2] for line in lines if line.startswith("java.naming.provider.url="))
+
+
+def _java_consumer(lab: Lab, url: str, queue: str) -> str:
+    release = lab.fleet.broker(MASTER).release
+    home = distribution_for(release)
+    assert home is not None
+    app = _account(lab, "app")
+    command = [str(java()), f"-Dactivemq.home={home}", "-jar", str(home / release.start_jar), "consumer"]
+    options = {
+        "--brokerUrl": url,
+        "--user": app.username,
+        "--password": app.password,
+        "--destination": f"queue://{queue}",
+        "--messageCount": "1",
+    }
+    command += [word for option in options.items() for word in option]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    return done.stdout + done.stderr
+
+
+def test_what_the_master_left_is_consumed_from_the_slave_through_the_generated_url(lab: Lab) -> None:
+    ports = dict(lab.fleet.broker(SLAVE).ports)
+    address = lab.addresses(SLAVE, "stomp")[0][0]
+    assert ports == {"openwire": 61626, "amqp": 5682, "stomp": 61623, "mqtt": 1893, "ws": 61624, "console": 8171}
+    assert [name for name, port in ports.items() if traffic.is_open((address, port))] == []
+    traffic.send(lab, MASTER, "left", ["left on the master"])
+
+    lab.kill(MASTER)
+    lab.wait_state(SLAVE, "active")
+
+    assert "Received left on the master" in _java_consumer(lab, _provider_url(lab), "left")
+
+
+def test_after_the_take_over_every_connector_and_the_console_answer(lab: Lab) -> None:
+    if lab.active("office-mq01") != lab.fleet.broker(SLAVE).host:
+        lab.kill(MASTER)
+    active = lab.wait_active("office-mq01")
+    address = lab.addresses(active, "stomp")[0][0]
+    ports = lab.fleet.broker(active).ports
+    app, operator = _account(lab, "app"), _account(lab, "operator")
+
+    stomp_round_trip((address, ports["stomp"]), app, "answers")
+    mqtt_round_trip((address, ports["mqtt"]), app, "answers")
+    assert traffic.speaks_openwire((address, ports["openwire"]))
+    assert traffic.speaks_amqp((address, ports["amqp"]))
+    assert traffic.speaks_websocket((address, ports["ws"]))
+    assert traffic.console((address, ports["console"]), "/admin/") == 401
+    assert traffic.console((address, ports["console"]), "/admin/", operator) == 200
+    assert traffic.console((address, ports["console"]), "/api/jolokia/") == 401

@@ -1,0 +1,219 @@
+"""render, check and graph: what they write, what they refuse, how they end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from activemq_fleet.cli import findings as shared
+from activemq_fleet.cli.main import main
+from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.schema import SchemaProblem
+
+NETWORK = "activemq_network_username: net, activemq_network_password: s3cret"
+
+
+class FakeSchema:
+    """Accepts a document unless it has the attribute ``nosuch``."""
+
+    def is_valid(self, document: bytes) -> bool:
+        return b"nosuch" not in document
+
+    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
+        return (SchemaProblem(12, 34, "beans/broker", "<broker> has no attribute nosuch"),)
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """No schema is fetched; the releases that were asked for."""
+    releases: list[str] = []
+
+    def load(release: Any, **options: Any) -> FakeSchema:
+        releases.append(release.text)
+        return FakeSchema()
+
+    monkeypatch.setattr(shared, "load_schema", load)
+    return releases
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts.yml"
+    path.write_text(
+        "all: {hosts: {a-mq01-a.example.com: , a-mq01-b.example.com: ,\n"
+        "              a-mq02-a.example.com: , a-mq02-b.example.com: },\n"
+        f"      vars: {{activemq_release: 5.18.3, {NETWORK}}}}}\n"
+    )
+    return path
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+class TestRender:
+    def test_it_writes_the_tree_of_every_host(self, inventory: Path, tmp_path: Path, asked: list[str]) -> None:
+        assert run("render", "-i", inventory, "-o", tmp_path / "out") == 0
+        files = snapshot(tmp_path / "out")
+        fleet = json.loads(files["fleet.json"])
+        hosts = [broker["host"] for broker in fleet["brokers"]]
+        assert hosts == [f"a-mq0{n}-{node}.example.com" for n in "12" for node in "ab"]
+        assert all(f"hosts/{host}/conf/activemq.xml" in files for host in hosts)
+        assert etree.fromstring(files["fleet.svg"]).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "clients/a/jndi.properties" in files
+        assert asked == ["5.18.3"]
+
+    def test_fleet_json_has_the_checksum_of_every_other_file(self, inventory: Path, tmp_path: Path) -> None:
+        run("render", "-i", inventory, "-o", tmp_path / "out")
+        files = snapshot(tmp_path / "out")
+        expected = json.loads(files.pop("fleet.json"))["files"]
+        files.pop("fleet.svg")
+        assert {name: hashlib.sha256(content).hexdigest() for name, content in files.items()} == expected
+
+    def test_no_secret_is_written(self, inventory: Path, tmp_path: Path) -> None:
+        run("render", "-i", inventory, "-o", tmp_path / "out")
+        files = snapshot(tmp_path / "out")
+        assert not any(b"s3cret" in content for content in files.values())
+        assert b"@activemq_network_password@" in files["hosts/a-mq01-a.example.com/conf/credentials.properties"]
+
+    def test_a_second_time_gives_the_same_bytes(self, inventory: Path, tmp_path: Path) -> None:
+        for name in ("one", "two"):
+            run("render", "-i", inventory, "-o", tmp_path / name)
+        assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
+
+    def test_a_host_that_is_gone_leaves_no_files(self, inventory: Path, tmp_path: Path) -> None:
+        run("render", "-i", inventory, "-o", tmp_path / "out")
+        inventory.write_text(inventory.read_text().replace("a-mq02-a.example.com: , a-mq02-b.example.com: ", ""))
+        assert run("render", "-i", inventory, "-o", tmp_path / "out") == 0
+        assert sorted(os.listdir(tmp_path / "out" / "hosts")) == ["a-mq01-a.example.com", "a-mq01-b.example.com"]
+
+    def test_an_error_finding_writes_nothing(
+        self, inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        inventory.write_text(inventory.read_text().replace("a-mq02-b.example.com: ", ""))
+        assert run("render", "-i", inventory, "-o", tmp_path / "out") == 1
+        assert os.listdir(tmp_path) == ["hosts.yml"]
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "T002" in err
+
+    def test_a_waived_error_is_rendered_and_listed(self, inventory: Path, tmp_path: Path) -> None:
+        inventory.write_text(inventory.read_text().replace("a-mq02-b.example.com: ", ""))
+        waiver = '{"activemq_waivers": [{"rule": "T002", "reason": "its peer comes next week"}]}'
+        assert run("render", "-i", inventory, "-e", waiver, "-o", tmp_path / "out") == 0
+        fleet = json.loads((tmp_path / "out" / "fleet.json").read_text())
+        assert [(found["rule"], found["waived"]) for found in fleet["findings"]] == [
+            ("T002", "its peer comes next week")
+        ]
+        assert [waiver["rule"] for waiver in fleet["waivers"]] == ["T002"]
+
+    def test_a_document_that_its_schema_refuses_writes_nothing(
+        self, inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        extra = '{"activemq_broker_attributes": {"nosuch": "1"}}'
+        assert run("render", "-i", inventory, "-e", extra, "-o", tmp_path / "out") == 1
+        assert os.listdir(tmp_path) == ["hosts.yml"]
+        assert "V002 conf/activemq.xml:12:34: <broker> has no attribute nosuch" in capsys.readouterr().err
+
+    def test_a_waived_schema_finding_is_listed(self, inventory: Path, tmp_path: Path) -> None:
+        extra = (
+            '{"activemq_broker_attributes": {"nosuch": "1"}, "activemq_waivers": [{"rule": "V002", "reason": "mine"}]}'
+        )
+        assert run("render", "-i", inventory, "-e", extra, "-o", tmp_path / "out") == 0
+        fleet = json.loads((tmp_path / "out" / "fleet.json").read_text())
+        assert {(found["rule"], found["line"], found["waived"]) for found in fleet["findings"]} == {
+            ("V002", 12, "mine")
+        }
+
+    def test_a_schema_that_cannot_be_had_is_wrong_usage(
+        self, inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def unavailable(release: Any, **options: Any) -> FakeSchema:
+            raise SchemaUnavailable("5.18.3: its schema cannot be had")
+
+        monkeypatch.setattr(shared, "load_schema", unavailable)
+        assert run("render", "-i", inventory, "-o", tmp_path / "out") == 2
+        assert os.listdir(tmp_path) == ["hosts.yml"]
+        assert capsys.readouterr() == ("", "activemq-fleet: error: 5.18.3: its schema cannot be had\n")
+
+    def test_a_foreign_directory_is_refused_before_anything_is_read(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "mine").write_text("")
+        assert run("render", "-i", "/nowhere", "-o", tmp_path) == 2
+        assert "was not written by render" in capsys.readouterr().err
+
+    def test_an_unknown_patch_of_a_release_is_a_warning(
+        self, inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run("render", "-i", inventory, "-e", "activemq_release=5.18.99", "-o", tmp_path / "out") == 0
+        assert capsys.readouterr().err.startswith("warning: ")
+
+
+class TestCheck:
+    def test_a_fleet_without_errors_ends_with_0(self, inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("check", "-i", inventory) == 0
+        assert capsys.readouterr().out == "4 hosts: 0 errors, 0 warnings, 0 info\n"
+
+    def test_errors_of_topology_and_schema_are_told_together(
+        self, inventory: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        inventory.write_text(inventory.read_text().replace("a-mq02-b.example.com: ", ""))
+        extra = '{"activemq_broker_attributes": {"nosuch": "1"}}'
+        assert run("check", "-i", inventory, "-e", extra, "--format", "json") == 1
+        found = json.loads(capsys.readouterr().out)["findings"]
+        assert {finding["rule"] for finding in found} == {"T002", "V002"}
+
+    def test_it_writes_nothing(self, inventory: Path, tmp_path: Path) -> None:
+        run("check", "-i", inventory)
+        assert os.listdir(tmp_path) == ["hosts.yml"]
+
+    @pytest.mark.parametrize(
+        ("extra", "says"),
+        [
+            (
+                "activemq_relaese=5.18.3",
+                "activemq_relaese is not a variable of activemq.fleet: did you mean activemq_release?",
+            ),
+            ("activemq_release=1.2.3", "activemq_release"),
+            ('{"activemq_heap": [1]}', "activemq_heap must be"),
+        ],
+    )
+    def test_input_that_cannot_be_used_is_one_line_and_2(
+        self, inventory: Path, capsys: pytest.CaptureFixture[str], extra: str, says: str
+    ) -> None:
+        assert run("check", "-i", inventory, "-e", extra) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.count("\n") == 1
+        assert says in err
+
+
+class TestGraph:
+    @pytest.mark.parametrize("name", ["fleet.svg", "fleet.mmd"])
+    def test_it_draws_what_the_name_says(self, inventory: Path, tmp_path: Path, name: str) -> None:
+        assert run("graph", "-i", inventory, "-o", tmp_path / name) == 0
+        text = (tmp_path / name).read_text()
+        assert "a-mq01" in text
+        assert ("<svg" in text) == name.endswith(".svg")
+
+    def test_another_name_is_wrong_usage(
+        self, inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run("graph", "-i", inventory, "-o", tmp_path / "fleet.png") == 2
+        assert "must end in .svg or .mmd" in capsys.readouterr().err
+        assert os.listdir(tmp_path) == ["hosts.yml"]
+
+    def test_a_fleet_with_errors_is_drawn_too(self, inventory: Path, tmp_path: Path) -> None:
+        inventory.write_text(inventory.read_text().replace("a-mq02-b.example.com: ", ""))
+        assert run("graph", "-i", inventory, "-o", tmp_path / "fleet.svg") == 0

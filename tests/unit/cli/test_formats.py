@@ -1,0 +1,117 @@
+"""Findings in every form that they take."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import pytest
+from lxml import etree
+
+from activemq_fleet.cli.formats import FORMATS, Report, formatter
+from activemq_fleet.findings import Finding
+
+
+def finding(**changes: Any) -> Finding:
+    return Finding(
+        **{"rule": "T006", "severity": "error", "host": "b", "message": "says 100%, twice", "fix": "do it"} | changes
+    )
+
+
+REPORT = Report(
+    hosts=("a", "b", "c"),
+    findings=(
+        finding(),
+        finding(rule="V002", host="a", file="conf/activemq.xml", line=3, column=7, why="it would not start"),
+        finding(rule="N001", severity="warning", host="a"),
+        finding(rule="S002", severity="error", host="c", waived="old, and fenced off"),
+    ),
+    waivers=({"rule": "S002", "reason": "old, and fenced off", "hosts": ["*"], "until": None},),
+    warnings=("look out",),
+)
+NOTHING = Report(hosts=("a",), findings=())
+
+
+def written(form: str, report: Report = REPORT) -> str:
+    return formatter(form)(report)
+
+
+def test_text_is_grouped_by_host_with_the_worst_first() -> None:
+    assert click.unstyle(written("text")) == (
+        "a\n"
+        "  error V002 conf/activemq.xml:3:7: says 100%, twice\n"
+        "      why: it would not start\n"
+        "      fix: do it\n"
+        "  warning N001 says 100%, twice\n"
+        "      fix: do it\n"
+        "\n"
+        "b\n"
+        "  error T006 says 100%, twice\n"
+        "      fix: do it\n"
+        "\n"
+        "c\n"
+        "  waived S002 says 100%, twice\n"
+        "      waived: old, and fenced off\n"
+        "\n"
+        "3 hosts: 2 errors, 1 warning, 0 info, 1 waived"
+    )
+
+
+def test_json_holds_findings_and_waivers_as_fleet_json_does() -> None:
+    content = json.loads(written("json"))
+    assert content["findings"] == [found.to_dict() for found in REPORT.findings]
+    assert content["waivers"] == [dict(waiver) for waiver in REPORT.waivers]
+    assert content["counts"] == {"error": 2, "warning": 1, "info": 0, "waived": 1}
+    assert content["warnings"] == ["look out"]
+
+
+def test_sarif_has_a_place_for_what_stands_in_a_file_and_suppresses_what_is_waived() -> None:
+    run = json.loads(written("sarif"))["runs"][0]
+    topology, schema, warning, waived = run["results"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["N001", "S002", "T006", "V002"]
+    assert schema["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "hosts/a/conf/activemq.xml"},
+        "region": {"startLine": 3, "startColumn": 7},
+    }
+    assert "physicalLocation" not in topology["locations"][0]
+    assert topology["locations"][0]["logicalLocations"][0]["name"] == "b"
+    assert warning["level"] == "warning"
+    assert waived["suppressions"] == [{"kind": "external", "justification": "old, and fenced off"}]
+
+
+def test_workflow_commands_escape_what_ends_them_and_leave_out_what_is_waived() -> None:
+    assert written("github").splitlines() == [
+        "::error title=T006 b::says 100%25, twice. Fix: do it",
+        "::error file=hosts/a/conf/activemq.xml,line=3,col=7,title=V002 a::says 100%25, twice. Fix: do it",
+        "::warning title=N001 a::says 100%25, twice. Fix: do it",
+    ]
+
+
+def test_junit_has_a_failure_an_error_and_a_case_for_a_host_without_findings() -> None:
+    suite = etree.fromstring(written("junit", Report((*REPORT.hosts, "d"), REPORT.findings)))
+    assert [suite.get(name) for name in ("tests", "failures", "skipped")] == ["5", "2", "1"]
+    cases = [(case.get("classname"), case.get("name"), [child.tag for child in case]) for case in suite]
+    assert cases == [
+        ("a", "V002", ["failure"]),
+        ("a", "N001", ["system-out"]),
+        ("b", "T006", ["failure"]),
+        ("c", "S002", ["skipped"]),
+        ("d", "no findings", []),
+    ]
+
+
+def test_junit_holds_any_text() -> None:
+    report = Report(("a",), (finding(host="\x00<&", message="\x1b]0;\ufffe"),))
+    assert etree.fromstring(written("junit", report))[1].get("classname") == "\ufffd<&"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_findings_are_a_report_too(form: str) -> None:
+    text = written(form, NOTHING)
+    if form == "junit":
+        assert etree.fromstring(text).get("failures") == "0"
+    elif form in ("json", "sarif"):
+        json.loads(text)
+    else:
+        assert click.unstyle(text) in ("", "1 host: 0 errors, 0 warnings, 0 info")

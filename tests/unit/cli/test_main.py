@@ -1,0 +1,148 @@
+"""The command line as a whole: what it says, and how it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import click
+import pytest
+
+from activemq_fleet import __version__
+from activemq_fleet.cli import main as cli
+from activemq_fleet.errors import FleetError, InputError, LabError, SettingsError
+
+
+@pytest.fixture
+def raising(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | int]:
+    """``check`` raises what the test puts into this list, or returns it when it is a number."""
+    what: list[BaseException | int] = []
+
+    @click.command()
+    def command() -> int:
+        if isinstance(what[0], BaseException):
+            raise what[0]
+        return what[0]
+
+    module = ModuleType("activemq_fleet.cli.check")
+    module.__spec__ = ModuleSpec(module.__name__, loader=None)
+    setattr(module, "command", command)  # noqa: B010 -- a made-up module has no such attribute for mypy
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.delenv("ACTIVEMQ_FLEET_DEBUG", raising=False)
+    return what
+
+
+def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.strip().endswith(__version__)
+
+
+def test_help_names_every_command_whose_module_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    listed = cli.group.list_commands(click.Context(cli.group))
+    assert listed
+    assert all(f"\n  {name} " in out for name in listed)
+
+
+def test_version_loads_neither_ansible_nor_lxml() -> None:
+    code = (
+        "import sys; from activemq_fleet.cli.main import main; main(['--version']);"
+        "sys.exit(bool({'ansible', 'lxml', 'jinja2', 'pydantic'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["frobnicate"]) == 2
+    assert capsys.readouterr().err == (
+        "activemq-fleet: error: No such command 'frobnicate' (see activemq-fleet --help)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (InputError("inventory.yml: is empty"), 2, "inventory.yml: is empty"),
+        (LabError("orders-mq01-a: did not start"), 1, "orders-mq01-a: did not start"),
+        (FleetError("two\nlines"), 2, "two lines"),
+        (FleetError("a \x1b[31mred\x1b[0m host"), 2, r"a \x1b[31mred\x1b[0m host"),
+        (
+            ModuleNotFoundError("No module named 'psutil'", name="psutil"),
+            2,
+            "the lab needs psutil: pip install 'activemq-fleet[lab]'",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), 2, "/etc/x: Permission denied"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_for_the_user_is_one_line(
+    raising: list[BaseException | int],
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    code: int,
+    line: str,
+) -> None:
+    raising.append(error)
+    assert cli.main(["check"]) == code
+    assert capsys.readouterr() == ("", f"activemq-fleet: error: {line}\n")
+
+
+def test_every_wrong_variable_has_a_line_of_its_own(
+    raising: list[BaseException | int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising.append(SettingsError("a: activemq_heap: what", "b: activemq_relase: unknown"))
+    assert cli.main(["check"]) == 2
+    assert capsys.readouterr().err == (
+        "activemq-fleet: error: a: activemq_heap: what\nactivemq-fleet: error: b: activemq_relase: unknown\n"
+    )
+
+
+def test_a_bug_is_one_line_that_says_how_to_see_more(
+    raising: list[BaseException | int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising.append(KeyError("queue"))
+    assert cli.main(["check"]) == 2
+    assert capsys.readouterr().err == (
+        "activemq-fleet: error: KeyError: 'queue' "
+        "(this is a bug, run with ACTIVEMQ_FLEET_DEBUG=1 to see the traceback)\n"
+    )
+
+
+def test_the_debug_variable_brings_the_traceback(
+    raising: list[BaseException | int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACTIVEMQ_FLEET_DEBUG", "1")
+    raising.append(KeyError("queue"))
+    assert cli.main(["check"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupted_command_is_quiet(
+    raising: list[BaseException | int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising.append(KeyboardInterrupt())
+    assert cli.main(["check"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_a_command_returns_is_the_exit_code(raising: list[BaseException | int]) -> None:
+    raising.append(1)
+    assert cli.main(["check"]) == 1
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [sys.executable, "-m", "activemq_fleet", "--help"],
+        check=False,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (141, b"")

@@ -1,0 +1,119 @@
+"""Writing a directory: whole or not at all, and never over what is not ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.cli import output
+from activemq_fleet.cli.output import check_directory, write_file, write_tree
+from activemq_fleet.errors import InputError
+
+FILES = {"fleet.json": b"{}", "hosts/a/conf/x.xml": b"<x/>", "hosts/a/bin/env": b"\x00"}
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_tree_is_written_with_its_parents(tmp_path: Path) -> None:
+    write_tree(tmp_path / "one" / "two", FILES)
+    assert tree(tmp_path / "one" / "two") == FILES
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["two"]
+
+
+def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    write_tree(tmp_path / "out", FILES)
+    assert tree(tmp_path / "out") == FILES
+
+
+@pytest.mark.parametrize("exchange", [None, lambda one, other: False], ids=["at once", "without renameat2"])
+def test_an_earlier_tree_is_replaced_and_nothing_of_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: Callable[[Path, Path], bool] | None
+) -> None:
+    if exchange:
+        monkeypatch.setattr(output, "_exchange", exchange)
+    write_tree(tmp_path / "out", {**FILES, "hosts/gone/file": b""})
+    write_tree(tmp_path / "out", FILES)
+    assert tree(tmp_path / "out") == FILES
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_link_to_a_directory_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / "real")
+    (tmp_path / "real").mkdir()
+    write_tree(tmp_path / "out", FILES)
+    assert (tmp_path / "out").is_symlink()
+    assert tree(tmp_path / "real") == FILES
+
+
+@pytest.mark.parametrize(
+    ("present", "says"),
+    [
+        (["mine.txt"], "was not written by render"),
+        (["fleet.json", "hosts", ".git"], "holds .git, which render did not write"),
+    ],
+)
+def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path, present: list[str], says: str) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in present:
+        (out / name).write_text("mine")
+    with pytest.raises(InputError, match=says):
+        write_tree(out, FILES)
+    assert sorted(os.listdir(out)) == sorted(present)
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(InputError, match="is not a directory"):
+        check_directory(tmp_path / "out")
+
+
+def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="is a link to nothing"):
+        check_directory(tmp_path / "out")
+
+
+@pytest.mark.parametrize("step", ["_fill", "_swap"])
+def test_an_interruption_leaves_the_earlier_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    write_tree(tmp_path / "out", FILES)
+
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, step, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_tree(tmp_path / "out", {"fleet.json": b"new"})
+    assert tree(tmp_path / "out") == FILES
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_the_umask_holds(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_tree(tmp_path / "out", FILES)
+        write_file(tmp_path / "file", b"x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o750
+    assert (tmp_path / "out" / "fleet.json").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_is_replaced_at_once(tmp_path: Path) -> None:
+    write_file(tmp_path / "picture.svg", b"old")
+    write_file(tmp_path / "picture.svg", b"new")
+    assert tree(tmp_path) == {"picture.svg": b"new"}
+
+
+def test_a_file_without_its_directory_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_file(tmp_path / "nowhere" / "picture.svg", b"")
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,186 @@
+"""What must hold for rendered files, said a second time and in another way than the renderer does."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lxml import etree
+from pydantic import SecretStr
+
+from activemq_fleet.render import ACTIVEMQ_XML, mode_of, render
+from activemq_fleet.topology import Broker, Connector, Link
+
+CORE = "{http://activemq.apache.org/schema/core}"
+
+REFERENCES = re.compile(
+    r"\$\{activemq\.(?:(?:base|home|data|conf)|(?:network|jdbc|tls\.keystore|tls\.truststore)\.password"
+    r"|user\.[A-Za-z0-9._@-]+\.password)\}"
+)
+ADDRESS = r"(?:tcp|ssl)://(?:\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+):[0-9]+"
+OPTIONS = r"(?:\?[A-Za-z][A-Za-z0-9.]*=[A-Za-z0-9._:/,*@+-]*(?:&[A-Za-z][A-Za-z0-9.]*=[A-Za-z0-9._:/,*@+-]*)*)?"
+PEERS = rf"\({ADDRESS}(?:,{ADDRESS})*\)"
+URIS = {
+    "networkConnector/uri": rf"(?:(?:masterslave|static):{PEERS}|static:\(failover:{PEERS}{OPTIONS}\)|multicast://[0-9.]+:[0-9]+)"
+    + OPTIONS,
+    "transportConnector/uri": rf"[a-z+]+://(?:\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+):[0-9]+{OPTIONS}",
+    "transportConnector/discoveryUri": rf"multicast://[0-9.]+:[0-9]+{OPTIONS}",
+    "masterConnector/remoteURI": r"nio://(?:\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+):[0-9]+",
+}
+EVALUATED = ("${", "#{", "{{", "{%")
+LOADED = re.compile(r"\b(?:vm|xbean|broker|peer):", re.IGNORECASE)
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def strings(root: etree._Element) -> Iterator[tuple[str, str]]:
+    """Every attribute value (``element/attribute``) and every text of a document."""
+    for node in root.iter(etree.Element):
+        name = etree.QName(node).localname
+        yield from ((f"{name}/{etree.QName(key).localname}", str(value)) for key, value in node.attrib.items())
+        yield name, node.text or ""
+
+
+def assert_nothing_but_text(broker: Broker, root: etree._Element) -> None:
+    own = set(broker.settings.broker_attributes)
+    for place, value in strings(root):
+        rest = REFERENCES.sub("", value)
+        assert not any(mark in rest for mark in EVALUATED), (place, value)
+        assert not CONTROL.search(value), (place, value)
+        pattern = URIS.get(place)
+        if pattern is not None:
+            assert re.fullmatch(pattern, value), (place, value)
+        if pattern is not None or place.removeprefix("broker/") in own:
+            assert not LOADED.search(value), (place, value)
+
+
+def assert_tree_is_model(broker: Broker, root: etree._Element) -> None:
+    def found(path: str) -> list[etree._Element]:
+        return root.findall(".//" + CORE + path.replace("/", "/" + CORE))
+
+    [element] = found("broker")
+    expected = {"brokerName": broker.broker_name} | {
+        name: str(value) for name, value in broker.settings.broker_attributes.items()
+    }
+    assert {name: element.get(name) for name in expected} == expected
+    assert [connector_read(node) for node in found("transportConnectors/transportConnector")] == [
+        connector_meant(broker, connector) for connector in broker.connectors
+    ]
+    assert [link_read(node) for node in found("networkConnectors/networkConnector")] == [
+        link_meant(link) for link in broker.links
+    ]
+    users = [(node.get("username"), node.get("groups")) for node in found("users/authenticationUser")]
+    assert users == [(account.name, ",".join(account.groups)) for account in broker.accounts]
+    entries = [
+        (node.get("queue") or "", node.get("topic") or "", *(node.get(key) or "" for key in ("read", "write", "admin")))
+        for node in found("authorizationEntries/authorizationEntry")
+    ]
+    assert entries == [
+        (
+            entry.destination if entry.kind == "queue" else "",
+            entry.destination if entry.kind == "topic" else "",
+            ",".join(entry.read),
+            ",".join(entry.write),
+            ",".join(entry.admin),
+        )
+        for entry in broker.permissions
+    ]
+    stores = [node.get("directory") for node in found("persistenceAdapter/kahaDB")]
+    assert stores == ([] if broker.settings.ha == "shared-jdbc" else [broker.store_directory])
+
+
+def connector_read(node: etree._Element) -> tuple[Any, ...]:
+    uri, _, query = (node.get("uri") or "").partition("?")
+    options = dict(part.split("=", 1) for part in query.split("&")) if query else {}
+    return node.get("name"), uri, options, node.get("discoveryUri")
+
+
+def connector_meant(broker: Broker, connector: Connector) -> tuple[Any, ...]:
+    bind = broker.settings.bind
+    host = f"[{bind}]" if ":" in bind else bind
+    return (
+        connector.name,
+        f"{connector.scheme}://{host}:{connector.port}",
+        dict(connector.options),
+        connector.discovery_uri,
+    )
+
+
+def link_read(node: etree._Element) -> tuple[Any, ...]:
+    def destinations(element: str) -> list[str]:
+        return [
+            f"{etree.QName(child).localname}://{child.get('physicalName')}"
+            for child in node.iterfind(f"{CORE}{element}/*")
+        ]
+
+    ttl = [node.get(key) for key in ("networkTTL", "consumerTTL", "messageTTL")]
+    return (
+        node.get("name"), node.get("uri"), node.get("duplex"), ttl,
+        destinations("dynamicallyIncludedDestinations"), destinations("excludedDestinations"),
+    )  # fmt: skip
+
+
+def link_meant(link: Link) -> tuple[Any, ...]:
+    numbers = (
+        (link.network_ttl, link.consumer_ttl, link.message_ttl)
+        if link.network_ttl is None
+        else (link.network_ttl, None, None)
+    )
+    ttl = [None if number is None else str(number) for number in numbers]
+    return link.name, link.uri, str(link.duplex).lower(), ttl, list(link.include), list(link.exclude)
+
+
+def properties_in(text: str) -> dict[str, str]:
+    """java.util.Properties.load, for what we write: one entry a line."""
+    entries: dict[str, str] = {}
+    for line in text.splitlines():
+        if line and line[0] not in "#!":
+            match = re.match(r"((?:\\.|[^\\=: ])*)=(.*)", line)
+            assert match, line
+            key, value = (unescape(part) for part in match.groups())
+            entries[key] = value
+    return entries
+
+
+def unescape(text: str) -> str:
+    raw = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), text)
+    plain = re.sub(r"\\(.)", lambda found: {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}.get(found[1], found[1]), raw)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+def assert_files_are_sound(broker: Broker, files: Mapping[str, bytes]) -> None:
+    for path, content in files.items():
+        assert not path.startswith("/")
+        assert ".." not in path.split("/")
+        assert not any(other.startswith(f"{path}/") for other in files)
+        assert mode_of(path) in (0o640, 0o644)
+        content.decode()
+        if path.endswith(".xml") and path not in {extra.path for extra in broker.settings.extra_files}:
+            etree.fromstring(content)
+    unit = f"systemd/{broker.settings.instance}.service"
+    sections = unit_in(files[unit].decode())
+    assert set(sections) <= {"Unit", "Service", "Install"}
+    assert sections["Service"]["User"] == broker.settings.user
+    assert {path for path in files if path.startswith("systemd/")} == {unit}
+    environment = next(path for path in files if path == broker.release.environment_file or "default" in path)
+    for line in files[environment].decode().splitlines():
+        assert re.fullmatch(r'#.*|[A-Z_]+="[^"$`\\]*"', line), line
+
+
+def unit_in(text: str) -> dict[str, dict[str, str]]:
+    parser = configparser.RawConfigParser(strict=False, delimiters="=", comment_prefixes="#", interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]  # keys of units have capitals
+    parser.read_string(text)
+    return {section: dict(parser[section]) for section in parser.sections()}
+
+
+def assert_secrets_arrive(broker: Broker) -> None:
+    """Every password that activemq.xml refers to is in credentials.properties, as it was given."""
+    files = render(broker, reveal=True)
+    entries = properties_in(files["conf/credentials.properties"].decode("latin-1"))
+    for account in broker.accounts:
+        assert isinstance(account.password, SecretStr)
+        assert entries[account.key] == account.password.get_secret_value()
+    wanted = set(re.findall(r"\$\{([^}]*password)\}", files[ACTIVEMQ_XML].decode()))
+    assert wanted <= set(entries)

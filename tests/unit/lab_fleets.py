@@ -1,0 +1,40 @@
+"""Small fleets for the unit tests of the lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.overlay import Software, Surroundings, addresses_for
+from activemq_fleet.topology import Fleet, build_fleet
+
+BLOCK = 77
+PAIR = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
+
+
+def variables(*hosts: str, **values: Any) -> dict[str, dict[str, Any]]:
+    """The same variables for each host; names without ``activemq_``."""
+    common = {
+        "release": "6.3.1",
+        "network_username": "net",
+        "network_password": "s3cret-net",
+        **values,
+    }
+    return {host: {f"activemq_{name}": value for name, value in common.items()} for host in hosts or PAIR}
+
+
+def fleet_of(hosts: dict[str, dict[str, Any]], **groups: list[str]) -> Fleet:
+    return build_fleet(hosts, groups)
+
+
+def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> Surroundings:
+    return Surroundings(
+        layout=Layout(Path(directory)),
+        block=BLOCK,
+        addresses=addresses_for(fleet, BLOCK),
+        software={broker.release.text: Software("/software", whole) for broker in fleet.brokers},
+        user="someone",
+        java_home="/java",
+        seed="seed",
+    )

@@ -1,0 +1,60 @@
+"""What must agree between the files that describe the project."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from activemq_fleet import __version__
+from activemq_fleet._collection import collections_path
+
+ROOT = Path(__file__).resolve().parents[3]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def pins(name: str) -> dict[str, str]:
+    """Package -> version, of a file in requirements/."""
+    found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+) \\$", (ROOT / "requirements" / name).read_text(), re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in found}
+
+
+def test_collection_and_library_have_one_version() -> None:
+    assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"] == __version__
+
+
+def test_collection_and_library_ask_for_one_ansible() -> None:
+    (wanted,) = (text for text in PROJECT["dependencies"] if text.startswith("ansible-core"))
+    runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
+    assert Requirement(f"ansible-core{runtime['requires_ansible']}").specifier.contains("2.19.0")
+    assert wanted == f"ansible-core{runtime['requires_ansible'].removesuffix('.0')}"
+
+
+@pytest.mark.parametrize("name", ["run.txt", "dev.txt"])
+def test_what_the_package_needs_is_pinned(name: str) -> None:
+    pinned = pins(name)
+    for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lab"]]:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(pinned[re.sub(r"[-_.]+", "-", requirement.name).lower()])
+
+
+def test_what_is_tested_is_what_runs() -> None:
+    assert pins("run.txt").items() <= pins("dev.txt").items()
+
+
+@pytest.mark.parametrize("name", ["run.txt", "dev.txt"])
+def test_pins_carry_hashes_and_no_address(name: str) -> None:
+    text = (ROOT / "requirements" / name).read_text()
+    blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())
+    assert [block for block in blocks if "--hash=sha256:" not in block] == []
+    assert re.search(r"://|find-links|index-url", text) is None
+
+
+def test_the_checkouts_collection_is_found_beside_the_library() -> None:
+    (path,) = collections_path()
+    assert Path(path, "ansible_collections", "activemq", "fleet").resolve() == ROOT

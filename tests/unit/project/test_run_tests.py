@@ -1,0 +1,94 @@
+"""The runner of ``make test`` does not tell more than was seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import run_tests
+from scripts.junit import Counts, count
+from scripts.run_tests import Result, table, total
+from scripts.tiers import Tier
+
+TIER = Tier("unit", "made up", "pytest", ["tests/unit"])
+
+
+def _report(path: Path, cases: str) -> Path:
+    path.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    return path
+
+
+def test_each_outcome_is_counted(tmp_path: Path) -> None:
+    cases = """
+        <testcase classname="a" name="passes"/>
+        <testcase classname="a" name="fails"><failure/></testcase>
+        <testcase classname="a" name="has_no_setup"><error/></testcase>
+        <testcase classname="a" name="is_skipped"><skipped message="no root"/></testcase>
+    """
+    assert count(_report(tmp_path / "r.xml", cases)) == Counts(1, 2, 1, {"no root": 1})
+
+
+def test_a_test_that_passes_and_fails_to_clean_up_is_one_failure(tmp_path: Path) -> None:
+    cases = '<testcase classname="a" name="x"><failure/></testcase><testcase classname="a" name="x"><error/></testcase>'
+    assert count(_report(tmp_path / "r.xml", cases)) == Counts(0, 1, 0, {})
+
+
+@pytest.mark.parametrize("text", [None, "<testsuites>"], ids=["missing", "cut off"])
+def test_an_unreadable_report_is_no_count(tmp_path: Path, text: str | None) -> None:
+    report = tmp_path / "r.xml"
+    if text is not None:
+        report.write_text(text)
+    assert count(report) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "cases", "problem"),
+    [
+        (5, "", "no test was found"),
+        (3, '<testcase classname="a" name="x"/>', "pytest ended with 3"),
+        (4, None, "pytest ended with 4 and left no report"),
+    ],
+)
+def test_pytest_itself_failing_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, cases: str | None, problem: str
+) -> None:
+    def call(command: list[str], _: Path) -> int:
+        if cases is not None:
+            _report(Path(command[-2].partition("=")[2]), cases)
+        return code
+
+    monkeypatch.setattr(run_tests, "_call", call)
+    result = run_tests.run_tier(TIER, tmp_path)
+    assert (result.failed, result.problem) == (1, problem)
+
+
+def test_a_tier_that_was_skipped_is_shown_as_skipped_with_its_reason() -> None:
+    rows = table([Result("hosts", skipped=4, reasons={"no systemd hosts here: not root": 4})])
+    assert rows[1:] == ["hosts        SKIPPED: no systemd hosts here: not root"]
+
+
+def test_a_tier_after_a_failed_one_is_shown_as_not_run() -> None:
+    rows = table([Result("lint", failed=1, problem="ruff"), Result("unit", ran=False)])
+    assert rows[-1] == "unit         not run: an earlier tier failed"
+
+
+def test_the_total_adds_the_tiers_up() -> None:
+    assert total([Result("a", 1, 0, 2), Result("b", 10, 1, 0)]) == "11 passed, 1 failed, 2 skipped"
+
+
+def test_the_tiers_after_a_failed_one_do_not_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ran: list[str] = []
+
+    def run_tier(tier: Tier, _: Path) -> Result:
+        ran.append(tier.name)
+        return Result(tier.name, failed=1) if tier.name == "unit" else Result(tier.name, passed=1)
+
+    monkeypatch.delenv("KEEP_GOING", raising=False)
+    monkeypatch.setattr(run_tests, "run_tier", run_tier)
+    monkeypatch.setattr(run_tests, "_reports_directory", lambda: tmp_path)
+    assert run_tests.main([]) == 1
+    assert ran == ["lint", "unit"]
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"

@@ -1,0 +1,59 @@
+"""Host names and lists of addresses."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activemq_fleet.addresses import check_host, format_list, parse, parse_list
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("h:1883", ("h", 1883)),
+        (" h.example.com:1 ", ("h.example.com", 1)),
+        ("[::1]:1883", ("::1", 1883)),
+        ("127.0.0.1:65535", ("127.0.0.1", 65535)),
+    ],
+)
+def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
+    assert parse(text) == address
+
+
+@pytest.mark.parametrize("text", ["h", "h:", ":1", "h:0", "h:65536", "::1:1883", "h:1x", "h:١", "a b:1", "vm://x:1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"host|port"):
+        parse(text)
+
+
+def test_a_list_may_have_spaces_and_keeps_its_order() -> None:
+    assert parse_list("b:1, a:2 ,[fe80::1]:3") == (("b", 1), ("a", 2), ("fe80::1", 3))
+
+
+def test_an_empty_list_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        parse_list(" , ")
+
+
+@pytest.mark.parametrize("name", ["a_b", "1host", "host.01", "-a", "a-", "a..b", "", "a" * 64, "é", "a/b", "${x}"])
+def test_names_that_java_cannot_dial_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"host|underscore|last part"):
+        check_host(name)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(
+                st.from_regex(r"[a-z][a-z0-9]{0,8}(\.[a-z][a-z0-9]{0,8}){0,2}", fullmatch=True),
+                st.ip_addresses().map(str),
+            ),
+            st.integers(1, 65535),
+        ),
+        min_size=1,
+    )
+)
+def test_a_written_list_reads_back(addresses: list[tuple[str, int]]) -> None:
+    assert list(parse_list(format_list(addresses))) == addresses

@@ -1,0 +1,124 @@
+"""What travels to a host, and what of the vendor's is added there."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError, pack, unpack
+from ansible_collections.activemq.fleet.plugins.module_utils.configuring import configure
+from ansible_collections.activemq.fleet.plugins.module_utils.vendor import vendor_files
+
+ROOT = Path(__file__).resolve().parents[2]
+ON_HOST = sorted(
+    path for path in [*(ROOT / "plugins/modules").glob("*.py"), *(ROOT / "plugins/module_utils").glob("*.py")]
+)
+TREE = {"conf/a": File(b"\x00\xff", 0o600, "@a@"), "bin/env": File(b"", 0o755)}
+
+
+def test_an_archive_brings_back_what_was_packed() -> None:
+    assert unpack(pack(TREE)) == TREE
+
+
+def test_the_same_files_give_the_same_archive() -> None:
+    assert pack(TREE) == pack(dict(reversed(TREE.items())))
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../up", "conf/../../up", "a//b", "", "./a", ".fleet-manifest.json"])
+def test_a_path_that_leaves_the_tree_is_refused(path: str) -> None:
+    with pytest.raises(InstallError, match="the archive holds"):
+        pack({path: File(b"", 0o644)})
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
+def test_an_archive_with_anything_but_files_is_refused(kind: bytes) -> None:
+    buffer = io.BytesIO(pack(TREE))
+    with tarfile.open(fileobj=buffer, mode="a") as archive:
+        member = tarfile.TarInfo("conf/link")
+        member.type, member.linkname = kind, "/etc/passwd"
+        archive.addfile(member)
+    with pytest.raises(InstallError, match="was not made by this version"):
+        unpack(buffer.getvalue())
+
+
+@pytest.mark.parametrize("data", [b"", b"not a tar", pack(TREE)[:700]])
+def test_an_archive_that_is_cut_short_is_refused(data: bytes) -> None:
+    with pytest.raises(InstallError, match="the archive"):
+        unpack(data)
+
+
+def test_an_archive_that_changed_on_its_way_installs_nothing(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(pack(TREE))
+    with pytest.raises(InstallError, match="its SHA-256 differs"):
+        configure({"archive": str(archive), "sha256": "0" * 64, "base": str(tmp_path / "base")}, check=False)
+    assert not (tmp_path / "base").exists()
+
+
+def test_a_user_that_the_host_does_not_have_is_named(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(pack(TREE))
+    with pytest.raises(InstallError, match="there is no user nobody-here"):
+        configure({"archive": str(archive), "base": str(tmp_path / "base"), "user": "nobody-here"}, check=False)
+
+
+def test_what_the_system_refuses_is_one_line_with_the_path(tmp_path: Path) -> None:
+    with pytest.raises(InstallError, match=r"/none\.tar: No such file or directory"):
+        configure({"archive": str(tmp_path / "none.tar"), "base": str(tmp_path / "base")}, check=False)
+
+
+def vendor(home: Path, *names: str) -> None:
+    for name in names:
+        path = home / "conf" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("vendor\n")
+
+
+def test_vendor_files_are_added_and_the_fleet_s_own_win(tmp_path: Path) -> None:
+    vendor(tmp_path / "home", "logging.properties", "login.config", "jetty/jetty-http.xml", "java.security")
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(pack({"conf/login.config": File(b"ours\n", 0o644)}))
+    configure({"archive": str(archive), "base": str(tmp_path / "base"), "home": str(tmp_path / "home")}, check=False)
+    conf = tmp_path / "base" / "current" / "conf"
+    assert (conf / "login.config").read_text() == "ours\n"
+    assert (conf / "jetty" / "jetty-http.xml").read_text() == "vendor\n"
+    assert (conf / "logging.properties").is_file()
+
+
+def test_no_vendor_file_with_an_account_a_key_or_an_example_is_taken(tmp_path: Path) -> None:
+    shipped = (
+        *("activemq.xml", "activemq-demo.xml", "camel.xml", "broker.ks", "broker.ts", "client.ks", "client.ts"),
+        *("broker-localhost.cert", "credentials.properties", "credentials-enc.properties", "groups.properties"),
+        *("jetty-realm.properties", "jmx.access", "jmx.password", "users.properties"),
+    )
+    vendor(tmp_path, *shipped, "logging.properties")
+    assert list(vendor_files(str(tmp_path))) == ["conf/logging.properties"]
+
+
+def test_a_vendor_file_of_a_new_name_that_sets_a_password_is_not_taken(tmp_path: Path) -> None:
+    vendor(tmp_path, "harmless.properties")
+    (tmp_path / "conf" / "new.properties").write_text("console.password = admin\n")
+    (tmp_path / "conf" / "commented.properties").write_text("# console.password = admin\nother=${x.password}\n")
+    assert list(vendor_files(str(tmp_path))) == ["conf/commented.properties", "conf/harmless.properties"]
+
+
+def test_a_link_among_the_vendor_s_files_is_not_followed(tmp_path: Path) -> None:
+    vendor(tmp_path, "logging.properties")
+    (tmp_path / "conf" / "stolen.xml").symlink_to("/etc/passwd")
+    assert list(vendor_files(str(tmp_path))) == ["conf/logging.properties"]
+
+
+def test_a_release_of_jars_without_conf_adds_nothing(tmp_path: Path) -> None:
+    assert vendor_files(str(tmp_path)) == {}
+
+
+@pytest.mark.parametrize("path", ON_HOST, ids=lambda path: path.name)
+def test_code_that_runs_on_hosts_is_python_3_8_and_imports_nothing_of_the_library(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not [name for name in imported if name.split(".")[0] == "activemq_fleet"]
+    assert "__future__" in imported

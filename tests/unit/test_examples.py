@@ -1,0 +1,205 @@
+"""The example inventories: each is what its README says, and its files are looked at in every diff."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from activemq_fleet.inventory import load_fleet
+from activemq_fleet.render import render_fleet
+from activemq_fleet.topology import Broker, Fleet
+from tests.golden_files import Golden
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+CORE = {"c": "http://activemq.apache.org/schema/core"}
+BRIDGED_RELEASES = {"5.5.1": "static:(failover:(", "5.18.3": "masterslave:(", "6.3.1": "masterslave:("}
+
+Load = Callable[..., Fleet]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Callable[[str], Path]:
+    """Copies an example without the secrets that somebody's run may have left in it."""
+
+    def copy(name: str) -> Path:
+        shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".secrets"))
+        return tmp_path / name
+
+    return copy
+
+
+@pytest.fixture
+def load(copy: Callable[[str], Path]) -> Load:
+    return lambda name, *extra_vars: load_fleet([str(copy(name))], extra_vars=extra_vars)
+
+
+def document(fleet: Fleet, broker: Broker) -> etree._Element:
+    return etree.fromstring(render_fleet(fleet)[f"hosts/{broker.host}/conf/activemq.xml"])
+
+
+def uris(root: etree._Element, element: str) -> dict[str, str]:
+    return {node.get("name", ""): node.get("uri", "") for node in root.iterfind(f".//c:{element}", CORE)}
+
+
+def test_there_are_four() -> None:
+    assert NAMES == ["bridged-pairs", "ha-network-5.5", "shared-store", "single-machine"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_has_no_findings(load: Load, name: str) -> None:
+    fleet = load(name)
+    assert fleet.findings == ()
+    assert fleet.warnings == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_holds_no_secret(name: str) -> None:
+    for path in EXAMPLES.joinpath(name).rglob("*.yml"):
+        for line in path.read_text().splitlines():
+            key, _, value = line.partition("password:")
+            assert not value.strip() or value.strip() == ">-" or "lookup(" in value, f"{path}: {key}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_broker_and_its_clients_read_is_golden(load: Load, golden: Golden, name: str) -> None:
+    files = render_fleet(load(name))
+    shown = ("/conf/activemq.xml", "/agent.conf", "/jndi.properties")
+    golden.tree(f"examples/{name}", {path: content for path, content in files.items() if path.endswith(shown)})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_secrets_are_made_once_and_are_the_same_for_all(copy: Callable[[str], Path], name: str) -> None:
+    path = copy(name)
+    first, second = load_fleet([str(path)]), load_fleet([str(path)])
+    assert first.brokers == second.brokers
+    assert len({broker.settings.network_password for broker in first.brokers}) == 1
+
+
+class TestHaNetwork:
+    def test_masters_wait_for_their_slaves_and_hand_on_by_multicast(self, load: Load) -> None:
+        fleet = load("ha-network-5.5")
+        for pair in fleet.pairs.values():
+            root = document(fleet, pair.preferred_master)
+            broker, link = root.find("c:broker", CORE), root.find(".//c:networkConnector", CORE)
+            assert broker is not None
+            assert link is not None
+            assert {name: broker.get(name) for name in ("waitForSlave", "shutdownOnSlaveFailure", "brokerName")} == {
+                "waitForSlave": "true",
+                "shutdownOnSlaveFailure": "false",
+                "brokerName": pair.preferred_master.identity.host,
+            }
+            assert broker.get("networkConnectorStartAsync") == "true"
+            assert link.get("name") == f"{pair.preferred_master.identity.host}-clustername"
+            assert link.get("uri") == "multicast://224.1.2.3:6255?group=clustername"
+            assert (link.get("duplex"), link.get("networkTTL")) == ("true", "3")
+            listening = {name: uri.partition("?")[0] for name, uri in uris(root, "transportConnector").items()}
+            assert listening == {
+                "openwire": "nio://0.0.0.0:61616",
+                "replication": "nio://0.0.0.0:61618",
+                "stomp": "stomp+nio://0.0.0.0:61613",
+            }
+            announced = root.findall(".//c:transportConnector[@discoveryUri]", CORE)
+            assert [node.get("name") for node in announced] == ["openwire"]
+
+    def test_slaves_open_no_port_and_dial_their_master(self, load: Load) -> None:
+        fleet = load("ha-network-5.5")
+        for broker in fleet.brokers:
+            if broker.role == "slave":
+                root = document(fleet, broker)
+                master = root.find(".//c:masterConnector", CORE)
+                assert master is not None
+                assert master.get("remoteURI") == f"nio://{broker.pair}-a.example.com:61618"
+                assert uris(root, "transportConnector") == {}
+                assert [node.get("duplex") for node in root.iterfind(".//c:networkConnector", CORE)] == ["false"]
+
+    def test_all_follows_the_names_of_the_hosts(self, copy: Callable[[str], Path]) -> None:
+        path = copy("ha-network-5.5")
+        hosts = path / "hosts.yml"
+        hosts.write_text(hosts.read_text().replace("clustername", "tills").replace(".example.com", ".shop.test"))
+        fleet = load_fleet([str(path)])
+        root = document(fleet, fleet.broker("tills-mq02-b"))
+        assert uris(root, "networkConnector") == {"tills-mq02-b-tills": "multicast://224.1.2.3:6255?group=tills"}
+        assert [node.get("remoteURI") for node in root.iterfind(".//c:masterConnector", CORE)] == [
+            "nio://tills-mq02-a.shop.test:61618"
+        ]
+
+
+class TestSingleMachine:
+    def test_the_second_node_listens_ten_ports_higher(self, load: Load) -> None:
+        first, second = load("single-machine").brokers
+        assert dict(first.ports) == {
+            "openwire": 61616, "amqp": 5672, "stomp": 61613, "mqtt": 1883, "ws": 61614, "console": 8161,
+        }  # fmt: skip
+        assert dict(second.ports) == {name: port + 10 for name, port in first.ports.items()}
+        assert first.address == second.address
+
+    def test_the_nodes_share_one_store_and_nothing_else(self, load: Load) -> None:
+        first, second = load("single-machine").brokers
+        assert first.store_directory == second.store_directory
+        assert first.settings.instance != second.settings.instance
+
+    def test_each_node_links_to_the_other(self, load: Load) -> None:
+        first, second = load("single-machine").brokers
+        assert [(link.kind, link.addresses) for link in first.links] == [("static", (("office.example.com", 61626),))]
+        assert [(link.kind, link.addresses) for link in second.links] == [("static", (("office.example.com", 61616),))]
+
+    def test_clients_know_both(self, load: Load) -> None:
+        clients = render_fleet(load("single-machine"))["clients/office/jndi.properties"].decode()
+        assert "office.example.com" in clients
+        assert clients.index("61616") < clients.index("61626")
+
+
+class TestBridgedPairs:
+    @pytest.mark.parametrize(("release", "scheme"), BRIDGED_RELEASES.items())
+    def test_each_shop_has_one_duplex_bridge_to_the_hub(self, load: Load, release: str, scheme: str) -> None:
+        fleet = load("bridged-pairs", f"activemq_release={release}")
+        for pair in fleet.pairs.values():
+            links = [(link.name, link.duplex, link.uri) for link in pair.brokers[0].links]
+            assert links == [(link.name, link.duplex, link.uri) for link in pair.brokers[1].links]
+            if pair.group == "hub":
+                assert links == []
+            else:
+                [(name, duplex, uri)] = links
+                assert (name, duplex) == (f"{pair.name}-to-hub-mq01", True)
+                assert uri.startswith(scheme)
+
+    def test_5_5_gives_up_after_one_attempt_so_that_discovery_goes_on(self, load: Load) -> None:
+        uri = load("bridged-pairs").broker("shop-mq01-a").links[0].uri
+        assert "maxReconnectAttempts=1" in uri
+
+    @pytest.mark.parametrize("kind", ["failover", "static"])
+    def test_other_ways_of_discovery_are_one_variable_away(self, load: Load, kind: str) -> None:
+        fleet = load("bridged-pairs", "activemq_release=6.3.1", f"activemq_discovery={kind}")
+        assert fleet.findings == ()
+        assert fleet.broker("shop-mq01-a").links[0].kind == kind
+
+
+class TestSharedStore:
+    def test_it_has_two_groups_of_two_pairs_and_an_agent_each(self, load: Load) -> None:
+        fleet = load("shared-store")
+        assert [(group.name, len(group.pairs)) for group in fleet.groups] == [("billing", 2), ("orders", 2)]
+        assert [(agent.host, agent.group) for agent in fleet.agents] == [
+            ("ledger01.example.com", "billing"),
+            ("shop01.example.com", "orders"),
+        ]
+
+    def test_an_agent_lists_the_nodes_of_its_home_pair_master_first(self, load: Load) -> None:
+        fleet = load("shared-store")
+        for agent in fleet.agents:
+            assert agent.urls == ((f"{agent.pair}-a.example.com", 1883), (f"{agent.pair}-b.example.com", 1883))
+            assert fleet.pairs[agent.pair].group == agent.group
+
+    def test_one_bridge_joins_the_groups(self, load: Load) -> None:
+        fleet = load("shared-store")
+        across = {
+            (broker.pair, link.target)
+            for broker in fleet.brokers
+            for link in broker.links
+            if fleet.pairs[link.target].group != broker.group
+        }
+        assert across == {("orders-mq01", "billing-mq01")}

@@ -1,0 +1,120 @@
+"""The edge: any host names, any variables. Either one clear error, or files that say what the model says.
+
+Nothing that a variable holds may be more than text in the XML: Spring resolves ``${…}`` and
+evaluates ``#{…}``, Jinja ``{{…}}``, and ActiveMQ starts a broker for ``vm:`` and loads a file for
+``xbean:`` wherever it reads a URI.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from activemq_fleet.diagram import to_mermaid, to_svg
+from activemq_fleet.errors import FleetError
+from activemq_fleet.inventory import read_inventory
+from activemq_fleet.render import ACTIVEMQ_XML, render, render_fleet
+from activemq_fleet.topology import Fleet, build_fleet
+from tests.unit import fuzz_inputs as inputs
+from tests.unit import fuzz_oracle as oracle
+
+# Thousands of examples (FUZZ_EXAMPLES) on a busy machine take longer than a unit test may.
+pytestmark = pytest.mark.timeout(120 + settings().max_examples)
+
+NODES = ("a-mq01-a", "a-mq01-b", "a-mq02-a", "a-mq02-b")
+Given = tuple[inputs.Hosts, dict[str, list[str]]]
+T = TypeVar("T")
+
+
+def result_of(function: Callable[[], T]) -> T | None:
+    """What it returns, or None where it refuses in one line."""
+    try:
+        return function()
+    except FleetError as error:
+        refusal = error
+    event(type(refusal).__name__)
+    assert str(refusal)
+    assert "\n" not in str(refusal)
+    return None
+
+
+def tampered(name: str = "", **variables: Any) -> Given:
+    mine = inputs.BASE | {f"activemq_{key}": value for key, value in variables.items()}
+    return {host: dict(mine) for host in ((name,) if name else NODES)}, {}
+
+
+def check_rendered(fleet: Fleet) -> None:
+    for broker in fleet.brokers:
+        files = result_of(lambda: render(broker))  # noqa: B023 -- called at once
+        if files is None or fleet.blocking:
+            continue
+        oracle.assert_files_are_sound(broker, files)
+        oracle.assert_secrets_arrive(broker)
+        if not broker.settings.xml_fragments:
+            root = etree.fromstring(files[ACTIVEMQ_XML])
+            oracle.assert_nothing_but_text(broker, root)
+            oracle.assert_tree_is_model(broker, root)
+
+
+@given(inputs.inventories())
+@example(tampered("a-mq01-a.x/../../../../tmp", address="h", ha="none"))
+@example(tampered("../a-mq01-a", ha="none"))
+@example(tampered("\ud800-mq01-a", ha="none"))
+@example(tampered(address="fe80::1%),vm://evil,("))
+@example(tampered(broker_attributes={"vmConnectorURI": "vm://evil?brokerConfig=xbean:http://evil"}))
+def test_any_inventory_is_refused_in_one_line_or_rendered_as_the_model_says(found: Given) -> None:
+    fleet = result_of(lambda: build_fleet(*found))
+    if fleet is not None:
+        event("findings" if fleet.blocking else "rendered")
+        check_rendered(fleet)
+
+
+@given(inputs.mistuned())
+def test_any_value_of_a_variable_is_refused_or_stays_text(hosts: inputs.Hosts) -> None:
+    fleet = result_of(lambda: build_fleet(hosts, {}))
+    if fleet is not None:
+        event("findings" if fleet.blocking else "rendered")
+        check_rendered(fleet)
+
+
+@given(inputs.inventories())
+def test_any_fleet_can_be_drawn_and_written(found: Given) -> None:
+    fleet = result_of(lambda: build_fleet(*found))
+    if fleet is None:
+        return
+    etree.fromstring(to_svg(fleet).encode())
+    to_mermaid(fleet).encode()
+    for path in result_of(lambda: render_fleet(fleet)) or ():
+        assert path == "fleet.json" or path.startswith(("hosts/", "clients/"))
+        assert not {"", ".", ".."} & set(path.split("/"))
+
+
+YAML = st.one_of(
+    st.binary(max_size=40),
+    st.text(max_size=40).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.builds(
+        "all:\n  hosts:\n    a-mq01-a:\n      activemq_x_1: {}\n  vars: {}\n".format,
+        st.text(max_size=20),
+        st.text(max_size=20),
+    ).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.builds("[{}]\n{} {}\n".format, st.text(max_size=8), st.text(max_size=8), st.text(max_size=8)).map(
+        lambda text: text.encode("utf-8", "surrogatepass")
+    ),
+)
+
+
+@given(YAML, YAML, st.sampled_from(["hosts.yml", "hosts", "hosts.json", "zz.activemq.yml"]))
+def test_any_files_are_an_inventory_or_refused_in_one_line(hosts: bytes, variables: bytes, name: str) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        (root / "group_vars").mkdir()
+        (root / name).write_bytes(hosts)
+        (root / "group_vars" / "all.yml").write_bytes(variables)
+        result_of(lambda: read_inventory([directory]))

@@ -1,0 +1,415 @@
+"""The reading of inventories: what Ansible says is what we say, faster and with clear errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ansible.plugins.loader import inventory_loader
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.inventory import InventoryData, read_inventory
+from activemq_fleet.sealed import Sealed
+
+Write = Callable[..., Path]
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes files, named by keyword or path, into one inventory directory."""
+
+    def write(files: dict[str, str]) -> Path:
+        for name, text in files.items():
+            path = tmp_path / "inventory" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path / "inventory"
+
+    return write
+
+
+def read(path: Path, *extra_vars: str, **more: list[str]) -> InventoryData:
+    return read_inventory([str(path)], extra_vars=extra_vars, **more)
+
+
+def refusal(path: Path | str, *extra_vars: str) -> str:
+    with pytest.raises(InputError) as caught:
+        read_inventory([str(path)], extra_vars=extra_vars)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+PAIR = "all: {hosts: {a-mq01-a: , a-mq01-b: }}\n"
+
+TRICKY = {
+    "00-hosts.yml": """
+all:
+  vars: {activemq_x_order: all, activemq_x_merge: {a: 1}, activemq_x_all: "{{ activemq_x_order }}"}
+  children:
+    brokers:
+      vars: {activemq_x_order: brokers, activemq_x_merge: {b: 2}}
+      children:
+        east: {hosts: {a-mq01-a.example.com: {activemq_x_host: in hosts}, a-mq01-b.example.com: }}
+        west: {hosts: {a-mq02-a.example.com: , a-mq02-b.example.com: {activemq_x_order: host}}}
+    zeta:
+      vars: {activemq_x_prio: zeta, ansible_group_priority: 10}
+      hosts: {a-mq01-a.example.com: }
+    eta:
+      vars: {activemq_x_prio: eta}
+      hosts: {a-mq01-a.example.com: , a-mq01-b.example.com: }
+""",
+    "10-more.ini": "[west]\na-mq03-a.example.com activemq_x_ini='[1, 2]'\n[west:vars]\nactivemq_x_west=yes\n",
+    "zz.activemq.yml": "plugin: activemq.fleet.topology\n",
+    "group_vars/all/10.yml": "activemq_x_dir: first\nactivemq_x_merge: {c: 3}\n",
+    "group_vars/all/20.yml": "activemq_x_dir: second\nactivemq_x_date: 2026-01-02\nactivemq_x_float: 1.5\n",
+    "group_vars/activemq_masters.yml": "activemq_x_role: master\n",
+    "group_vars/activemq_pair_a_mq02/main.yml": "activemq_x_role: pair\n",
+    "group_vars/east": "activemq_x_order: east file\n",
+    "host_vars/a-mq01-b.example.com.yml": "activemq_x_host: in host_vars\nactivemq_x_bool: true\n",
+    "host_vars/a-mq02-a.example.com/one.json": '{"activemq_x_host": "json", "activemq_x_null": null}',
+    "extra.yml.txt": "activemq_x_extra: from file\n",
+}
+TEMPLATED = {
+    "group_vars/brokers.yml": """
+base: /srv
+activemq_x_path: "{{ base }}/{{ inventory_hostname_short }}"
+activemq_x_here: "{{ inventory_dir | basename }} {{ group_names | join(',') }} {{ groups.activemq_masters | length }}"
+activemq_x_peer: "{{ hostvars[groups[activemq_x_mine][-1]].activemq_x_path }}"
+activemq_x_mine: "activemq_pair_{{ activemq_identity.pair | replace('-', '_') }}"
+activemq_x_nested: [{name: "{{ activemq_x_order }}", "plain": 1}, "{{ 1 + 1 }}", !unsafe "{{ not_me }}"]
+activemq_x_native: "{{ {'a': [1, true, none]} }}"
+activemq_x_lines: "one\\n{{ base }}\\n"
+activemq_x_default: "{{ nobody_set_this | default('fallback') }}"
+activemq_x_override: "#jinja2: variable_start_string:'[%', variable_end_string:'%]'\\n[% base %] {{ literal }}"
+""",
+}
+EXTRA = ("activemq_x_kv=1 base=/extra", '{"activemq_x_json": {"deep": [1]}}')
+
+
+def ours(variables: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in variables.items() if name.startswith("activemq_")}
+
+
+def run(*command: str, cwd: Path) -> str:
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "0"}
+    done = subprocess.run(
+        [BIN / command[0], *command[1:]], cwd=cwd, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_precedence_is_that_of_ansible_inventory(write: Write, tmp_path: Path) -> None:
+    path = write(TRICKY)
+    extra = [*EXTRA, f"@{path}/extra.yml.txt"]
+    output = run("ansible-inventory", "-i", str(path), "--list", *(f"-e{e}" for e in extra), cwd=tmp_path)
+    listed = json.loads(output, object_hook=lambda found: found.get("__ansible_unsafe", found))
+    expected = {host: ours(found) for host, found in listed["_meta"]["hostvars"].items()}
+    found = read(path, *extra)
+    for host in found.hosts:  # the one template, which ansible-inventory does not evaluate
+        expected[host]["activemq_x_all"] = expected[host]["activemq_x_order"]
+        expected[host]["activemq_x_date"] = found.hosts[host]["activemq_x_date"]
+    assert found.hosts == expected
+    assert found.groups["activemq_pair_a_mq01"] == ["a-mq01-a.example.com", "a-mq01-b.example.com"]
+    assert sorted(found.groups["brokers"]) == sorted(found.hosts)
+
+
+PLAY = """
+- hosts: all
+  connection: local
+  gather_facts: false
+  vars: {ansible_python_interpreter: "{{ ansible_playbook_python }}"}
+  tasks:
+    - ansible.builtin.copy:
+        dest: "{{ playbook_dir }}/found-{{ inventory_hostname }}"
+        content: "{{ dict(names | zip(query('ansible.builtin.vars', *names))) | to_json }}"
+      vars:
+        names: "{{ query('ansible.builtin.varnames', '^activemq_') }}"
+"""
+
+
+def test_templated_values_are_those_that_a_play_sees(write: Write, tmp_path: Path) -> None:
+    path = write({**TRICKY, **TEMPLATED})
+    (tmp_path / "play.yml").write_text(PLAY)
+    run("ansible-playbook", "-i", str(path), "play.yml", *(f"-e{e}" for e in EXTRA), cwd=tmp_path)
+    expected = {file.name[6:]: json.loads(file.read_text()) for file in tmp_path.glob("found-*")}
+    found = json.loads(json.dumps(read(path, *EXTRA).hosts, default=str))
+    assert found == expected
+    assert found["a-mq01-a.example.com"]["activemq_x_peer"] == "/extra/a-mq01-b"
+
+
+def test_values_are_of_plain_types(write: Write) -> None:
+    def types(value: object) -> set[type]:
+        if isinstance(value, dict):
+            return {dict}.union(*(types(part) for item in value.items() for part in item))
+        return {list}.union(*map(types, value)) if isinstance(value, list) else {type(value)}
+
+    found = read(write({**TRICKY, **TEMPLATED})).hosts
+    kinds = {kind.__module__ for values in found.values() for value in values.values() for kind in types(value)}
+    assert kinds == {"builtins", "datetime"}
+
+
+def test_only_variables_of_ours_are_taken(write: Write) -> None:
+    path = write({"hosts.yml": "all: {hosts: {a-mq01-a: {activemq_heap: 1g, other: '{{ undefined }}', ansible_x: 1}}}"})
+    assert read(path).hosts == {"a-mq01-a": {"activemq_heap": "1g"}}
+
+
+def test_a_host_list_is_an_inventory() -> None:
+    found = read_inventory(["a-mq01-a,a-mq01-b"], extra_vars=["activemq_release=6.3.1"])
+    assert found.hosts == {"a-mq01-a": {"activemq_release": "6.3.1"}, "a-mq01-b": {"activemq_release": "6.3.1"}}
+
+
+def test_several_sources_add_up(write: Write) -> None:
+    path = write({"one.yml": PAIR, "two.ini": "b-mq01-a\n"})
+    assert list(read_inventory([f"{path}/one.yml", f"{path}/two.ini"]).hosts) == ["a-mq01-a", "a-mq01-b", "b-mq01-a"]
+
+
+def test_a_second_reading_sees_what_has_changed(write: Write) -> None:
+    path = write({"hosts.yml": PAIR})
+    assert read(path, "activemq_x_extra=1").hosts["a-mq01-a"] == {"activemq_x_extra": "1"}
+    write({"group_vars/all.yml": "activemq_x_new: 1\n", "host_vars/a-mq01-a.yml": "activemq_x_own: 2\n"})
+    assert read(path).hosts["a-mq01-a"] == {"activemq_x_new": 1, "activemq_x_own": 2}
+
+
+def test_a_plain_value_is_one_object_for_all_hosts(write: Write) -> None:
+    path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x_list: [{a: 1}]\n"})
+    first, second = read(path).hosts.values()
+    assert first["activemq_x_list"] is second["activemq_x_list"]
+
+
+@pytest.mark.parametrize("present", [True, False], ids=["with the collection", "without the collection"])
+def test_the_plugins_file_sets_groups_and_pattern(write: Write, monkeypatch: pytest.MonkeyPatch, present: bool) -> None:
+    if not present:
+        monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
+    path = write({
+        "hosts.yml": "all: {hosts: {a-mq01-1.x: , a-mq01-2.x: , web1: }}",
+        "group_vars/activemq_masters.yml": "activemq_x_is: '{{ activemq_identity.pair }}'\n",
+        "zz.activemq.yml": "plugin: activemq.fleet.topology\nmaster_node: '2'\n"
+        "naming_pattern: '^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[12])'\n",
+    })  # fmt: skip
+    found = read(path)
+    assert found.groups["activemq_masters"] == ["a-mq01-2.x"]
+    assert found.groups["activemq_brokers"] == ["a-mq01-1.x", "a-mq01-2.x"]
+    assert found.hosts["a-mq01-2.x"]["activemq_x_is"] == "a-mq01"
+    assert found.hosts["web1"]["activemq_naming_pattern"] == "^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[12])"
+    assert found.hosts["a-mq01-1.x"]["activemq_identity"] == {
+        "group": "a", "number": "01", "node": "1", "pair": "a-mq01", "role": "slave", "domain": "x",
+    }  # fmt: skip
+
+
+def test_a_broken_pattern_in_the_plugins_file_is_told_without_the_collection_too(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\nnaming_pattern: '('\n"})
+    assert "zz.activemq.yml: cannot be read as an inventory: activemq_naming_pattern is not" in refusal(path)
+    monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
+    assert "activemq_naming_pattern is not a regular expression" in refusal(path)
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An inventory with two ciphertexts of different plaintexts; their password is ``right``."""
+    where = tmp_path_factory.mktemp("vault")
+    (where / "right").write_text("right\n")
+    options = ["encrypt_string", "--vault-password-file", str(where / "right")]
+    one, two = (
+        run("ansible-vault", *options, "--name", name, value, cwd=where)
+        for name, value in (("vault_password", "s3cret"), ("activemq_direct", "{{ not_a_template }}"))
+    )
+    return {
+        "hosts.yml": PAIR,
+        "group_vars/all.yml": f"{one}\n{two}\n"
+        "activemq_indirect: '{{ vault_password }}'\n"
+        "activemq_filtered: '{{ vault_password | upper }}'\n"
+        "activemq_around: 'a{{ vault_password }}b'\n"
+        "activemq_users: [{name: x, password: '{{ vault_password }}'}]\n"
+        "activemq_asked: \"{% if vault_password == 's3cret' %}yes{% endif %}\"\n"
+        "activemq_open: '{{ 1 + 1 }}'\n",
+    }
+
+
+class TestVault:
+    def test_a_value_is_opened_with_its_password(self, write: Write, tmp_path: Path, encrypted: dict[str, str]) -> None:
+        (tmp_path / "pw").write_text("right\n")
+        values = read(write(encrypted), vault_password_files=[str(tmp_path / "pw")]).hosts["a-mq01-a"]
+        assert values == {
+            "activemq_direct": "{{ not_a_template }}",
+            "activemq_indirect": "s3cret",
+            "activemq_filtered": "S3CRET",
+            "activemq_around": "as3cretb",
+            "activemq_users": [{"name": "x", "password": "s3cret"}],
+            "activemq_asked": "yes",
+            "activemq_open": 2,
+        }
+
+    def test_a_vault_id_opens_it_too(self, write: Write, tmp_path: Path, encrypted: dict[str, str]) -> None:
+        (tmp_path / "pw").write_text("right\n")
+        values = read(write(encrypted), vault_ids=[f"prod@{tmp_path}/pw"]).hosts["a-mq01-a"]
+        assert values["activemq_indirect"] == "s3cret"
+
+    @pytest.mark.parametrize("password", [None, "wrong"])
+    def test_a_value_that_cannot_be_opened_is_sealed(
+        self, write: Write, tmp_path: Path, encrypted: dict[str, str], password: str | None
+    ) -> None:
+        (tmp_path / "pw").write_text(f"{password}\n")
+        files = [str(tmp_path / "pw")] if password else []
+        first, second = read(write(encrypted), vault_password_files=files).hosts.values()
+        users = first.pop("activemq_users")
+        assert isinstance(users, list)
+        assert isinstance(users[0]["password"], Sealed)
+        assert first.pop("activemq_open") == 2
+        assert {type(value) for value in first.values()} == {Sealed}
+        assert first == {name: value for name, value in second.items() if name in first}
+        assert first["activemq_direct"] != first["activemq_indirect"]
+        assert "vault" not in repr(first).lower().replace("sealed()", "")
+
+    def test_an_encrypted_file_without_a_password_is_refused_by_name(self, write: Write, tmp_path: Path) -> None:
+        path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x: 1\n"})
+        (tmp_path / "pw").write_text("right\n")
+        run("ansible-vault", "encrypt", "--vault-password-file", "pw", "inventory/group_vars/all.yml", cwd=tmp_path)
+        assert "no vault secrets found" in (text := refusal(path))
+        assert "group_vars/all.yml" in text
+
+    def test_a_missing_password_file_is_refused(self, write: Write) -> None:
+        path = write({"hosts.yml": PAIR})
+        with pytest.raises(InputError, match="nowhere was not found"):
+            read(path, vault_password_files=["/nowhere"])
+
+
+class TestRefusals:
+    def test_an_undefined_variable_names_host_variable_and_line(self, write: Write) -> None:
+        path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ nobody }}'\n"})
+        assert refusal(path).startswith("a-mq01-a: activemq_address: 'nobody' is undefined (")
+        assert refusal(path).endswith("group_vars/all.yml:2)")
+
+    @pytest.mark.parametrize(
+        ("template", "says"),
+        [
+            ("{{ 1 / 0 }}", "division by zero"),
+            ("{{ x | nosuchfilter }}", "nosuchfilter"),
+            ("{{ }", "activemq_x_t"),
+            ("{{ lookup('file', '/nowhere') }}", "/nowhere"),
+            ("{{ activemq_x_t }}", "Recursive loop"),
+            ("{{ omit }}", "Omit"),
+        ],
+    )
+    def test_a_template_that_fails_is_told(self, write: Write, template: str, says: str) -> None:
+        path = write({"hosts.yml": json.dumps({"all": {"hosts": {"a-mq01-a": {"activemq_x_t": template}}}})})
+        text = refusal(path)
+        assert text.startswith("a-mq01-a: activemq_x_t: ")
+        assert says in text
+
+    def test_what_only_brokers_have_is_left_out_on_other_hosts(self, write: Write) -> None:
+        path = write({
+            "hosts.yml": "all: {hosts: {a-mq01-a: , web1: }}",
+            "group_vars/all.yml": "activemq_store_directory: '/srv/{{ activemq_identity.pair }}'\nactivemq_heap: 1g\n",
+            "zz.activemq.yml": "plugin: activemq.fleet.topology\n",
+        })  # fmt: skip
+        assert read(path).hosts["web1"] == {"activemq_heap": "1g"}
+
+    def test_what_an_agent_needs_is_not_left_out(self, write: Write) -> None:
+        path = write({"hosts.yml": "all: {hosts: {a-mq01-a: , app1: {activemq_agent_password: '{{ nobody }}'}}}"})
+        assert refusal(path).startswith("app1: activemq_agent_password: 'nobody' is undefined")
+
+    @pytest.mark.parametrize(
+        ("files", "says"),
+        [
+            (
+                {"hosts.yml": "all:\n  hosts: {a: [\n"},
+                r"hosts.yml: cannot be read as an inventory: YAML .*hosts.yml:3\)",
+            ),
+            ({"hosts.yml": "---\n"}, "hosts.yml: cannot be read as an inventory: Parsed empty YAML file"),
+            ({"hosts.yml": "a: 1\n"}, r"the inventory has no hosts \(Skipping 'a'"),
+            ({"hosts": '[a\nb="\n'}, "hosts: cannot be read as an inventory: "),
+            ({"hosts.yml": PAIR, "x.yml": "plugin: no.such.plugin\n"}, "x.yml: .*unknown plugin 'no.such.plugin'"),
+            ({"hosts.yml": "all: {children: {a: }}\n"}, "the inventory has no hosts"),
+            ({"README.md": "hello\n"}, "the inventory has no hosts"),
+            ({"hosts.yml": PAIR, "group_vars/all.yml": "a: [\n"}, r"YAML parsing failed.*group_vars/all.yml:2\)"),
+            ({"hosts.yml": PAIR, "group_vars/all.yml": "[1]\n"}, "group_vars/all.yml"),
+        ],
+    )
+    def test_an_inventory_that_cannot_be_read_as_a_whole(self, write: Write, files: dict[str, str], says: str) -> None:
+        path = write(files)
+        with pytest.raises(InputError, match=says):
+            read(path)
+
+    def test_a_file_that_is_not_text(self, write: Write) -> None:
+        path = write({"hosts.yml": ""})
+        (path / "hosts.yml").write_bytes(b"\xff\xfe\x00a: 1")
+        assert "hosts.yml" in refusal(path)
+
+    def test_an_inventory_that_is_not_there(self, tmp_path: Path) -> None:
+        assert refusal(tmp_path / "nowhere") == f"{tmp_path}/nowhere: there is no such inventory file or directory"
+
+    def test_no_inventory_at_all(self) -> None:
+        with pytest.raises(InputError, match="no inventory given"):
+            read_inventory([])
+
+    @pytest.mark.parametrize("extra", ['{"a":', "[1]", "@/nowhere", "word", 'a="', "/path"])
+    def test_extra_variables_that_are_none(self, write: Write, extra: str) -> None:
+        assert refusal(write({"hosts.yml": PAIR}), extra).startswith("extra variables (-e): ")
+
+    def test_nothing_is_printed(self, write: Write, capfd: pytest.CaptureFixture[str]) -> None:
+        path = write({"hosts.yml": "all: {children: {a-b: {hosts: {a-mq01-a: , a-mq01-x: }, vars: {environment: 1}}}}",
+                      "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})  # fmt: skip
+        warnings = read(path).warnings
+        assert any("Invalid characters were found in group names" in text for text in warnings)
+        assert not any("a-mq01-x" in text for text in warnings)  # the fleet says it
+        assert all("\n" not in text for text in warnings)
+        assert capfd.readouterr() == ("", "")
+
+    @pytest.mark.parametrize(
+        ("environment", "says"),
+        [
+            (
+                {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+                "Ansible requires the locale encoding to be UTF-8",
+            ),
+            ({"ANSIBLE_FORKS": "abc"}, "Config 'DEFAULT_FORKS'"),
+        ],
+        ids=["locale", "configuration"],
+    )
+    def test_where_ansible_itself_does_not_start(self, write: Write, environment: dict[str, str], says: str) -> None:
+        done = in_a_process(write({"hosts.yml": PAIR}), environment)
+        assert "Traceback" not in done.stderr
+        assert f"Ansible cannot run here: {says}" in done.stdout
+
+    def test_what_the_environment_asks_ansible_to_print_is_not_printed(self, write: Write) -> None:
+        done = in_a_process(write({"hosts.yml": PAIR}), {"ANSIBLE_VERBOSITY": "4", "ANSIBLE_DEBUG": "1"})
+        assert (done.stdout, done.stderr) == ("2\n", "")
+
+    def test_the_plugins_file_is_read_where_ansible_is_told_not_to(self, write: Write) -> None:
+        path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})
+        assert in_a_process(path, {"ANSIBLE_INVENTORY_ENABLED": "yaml"}).stdout == "2\n"
+
+
+def in_a_process(path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Prints the number of hosts, or why there are none."""
+    code = """
+import sys
+from activemq_fleet.errors import InputError
+from activemq_fleet.inventory import read_inventory
+try:
+    print(len(read_inventory(sys.argv[1:]).hosts))
+except InputError as error:
+    print(error)
+"""
+    return subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def test_variables_whose_names_are_no_text_are_none_of_ours(write: Write) -> None:
+    inventory = write({"hosts.yml": "all: {hosts: {o-mq1-a: }}\n", "group_vars/all.yml": "?\n"})
+
+    assert read(inventory).hosts == {"o-mq1-a": {}}

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import HostStatus, Lab, Substitution
+
+STATUS = (
+    HostStatus("orders-mq01-a", "127.77.1.1", {"openwire": 61616}, "master", "active", 4711, 12, ()),
+    HostStatus("orders-mq01-b", "127.77.1.2", {"openwire": 61616}, "slave", "stopped", None, None, ()),
+)
+CHANGES = (Substitution("orders-mq01-a", "activemq_bind", None, "127.77.1.1"),)
+
+
+class Calls(list[Any]):
+    """What was asked of the lab."""
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    calls = Calls()
+
+    def note(name: str, result: object) -> None:
+        def method(self: Lab, *values: object, **named: object) -> object:
+            calls.append((name, *values, named) if named else (name, *values))
+            return result
+
+        monkeypatch.setattr(Lab, name, method)
+
+    for name, result in (("up", STATUS), ("status", STATUS), ("down", 2), ("prepare", CHANGES)):
+        note(name, result)
+    for name in ("start", "stop", "kill", "pause", "resume"):
+        note(name, None)
+    return calls
+
+
+def run(*words: str, directory: Path) -> int:
+    return main(["lab", *words, "-i", "hosts.yml", "--dir", str(directory)])
+
+
+@pytest.mark.parametrize("word", ["start", "stop", "kill", "pause", "resume"])
+def test_a_command_for_a_host_reaches_the_lab(word: str, calls: Calls, tmp_path: Path) -> None:
+    assert run(word, "orders-mq01-a", directory=tmp_path) == 0
+    assert calls == [(word, "orders-mq01-a")]
+
+
+def test_status_as_json_is_the_list_of_hosts(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("status", "--format", "json", directory=tmp_path) == 0
+    assert json.loads(capsys.readouterr().out) == [host.to_dict() for host in STATUS]
+
+
+def test_status_as_text_has_a_line_for_each_host(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("status", directory=tmp_path)
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.split() == ["orders-mq01-a", "master", "active", "127.77.1.1", "4711", "12", "s", "-"]
+    assert second.split() == ["orders-mq01-b", "slave", "stopped", "127.77.1.2", "-", "-", "-"]
+
+
+def test_up_passes_on_how_to_begin(calls: Calls, tmp_path: Path) -> None:
+    assert run("up", "--fresh", "--timeout", "7", directory=tmp_path) == 0
+    assert calls == [("up", {"timeout": 7.0, "fresh": True})]
+
+
+def test_up_leaves_the_brokers_running(calls: Calls, tmp_path: Path) -> None:
+    run("up", directory=tmp_path)
+    assert "down" not in [call[0] for call in calls]
+
+
+def test_in_the_foreground_an_interruption_takes_everything_down(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_event: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("threading.Event.wait", interrupted)
+    assert run("up", "--foreground", directory=tmp_path) == 130
+    assert [call[0] for call in calls] == ["up", "down"]
+
+
+def test_what_is_substituted_can_be_shown(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("prepare", "--show-difference", directory=tmp_path)
+    assert "activemq_bind  (default)" in capsys.readouterr().out
+
+
+def test_prepare_prints_the_layer_for_ansible(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("prepare", directory=tmp_path)
+    assert capsys.readouterr().out == f"{tmp_path}/inventory.yml\n"
+
+
+def test_what_a_lab_cannot_do_is_one_line_and_exit_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: Lab, host: str) -> None:
+        raise LabError(f"{host} does not run")
+
+    monkeypatch.setattr(Lab, "kill", fail)
+    assert run("kill", "orders-mq01-a", directory=tmp_path) == 1
+    assert capsys.readouterr().err == "activemq-fleet: error: orders-mq01-a does not run\n"
+
+
+def test_an_inventory_that_is_not_there_is_one_line_and_exit_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", "up", "-i", str(tmp_path / "none.yml"), "--dir", str(tmp_path / "lab")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not (tmp_path / "lab" / "lab.json").exists()
+
+
+def test_without_its_requirements_the_lab_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "psutil" else find(name))
+    assert run("status", directory=tmp_path) == 2
+    assert capsys.readouterr().err == (
+        "activemq-fleet: error: the lab needs psutil: pip install 'activemq-fleet[lab]'\n"
+    )

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.overlay import MARK
+from activemq_fleet.lab.processes import Run
+
+SLEEP = "import time; time.sleep(60)"
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Iterator[Layout]:
+    made = Layout(tmp_path / "lab")
+    made.make()
+    yield made
+    processes.end(processes.strays(made), grace=0)
+
+
+def launch(layout: Layout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> Run:
+    command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
+    return processes.launch(layout, host, command, layout.base(host), "v1")
+
+
+def living(layout: Layout, run: Run) -> psutil.Process:
+    process = processes.find(layout, run)
+    assert process is not None
+    return process
+
+
+def test_what_was_started_is_found_again_from_the_disk(layout: Layout) -> None:
+    run = launch(layout)
+    again = processes.run_of(layout, "a")
+    assert again == run
+    assert living(layout, again).pid == run.pid
+
+
+def test_a_broker_leads_a_session_of_its_own(layout: Layout) -> None:
+    run = launch(layout)
+    assert os.getsid(run.pid) == os.getpgid(run.pid) == run.pid
+
+
+def test_a_killed_process_is_gone_and_leaves_no_zombie(layout: Layout) -> None:
+    run = launch(layout)
+    processes.end([living(layout, run)], grace=0)
+    assert processes.find(layout, run) is None
+    assert not psutil.pid_exists(run.pid)
+
+
+def test_children_of_a_broker_die_with_it(layout: Layout) -> None:
+    run = launch(layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}")
+    process = living(layout, run)
+    deadline = time.monotonic() + 10
+    while not (children := process.children()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    processes.end([process], grace=0)
+    assert children
+    assert not psutil.wait_procs(children, timeout=5)[1]
+
+
+def test_a_process_of_another_start_time_is_not_ours(layout: Layout) -> None:
+    run = launch(layout)
+    assert processes.find(layout, replace(run, created=run.created - 60)) is None
+
+
+def test_a_process_without_the_labs_mark_is_not_ours(layout: Layout) -> None:
+    run = launch(layout, mark="-Dactivemq.fleet.lab=/another")
+    assert processes.find(layout, run) is None
+    os.killpg(run.pid, signal.SIGKILL)
+    os.waitpid(run.pid, 0)
+
+
+def test_a_process_that_ignores_sigterm_is_killed(layout: Layout) -> None:
+    run = launch(layout, STUBBORN)
+    _wait_for_output(layout)
+    processes.end([living(layout, run)], grace=0.2)
+    assert processes.find(layout, run) is None
+
+
+def test_a_frozen_process_is_told_from_one_that_works(layout: Layout) -> None:
+    process = living(layout, launch(layout))
+    assert not processes.is_frozen(process)
+    processes.freeze(process)
+    assert processes.is_frozen(process)
+    processes.thaw(process)
+    assert not processes.is_frozen(process)
+
+
+def test_a_frozen_process_is_ended_without_waiting(layout: Layout) -> None:
+    process = living(layout, launch(layout))
+    processes.freeze(process)
+    began = time.monotonic()
+    processes.end([process], grace=30)
+    assert time.monotonic() - began < 10
+
+
+def test_strays_are_found_by_their_mark_alone(layout: Layout) -> None:
+    run = launch(layout)
+    processes.forget(layout, "a")
+    assert [process.pid for process in processes.strays(layout)] == [run.pid]
+
+
+def test_a_run_begins_where_the_log_ended(layout: Layout) -> None:
+    data = layout.base("a")
+    data.mkdir(parents=True)
+    (data / "activemq.log").write_text("before\n")
+    run = launch(layout)
+    assert (run.log_inode, run.log_offset) == ((data / "activemq.log").stat().st_ino, 7)
+
+
+def test_a_program_that_is_not_there_is_one_line(layout: Layout) -> None:
+    with pytest.raises(LabError, match="a: /no/java cannot be started: No such file"):
+        processes.launch(layout, "a", ["/no/java"], layout.base("a"), "v1")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"host": "a"})])
+def test_a_record_that_cannot_be_read_is_none(layout: Layout, content: str) -> None:
+    layout.runs.mkdir()
+    (layout.runs / "a.json").write_text(content)
+    assert processes.run_of(layout, "a") is None
+
+
+def test_options_of_the_users_environment_do_not_reach_a_broker(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx8g")
+    run = launch(layout, "import os, time; print(sorted(os.environ), flush=True); time.sleep(60)")
+    assert "JAVA_TOOL_OPTIONS" not in _wait_for_output(layout)
+    assert subprocess.run(["kill", "-0", str(run.pid)], check=False).returncode == 0
+
+
+def _wait_for_output(layout: Layout) -> str:
+    console = layout.base("a") / "console.log"
+    _until(lambda: console.read_text() != "")
+    return console.read_text()
+
+
+def _until(condition: object) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from activemq_fleet.lab.readiness import Probe, State, credentials_of, judge, listening_on, taken_port
+from activemq_fleet.logs import Phase
+from activemq_fleet.sealed import Sealed
+from tests.unit.lab_fleets import PAIR, fleet_of, variables
+
+ANSWERED, SILENT, REFUSED = Probe("answered"), Probe("silent"), Probe("refused")
+
+
+@pytest.mark.parametrize(
+    ("alive", "frozen", "phase", "probe", "state"),
+    [
+        (False, False, "started", None, "stopped"),
+        (True, True, "started", None, "hung"),
+        (True, True, "waiting", None, "hung"),
+        (True, False, "waiting", None, "standby"),
+        (True, False, "attached", None, "standby"),
+        (True, False, "starting", None, "starting"),
+        (True, False, "stopping", None, "starting"),
+        (True, False, "failed", None, "starting"),
+        (True, False, "started", ANSWERED, "active"),
+        (True, False, "started", SILENT, "hung"),
+        (True, False, "started", REFUSED, "starting"),
+        (True, False, "started", None, "starting"),
+    ],
+)
+def test_process_log_and_answer_together_are_the_state(
+    alive: bool, frozen: bool, phase: Phase, probe: Probe | None, state: State
+) -> None:
+    assert judge(alive=alive, frozen=frozen, phase=phase, probe=probe) == state
+
+
+def test_the_network_user_asks_where_there_are_no_acls() -> None:
+    credentials = credentials_of(fleet_of(variables()).broker(PAIR[0]))
+    assert credentials is not None
+    assert (credentials.username, credentials.password) == ("net", "s3cret-net")
+
+
+def test_the_labs_user_asks_where_there_is_one() -> None:
+    users = [{"name": "fleet-lab", "password": "s3cret-lab", "groups": ["fleet-lab"]}]
+    credentials = credentials_of(fleet_of(variables(users=users)).broker(PAIR[0]))
+    assert credentials is not None
+    assert credentials.username == "fleet-lab"
+
+
+def test_nobody_logs_in_where_everybody_may() -> None:
+    hosts = variables(network_username=None, network_password=None)
+    assert credentials_of(fleet_of(hosts).broker(PAIR[0])) is None
+
+
+def test_a_password_that_cannot_be_opened_is_of_no_use() -> None:
+    assert credentials_of(fleet_of(variables(network_password=Sealed("x"))).broker(PAIR[0])) is None
+
+
+def test_a_port_is_found_whatever_stands_after_it() -> None:
+    listening = ("nio://a.example.com:61618?maximumConnections=1000", "stomp://a.example.com:61613")
+    assert listening_on(listening, 61618)
+    assert listening_on(listening, 61613)
+    assert not listening_on(listening, 1618)
+
+
+def test_a_port_that_somebody_has_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert taken_port(server.getsockname())
+
+
+def test_a_port_that_somebody_has_on_all_addresses_is_taken() -> None:
+    with socket.create_server(("", 0)) as server:
+        assert taken_port(("127.0.0.1", server.getsockname()[1]))
+
+
+def test_a_port_that_nobody_has_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+    assert not taken_port(address)
+
+
+def test_an_address_that_is_not_ours_is_an_error() -> None:
+    with pytest.raises(OSError, match="assign"):
+        taken_port(("192.0.2.1", 20000))

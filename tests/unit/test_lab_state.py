@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet import artifacts
+from activemq_fleet.errors import ArtifactError, LabError
+from activemq_fleet.inventory import InventoryData, read_inventory
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab import state as module
+from activemq_fleet.lab.claims import Claims
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.sealed import Sealed
+from tests.unit.lab_fleets import PAIR, variables
+
+A, B = PAIR
+
+
+@pytest.fixture(autouse=True)
+def software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing is fetched: a release is an empty directory."""
+    home = tmp_path / "software"
+    home.mkdir()
+    monkeypatch.setattr(artifacts, "java", lambda _minimum: Path("/usr/lib/jvm/bin/java"))
+    monkeypatch.setattr(artifacts, "distribution_for", lambda _release, progress: None)
+    monkeypatch.setattr(artifacts, "jars_for", lambda _release, progress: home)
+    return home
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "lab")
+
+
+def prepare(layout: Layout, hosts: dict[str, dict[str, Any]]) -> module.State:
+    data = InventoryData(hosts, {})
+    return module.prepare(layout, data, Claims(layout.directory.parent / "claims"), lambda _line: None)[0]
+
+
+def test_what_is_saved_is_what_was_prepared(layout: Layout) -> None:
+    assert module.load(layout) is None
+    prepared = prepare(layout, variables())
+    assert module.load(layout) == prepared
+
+
+def test_everything_with_secrets_is_private(layout: Layout) -> None:
+    prepare(layout, variables())
+    files = [layout.state, *layout.host_vars.iterdir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    assert stat.S_IMODE(layout.directory.stat().st_mode) == 0o700
+
+
+def test_preparing_again_changes_nothing(layout: Layout) -> None:
+    first = prepare(layout, variables(network_password=Sealed("x")))
+    assert prepare(layout, variables(network_password=Sealed("x"))) == first
+
+
+def test_a_host_that_left_the_inventory_leaves_the_layer(layout: Layout) -> None:
+    prepare(layout, variables(*PAIR, "archive-mq01-a.example.com", ha="none"))
+    prepare(layout, variables())
+    assert {path.stem for path in layout.host_vars.iterdir()} == set(PAIR)
+
+
+def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: Layout) -> None:
+    prepare(layout, variables())
+    layout.state.write_text(json.dumps({"format": 0}))
+    with pytest.raises(LabError, match="cannot be read"):
+        module.load(layout)
+    prepare(layout, variables())
+    assert module.load(layout) is not None
+
+
+def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: Layout) -> None:
+    with pytest.raises(LabError, match=r"T002 .* is alone in pair"):
+        prepare(layout, variables(A))
+    assert not layout.directory.exists()
+
+
+def test_jars_do_where_a_distribution_does_not_come(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_release: object, progress: object) -> None:
+        raise ArtifactError("no network")
+
+    monkeypatch.setattr(artifacts, "distribution_for", fail)
+    prepared = prepare(layout, variables(release="5.18.3"))
+    assert not prepared.software["5.18.3"].whole
+    assert prepared.hosts[A]["activemq_console"] is False
+
+
+def test_a_release_that_cannot_be_had_is_refused(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_release: object, progress: object) -> None:
+        raise ArtifactError("the jars of 6.3.1 cannot be had: no network")
+
+    monkeypatch.setattr(artifacts, "jars_for", fail)
+    with pytest.raises(ArtifactError, match="no network"):
+        prepare(layout, variables())
+
+
+@contextmanager
+def _inventory(tmp_path: Path) -> Iterator[Path]:
+    source = tmp_path / "inventory"
+    (source / "host_vars").mkdir(parents=True)
+    (source / "hosts.yml").write_text(
+        json.dumps(
+            {
+                "all": {
+                    "hosts": {host: {} for host in PAIR},
+                    "vars": {
+                        "activemq_release": "6.3.1",
+                        "activemq_network_username": "net",
+                        "activemq_network_password": "s3cret-net",
+                    },
+                }
+            }
+        )
+    )
+    (source / "host_vars" / f"{A}.yml").write_text(json.dumps({"activemq_heap": "4g", "activemq_bind": "10.0.0.1"}))
+    yield source
+
+
+def test_the_layer_wins_over_the_inventorys_own_host_variables(tmp_path: Path, layout: Layout) -> None:
+    with _inventory(tmp_path) as source:
+        prepared = prepare(layout, read_inventory([str(source)]).hosts)
+        layered = read_inventory([str(source), str(layout.inventory)])
+    assert layered.hosts == prepared.hosts
+
+
+def test_a_lab_that_was_never_started_says_how_to(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="lab up"):
+        Lab.open("x", tmp_path / "lab").status()
+
+
+def test_taking_down_what_is_not_there_is_nothing(tmp_path: Path) -> None:
+    assert Lab.open("x", tmp_path / "lab").down() == 0
+    assert not (tmp_path / "lab").exists()

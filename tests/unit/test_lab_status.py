@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from activemq_fleet.lab import Bridge, HostStatus
+from activemq_fleet.lab.hosts import Hosts, Sight
+from activemq_fleet.lab.overlay import addresses_for
+from activemq_fleet.lab.status import bridges_of, status_of
+from activemq_fleet.logs import Story, parse
+from activemq_fleet.topology import Fleet
+from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, variables
+
+HUB, SHOP = "hub-mq01-a.example.com", "shop-mq01-a.example.com"
+HOSTS = (HUB, "hub-mq01-b.example.com", SHOP, "shop-mq01-b.example.com")
+LINKS = [{"from": "shop", "to": "hub", "duplex": True}]
+
+
+def hosts_of(fleet: Fleet) -> Hosts:
+    addresses = addresses_for(fleet, BLOCK)
+    return cast("Hosts", SimpleNamespace(fleet=fleet, address=addresses.__getitem__))
+
+
+def bridged(**values: Any) -> Fleet:
+    return fleet_of(variables(*HOSTS, links=LINKS, topology="none", **values))
+
+
+def up(local: str, remote: str, peer: str) -> str:
+    return f"Network connection between vm://{local} and {remote} ({peer}) has been established."
+
+
+def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[Bridge, ...]:
+    text = "".join(f"2026-03-01 10:00:00,000 | INFO  | {message} | o.a.X | main\n" for message in messages)
+    return bridges_of(hosts_of(fleet), fleet.broker(host), Story().read(parse(text)))
+
+
+def test_a_bridge_names_link_peer_and_the_host_that_was_dialled() -> None:
+    line = up("shop-mq01#0", "tcp://hub-mq01-b.example.com:61616", "hub-mq01")
+    (bridge,) = bridges(bridged(), SHOP, line)
+    assert (bridge.link, bridge.peer, bridge.remote_host, bridge.remote_address) == (
+        "shop-mq01-to-hub-mq01",
+        "hub-mq01",
+        "hub-mq01-b.example.com",
+        ("127.77.1.2", 61616),
+    )
+
+
+def test_the_passive_end_of_a_duplex_link_names_the_link_of_its_peer() -> None:
+    line = up("hub-mq01#0", "tcp:///127.0.0.1:47178@61616", "shop-mq01")
+    (bridge,) = bridges(bridged(), HUB, line)
+    assert (bridge.link, bridge.peer, bridge.responder, bridge.remote_host) == (
+        "shop-mq01-to-hub-mq01",
+        "shop-mq01",
+        True,
+        None,
+    )
+
+
+def test_a_bridge_that_multicast_found_is_of_the_link_that_looks_around() -> None:
+    fleet = fleet_of(variables(*PAIR, "orders-mq02-a.x", "orders-mq02-b.x", release="5.5.1", ha="pure"))
+    line = up("orders-mq01-a#0", "tcp://orders-mq02-a.x/127.77.2.1:61616", "orders-mq02-a")
+    (bridge,) = bridges(fleet, PAIR[0], line)
+    assert (bridge.link, bridge.remote_host) == ("orders-mq01-a-orders", "orders-mq02-a.x")
+
+
+def test_two_brokers_on_one_address_are_told_apart_by_port() -> None:
+    hosts = variables(address="mq.example.com", pair_links="static")
+    hosts[PAIR[1]]["activemq_port_offset"] = 10
+    line = up("o#0", "tcp://mq.example.com/127.77.1.1:61626", "orders-mq01")
+    (bridge,) = bridges(fleet_of(hosts), PAIR[0], line)
+    assert (bridge.remote_host, bridge.link) == (PAIR[1], "orders-mq01-a-to-orders-mq01-b")
+
+
+@pytest.mark.parametrize("remote", ["tcp://elsewhere.example.com:61616", "odd"])
+def test_a_bridge_to_somewhere_else_is_kept_with_what_is_known(remote: str) -> None:
+    line = up("shop-mq01#0", remote, "them")
+    (bridge,) = bridges(bridged(), SHOP, line)
+    assert (bridge.peer, bridge.link, bridge.remote_host) == ("them", "", None)
+
+
+def test_a_stopped_broker_has_no_process_and_no_bridges() -> None:
+    fleet = bridged()
+    status = status_of(hosts_of(fleet), fleet.broker(HUB), Sight("stopped", Story()))
+    assert status.to_dict() == {
+        "host": HUB,
+        "address": "127.77.1.1",
+        "ports": {"openwire": 61616, "stomp": 61613, "mqtt": 1883, "console": 8161},
+        "role": "master",
+        "state": "stopped",
+        "pid": None,
+        "uptime": None,
+        "bridges": [],
+    }
+
+
+def test_a_peer_with_two_bridges_is_named_once() -> None:
+    out = up("hub-mq01#0", "tcp://shop-mq01-a.example.com:61616", "shop-mq01")
+    back = up("hub-mq01#2", "tcp:///127.0.0.1:47178@61616", "shop-mq01")
+    found = bridges(bridged(), HUB, out, back)
+    status = HostStatus(HUB, "127.77.1.1", {}, "master", "active", 1, 1, found)
+    assert (len(status.bridges), status.to_dict()["bridges"]) == (2, ["shop-mq01"])

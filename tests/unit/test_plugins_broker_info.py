@@ -1,0 +1,369 @@
+"""The state of a broker, from its process, its log and its connectors."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, deployed, probe, state
+from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker, uptime
+
+from activemq_fleet.logs import Story, parse
+from activemq_fleet.render import render
+from tests.unit.fleets import fleet
+
+ALIVE = Process(42, 1.0, "S", ("java",))
+FROZEN = dataclasses.replace(ALIVE, state="T")
+SERVES = probe.Answer(True, True, "CONNECTED, and gave a message back over STOMP")
+REFUSES = probe.Answer(False, None, "refuses connections")
+SILENT = probe.Answer(False, False, "accepts connections and says nothing for 5 s")
+
+
+def verdict(process: Process | None, phase: str, *answers: probe.Answer, pure: bool = False) -> str:
+    named = {f"connector{number}": answer for number, answer in enumerate(answers)}
+    found = state.judge(state.Evidence(process, brokerlog.Phase(phase, "a record"), named, pure))
+    assert found.how
+    return str(found.state)
+
+
+@pytest.mark.parametrize(
+    ("process", "phase", "answers", "pure", "expected"),
+    [
+        (None, "started", (), False, "stopped"),
+        (FROZEN, "started", (), False, "hung"),
+        (ALIVE, "started", (SERVES, REFUSES), False, "active"),
+        (ALIVE, "unknown", (SERVES,), False, "active"),  # the log has rolled since the start
+        (ALIVE, "waiting", (REFUSES, REFUSES), False, "standby"),
+        (ALIVE, "attached", (), True, "standby"),
+        (ALIVE, "starting", (REFUSES,), False, "starting"),
+        (ALIVE, "unknown", (REFUSES,), False, "starting"),
+        (ALIVE, "started", (SILENT,), False, "hung"),
+        (ALIVE, "started", (REFUSES,), False, "starting"),  # the first connector opens before the last
+        (ALIVE, "started", (), True, "active"),  # a promoted pure slave has no connectors
+        (ALIVE, "starting", (SERVES,), True, "starting"),  # a pure master serves before its slave is there
+    ],
+)
+def test_the_state_follows_from_process_log_and_answers(
+    process: Process | None, phase: str, answers: tuple[probe.Answer, ...], pure: bool, expected: str
+) -> None:
+    assert verdict(process, phase, *answers, pure=pure) == expected
+
+
+def record(message: str, when: str = "2026-11-21 05:22:44") -> str:
+    return f"{when},001 | INFO  | {message} | org.apache.activemq.broker.BrokerService | main\n"
+
+
+LOCKED = (
+    "Database /srv/x/lock is locked by another server. This broker is now in slave mode waiting a lock to be acquired"
+)
+BEGIN = "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/x]"
+STARTS = {
+    "a modern standby": [
+        BEGIN,
+        LOCKED,
+    ],
+    "an old standby": [
+        BEGIN,
+        "Database /srv/x/lock is locked... waiting 1 seconds for the database to be unlocked. Reason: java.io.X",
+    ],
+    "a standby that took over": [
+        BEGIN,
+        LOCKED,
+        "KahaDB is version 6",
+        "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) is starting",
+        "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started",
+    ],
+    "an old broker": [
+        BEGIN,
+        "ActiveMQ 5.5.1 JMS Message Broker (x) is starting",
+        "ActiveMQ JMS Message Broker (x, ID:h-1-2-0:1) started",
+    ],
+    "a lease that waits": [BEGIN, "mq01-b attempting to acquire exclusive lease to become the master"],
+    "a lease that is got": [
+        BEGIN,
+        "mq01-b attempting to acquire exclusive lease to become the Master broker",
+        "mq01-b, becoming master with lease expiry Sat Nov 21 05:00:00 UTC 2026 on dataSource: x",
+    ],
+    "a database lock": [BEGIN, "Attempting to acquire the exclusive lock to become the Master broker"],
+    "a database lock that is got": [
+        BEGIN,
+        "Attempting to acquire the exclusive lock to become the Master broker",
+        "Becoming the master on dataSource: x",
+    ],
+    "a pure slave": [
+        BEGIN,
+        "ActiveMQ 5.5.1 JMS Message Broker (x) is starting",
+        "Starting a slave connection between vm://x#0 and nio://y:61618",
+        "ActiveMQ JMS Message Broker (x, ID:h-1-2-0:1) started",
+        "Slave connection between vm://x#0 and nio://y:61618 has been established.",
+    ],
+    "a pure slave that took over": [
+        BEGIN,
+        "Starting a slave connection between vm://x#0 and nio://y:61618",
+        "ActiveMQ JMS Message Broker (x, ID:h-1-2-0:1) started",
+        "Master Failed - starting all connectors",
+    ],
+    "a pure master that waits": [BEGIN, "ActiveMQ 5.5.1 JMS Message Broker (x) is starting"],
+    "a master that lost its lock": [
+        BEGIN,
+        "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started",
+        "x, no longer able to keep the exclusive lock so giving up being a master",
+        "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) is shutting down",
+        "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) is shutdown",
+    ],
+    "a master that came back as standby": [
+        BEGIN,
+        "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started",
+        "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) is shutdown",
+        BEGIN,
+        LOCKED,
+    ],
+    "a file that is wrong": ["Failed to load: URL [file:activemq.xml], reason: nope"],
+    "a start that failed": [BEGIN, "Failed to start Apache ActiveMQ (x, ID:h-1-2-0:1)"],
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_the_host_reads_a_log_as_the_library_does(name: str) -> None:
+    text = "".join(record(message) for message in STARTS[name])
+    told = Story().read(parse(text.splitlines(keepends=True)))
+    assert brokerlog.follow(("2026-11-21 05:22:44", message) for message in STARTS[name]).name == told.phase
+
+
+def test_what_a_log_says_of_an_earlier_process_counts_for_nothing(tmp_path: Path) -> None:
+    now = time.time()
+    before, after = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + shift)) for shift in (-60, 1))
+    log = record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", before)
+    (tmp_path / "activemq.log").write_text(log)
+    assert brokerlog.read_phase(str(tmp_path), now).name == "unknown"
+    (tmp_path / "activemq.log").write_text(log + record(BEGIN, after))
+    assert brokerlog.read_phase(str(tmp_path), now).name == "starting"
+
+
+def test_a_log_that_rolled_during_the_start_is_read_across_the_files(tmp_path: Path) -> None:
+    (tmp_path / "activemq.log.1").write_text(
+        record(STARTS["a modern standby"][0]) + record(STARTS["a modern standby"][1])
+    )
+    (tmp_path / "activemq.log").write_text("\tat a.stack.trace(X.java)\n")
+    assert brokerlog.read_phase(str(tmp_path), 0).name == "waiting"
+
+
+def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
+    lines = [
+        record("fine").replace("INFO ", "ERROR"),
+        record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR"),
+        "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: a.Middle\nCaused by: java.lang.Root: no class\n",
+        record("later, and harmless"),
+    ]
+    (tmp_path / "activemq.log").write_text("".join(lines))
+    assert brokerlog.last_error(str(tmp_path)) == ("Failed to load: URL [x], reason: bean y: java.lang.Root: no class")
+    assert brokerlog.last_error(str(tmp_path), time.time() + 3600) == ""
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ({"Result": "success", "NRestarts": "0", "SubState": "dead"}, ""),
+        (
+            {"Result": "exit-code", "NRestarts": "2", "SubState": "auto-restart"},
+            "systemd says exit-code, auto-restart after 2 restarts; the last error is: no such option",
+        ),
+        (
+            {"Result": "success", "NRestarts": "3", "SubState": "start-pre"},
+            "systemd says success, start-pre after 3 restarts; the last error is: no such option",
+        ),
+    ],
+)
+def test_the_end_of_a_broker_is_told_unless_it_was_stopped_in_order(unit: dict[str, str], said: str) -> None:
+    assert state._ending(unit, "no such option") == said
+
+
+def units(*restarts: int, active: str = "activating") -> list[dict[str, str]]:
+    return [{"ActiveState": active, "NRestarts": str(count)} for count in restarts]
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "hopeless"),
+    [
+        (*units(0, 3), True),
+        (*units(4, 5), False),
+        (*units(0, 0, active="failed"), True),
+        (*units(0, 0, active="inactive"), False),
+    ],
+)
+def test_a_broker_that_systemd_starts_in_vain_is_not_waited_for(
+    first: dict[str, str], now: dict[str, str], hopeless: bool
+) -> None:
+    assert state._is_hopeless({"unit": first}, {"unit": now, "state": "stopped"}) is hopeless
+    assert not state._is_hopeless({"unit": first}, {"unit": now, "state": "starting"})
+    assert not state._is_hopeless({"unit": None}, {"unit": None, "state": "stopped"})
+
+
+def test_no_log_is_no_evidence(tmp_path: Path) -> None:
+    assert brokerlog.read_phase(str(tmp_path), 0) == brokerlog.UNKNOWN
+
+
+@contextmanager
+def server(*replies: bytes) -> Iterator[tuple[str, int]]:
+    """Answers the Nth thing it is sent with the Nth reply, then says no more.
+
+    OpenWire greets unasked. The token that the last thing sent ended with stands in for ``%s``.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(ConnectionError):
+            for reply in replies:
+                sent = b"" if reply.endswith(b"ActiveMQ") else connection.recv(4096)
+                connection.sendall(reply.replace(b"%s", sent.rstrip(b"\0")[-16:]))
+            while connection.recv(4096):
+                pass
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield listener.getsockname()
+    thread.join(5)
+    listener.close()
+
+
+CONNECTED, RECEIPT, MESSAGE = b"CONNECTED\n\n\0\n", b"RECEIPT\nreceipt-id:s\n\n\0\n", b"MESSAGE\n\n%s\0\n"
+CONNACK, SUBACK = b"\x20\x02\0\0", b"\x90\x03\0\x01\0"
+PUBLISHED = b"\x30\x28" + struct.pack(">H", 20) + b"activemq/fleet/probe" + b"%s" + b"\0\0"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "replies", "answered", "returned", "detail"),
+    [
+        ("stomp+nio", (CONNECTED, RECEIPT, MESSAGE), True, True, "gave a message back over STOMP"),
+        ("stomp", (b"ERROR\nmessage:User name or password is invalid.\n\n\0",), True, None, "User name or password"),
+        ("stomp", (CONNECTED, b"ERROR\nmessage:not authorized\n\n\0"), True, None, "refuses the probe: not authorized"),
+        ("stomp", (b"HTTP/1.1 400 Bad Request\r\n\r\n\0",), False, None, "it answers 'HTTP/1.1 400"),
+        ("mqtt+nio", (CONNACK, SUBACK, PUBLISHED), True, True, "CONNACK 0, and gave a message back"),
+        ("mqtt", (b"\x20\x02\0\x05",), True, None, "CONNACK 5: answers over MQTT and refuses the account"),
+        ("nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "greets in OpenWire"),
+        ("auto+nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "greets in OpenWire"),
+        ("stomp", (CONNECTED,), False, False, "says nothing for 0.5 s"),
+        ("mqtt", (CONNACK, SUBACK), False, False, "says nothing for 0.5 s"),
+    ],
+)
+def test_a_connector_is_asked_in_its_own_protocol(
+    scheme: str, replies: tuple[bytes, ...], answered: bool, returned: bool | None, detail: str
+) -> None:
+    with server(*replies) as address:
+        answer = probe.ask(scheme, address, probe.Login("probe", "made-up"), timeout=0.5)
+    assert (answer.answered, answer.returned) == (answered, returned)
+    assert detail in answer.detail
+    assert "made-up" not in answer.detail
+
+
+def test_a_closed_port_refuses(unused_port: int) -> None:
+    assert probe.ask("stomp", ("127.0.0.1", unused_port), probe.Login()) == REFUSES
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def lay(base: Path, **variables: object) -> deployed.Deployed:
+    broker = fleet("orders-mq01", **variables).broker("orders-mq01-a.example.com")
+    for path, content in render(broker, reveal=True).items():
+        target = base / "v" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    return deployed.read_deployed(str(base / "v"), str(base))
+
+
+def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path: Path) -> None:
+    found = lay(tmp_path, network_password="p=a\\s #1:ö", bind="127.0.0.9")
+    assert [(listener.name, listener.scheme, listener.address) for listener in found.listeners] == [
+        ("openwire", "nio", ("127.0.0.9", 61616)),
+        ("stomp", "stomp+nio", ("127.0.0.9", 61613)),
+        ("mqtt", "mqtt+nio", ("127.0.0.9", 1883)),
+    ]
+    assert found.login == probe.Login("net", "p=a\\s #1:ö")
+    assert found.store == "/srv/activemq/orders-mq01"
+    assert not found.pure
+    assert "p=a" not in repr(found)
+
+
+def test_a_broker_that_listens_everywhere_is_asked_on_loopback(tmp_path: Path) -> None:
+    assert {listener.address[0] for listener in lay(tmp_path).listeners} == {"127.0.0.1"}
+
+
+def test_a_pure_broker_is_known_by_its_files(tmp_path: Path) -> None:
+    found = lay(tmp_path, ha="pure", release="5.5.1")
+    assert found.pure
+    assert found.store == "/var/lib/activemq/activemq/data/kahadb"
+
+
+def test_a_store_below_the_data_directory_is_found_by_its_property(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    xml = '<beans><broker><kahaDB directory="${activemq.data}/kahadb"/></broker></beans>'
+    (tmp_path / "conf" / "activemq.xml").write_text(xml)
+    assert deployed.read_deployed(str(tmp_path), "/base").store == "/base/data/kahadb"
+
+
+def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    assert not deployed.has_messages(str(tmp_path))
+    assert not deployed.has_messages(str(tmp_path / "none"))
+    (tmp_path / "db-1.log").touch()
+    assert deployed.has_messages(str(tmp_path))
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *arguments]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def eventually(look: Callable[[], Process | None]) -> Process | None:
+    end = time.monotonic() + 5
+    while (found := look()) is None and time.monotonic() < end:
+        time.sleep(0.02)
+    return found
+
+
+def test_the_process_is_found_by_its_command_line(tmp_path: Path) -> None:
+    before = uptime()
+    with running(f"-Dactivemq.base={tmp_path}", "start") as process:
+        found = eventually(lambda: find_broker(str(tmp_path)))
+        assert found is not None
+        assert found.pid == process.pid
+        assert before - 0.1 <= found.started <= uptime()
+        assert abs(found.since - time.time()) < 10
+    assert find_broker(str(tmp_path)) is None
+
+
+def test_neither_another_instance_nor_a_control_command_is_taken_for_the_broker(tmp_path: Path) -> None:
+    with running(f"-Dactivemq.base={tmp_path}/second", "start"), running(f"-Dactivemq.base={tmp_path}", "stop"):
+        time.sleep(0.1)
+        assert find_broker(str(tmp_path)) is None
+
+
+def test_a_host_without_a_configuration_has_a_stopped_broker(tmp_path: Path) -> None:
+    found = state.look(str(tmp_path), None)
+    assert (found["state"], found["version"], found["restart_required"]) == ("stopped", None, False)
+
+
+def test_waiting_ends_when_the_time_is_over(tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert state.look(str(tmp_path), None, wait=0.2, wanted=("active",))["state"] == "stopped"
+    assert 0.2 <= time.monotonic() - began < 5
+    assert os.listdir(tmp_path) == []

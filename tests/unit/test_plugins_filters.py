@@ -1,0 +1,133 @@
+"""Filters and tests: each checks its input, asks the library, and names itself in errors."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleError, AnsibleFilterError
+
+PLUGINS = "ansible_collections.activemq.fleet.plugins"
+A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
+BROKER = {"host": A, "address": "mq.example.com", "ports": {"openwire": 61626, "mqtt": 1893}}
+
+
+def plugin(kind: str, name: str) -> Callable[..., Any]:
+    module = importlib.import_module(f"{PLUGINS}.{kind}.{name}")
+    found = module.FilterModule().filters() if kind == "filter" else module.TestModule().tests()
+    assert list(found) == [name]
+    return found[name]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result"),
+    [
+        ("mb_urls", ([A, B],), f"{A}:1883,{B}:1883"),
+        ("mb_urls", ([A, f"{B}:1893"],), f"{A}:1883,{B}:1893"),
+        ("mb_urls", ([BROKER],), "mq.example.com:1893"),
+        ("mb_urls", (["::1", "[::1]:1893"],), "[::1]:1883,[::1]:1893"),
+        ("mb_urls", (f"{A}, {B}",), f"{A}:1883,{B}:1883"),
+        ("failover_uri", ([A, B],), f"failover:(tcp://{A}:61616,tcp://{B}:61616)?initialReconnectDelay=100"),
+        ("failover_uri", ([BROKER], {"randomize": "false"}), "failover:(tcp://mq.example.com:61626)?randomize=false"),
+        ("failover_uri", ([A], None, "nio+ssl"), f"failover:(ssl://{A}:61616)?initialReconnectDelay=100"),
+        (
+            "bridge_uri",
+            ([A, B], "5.5.1"),
+            f"static:(failover:(tcp://{A}:61616,tcp://{B}:61616)?randomize=false&maxReconnectAttempts=1"
+            "&startupMaxReconnectAttempts=2&initialReconnectDelay=500)"
+            "?maxReconnectDelay=2000",
+        ),
+        ("bridge_uri", ([A, B], "6.3.1"), f"masterslave:(tcp://{A}:61616,tcp://{B}:61616)?maxReconnectDelay=2000"),
+        (
+            "bridge_uri",
+            ([A, B], "5.18.3", "static"),
+            f"static:(tcp://{A}:61616,tcp://{B}:61616)?maxReconnectDelay=2000",
+        ),
+    ],
+)
+def test_a_filter_writes_what_the_library_writes(name: str, arguments: tuple[Any, ...], result: str) -> None:
+    assert plugin("filter", name)(*arguments) == result
+
+
+def test_identity_gives_the_parts_of_a_name() -> None:
+    assert plugin("filter", "identity")(B) == {
+        "group": "orders",
+        "number": "01",
+        "node": "b",
+        "pair": "orders-mq01",
+        "role": "slave",
+        "domain": "example.com",
+    }
+
+
+def test_identity_takes_a_pattern_and_a_letter() -> None:
+    pattern = r"^(?P<group>\w+)-mq(?P<number>\d+)-(?P<node>[12])$"
+    assert plugin("filter", "identity")("orders-mq01-2", pattern, "2")["role"] == "master"
+
+
+def test_jndi_properties_holds_the_failover_uri() -> None:
+    lines = plugin("filter", "jndi_properties")([A, B], "orders").splitlines()
+    assert lines[0].startswith("# Java clients of group orders")
+    assert f"java.naming.provider.url=failover:(tcp://{A}:61616,tcp://{B}:61616)?initialReconnectDelay=100" in lines
+
+
+@pytest.mark.parametrize(("name", "master", "slave"), [(A, True, False), (B, False, True), ("web01", False, False)])
+def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool) -> None:
+    assert plugin("test", "master")(name) is master
+    assert plugin("test", "slave")(name) is slave
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "arguments", "message"),
+    [
+        ("filter", "identity", ("web01",), "does not match activemq_naming_pattern"),
+        ("filter", "identity", (3,), "needs a host name, not int"),
+        ("filter", "identity", (A, "("), "is not a regular expression"),
+        ("filter", "mb_urls", ([],), "the list is empty"),
+        ("filter", "mb_urls", (7,), "needs a list of addresses or brokers"),
+        ("filter", "mb_urls", ({"address": A},), "needs a list of addresses or brokers"),
+        ("filter", "mb_urls", (["a_b"],), "item 0: 'a_b' has an underscore"),
+        ("filter", "mb_urls", ([A, "b:99999"],), "item 1: 'b:99999': the port must be a number"),
+        (
+            "filter",
+            "mb_urls",
+            ([{"address": A, "ports": {"openwire": 61616}}],),
+            "has no connector mqtt; it has openwire",
+        ),
+        ("filter", "mb_urls", ([3],), "item 0: is neither an address nor a broker"),
+        ("filter", "failover_uri", (["vm://x"],), "item 0: "),
+        ("filter", "bridge_uri", ([A], "4.1"), "4.1"),
+        ("filter", "bridge_uri", ([A], "5.5.1", "masterslave"), "has no masterslave:"),
+        ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "'vm' is no way to bridge"),
+        ("filter", "jndi_properties", ([A], "orders\nevil=1"), "the group must be one line of text"),
+        ("test", "master", (None,), "needs a host name, not NoneType"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_the_plugin_and_the_input(
+    kind: str, name: str, arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(AnsibleFilterError) as caught:
+        plugin(kind, name)(*arguments)
+    assert str(caught.value).startswith(f"activemq.fleet.{name}: ")
+    assert message in str(caught.value)
+    assert str(arguments[0])[:20] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_the_library_a_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "activemq_fleet"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [_Hider(), *sys.meta_path])
+    with pytest.raises(AnsibleError, match="does not have: pip install activemq-fleet"):
+        plugin("filter", "mb_urls")([A])
+
+
+class _Hider:
+    """Hides the library, as on a controller that has only the collection."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name.split(".")[0] == "activemq_fleet":
+            raise ModuleNotFoundError(f"No module named {name!r}", name="activemq_fleet")

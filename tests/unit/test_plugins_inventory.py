@@ -1,0 +1,124 @@
+"""The inventory plugin: groups and identities from host names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    directory = tmp_path / "inventory"
+    directory.mkdir()
+    return directory
+
+
+def lay(inventory: Path, *hosts: str, plugin: str = "", variables: str = "", name: str = "zz.activemq.yml") -> None:
+    lines = "".join(f"    {host}:\n" for host in hosts)
+    (inventory / "hosts.yml").write_text(f"all:\n  hosts:\n{lines}")
+    (inventory / name).write_text(f"plugin: activemq.fleet.topology\n{plugin}")
+    if variables:
+        (inventory / "group_vars").mkdir()
+        (inventory / "group_vars" / "all.yml").write_text(variables)
+
+
+def listed(inventory: Path, *options: str) -> tuple[dict[str, Any], str]:
+    """What ansible-inventory prints, and what it warns about."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-inventory")), "-i", str(inventory), "--list", *options],
+        env=os.environ | {
+            "ANSIBLE_HOME": str(inventory.parent / "ansible"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
+            "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
+            "ANSIBLE_NOCOLOR": "1",
+            "COLUMNS": "1000",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    return json.loads(done.stdout) if done.returncode == 0 else {}, done.stderr
+
+
+def members(found: dict[str, Any]) -> dict[str, list[str]]:
+    return {group: found[group]["hosts"] for group in found if group.startswith("activemq_")}
+
+
+def test_matching_hosts_get_their_groups_and_their_identity(inventory: Path) -> None:
+    lay(inventory, "Orders.eu-mq01-a.example.com", "orders-mq02-a.example.com", "orders-mq02-b", "web01")
+    found, said = listed(inventory)
+    assert members(found) == {
+        "activemq_brokers": ["orders-mq02-a.example.com", "orders-mq02-b"],
+        "activemq_masters": ["orders-mq02-a.example.com"],
+        "activemq_slaves": ["orders-mq02-b"],
+        "activemq_group_orders": ["orders-mq02-a.example.com", "orders-mq02-b"],
+        "activemq_pair_orders_mq02": ["orders-mq02-a.example.com", "orders-mq02-b"],
+    }
+    identity = found["_meta"]["hostvars"]["orders-mq02-b"]["activemq_identity"]
+    assert {key: value["__ansible_unsafe"] for key, value in identity.items()} == {
+        "group": "orders",
+        "number": "02",
+        "node": "b",
+        "pair": "orders-mq02",
+        "role": "slave",
+        "domain": "",
+    }
+    assert "Orders.eu-mq01-a.example.com looks like a broker but does not match" in said
+    assert "web01" not in found["_meta"]["hostvars"]
+
+
+def test_names_of_groups_hold_small_letters_digits_and_underscores_only(inventory: Path) -> None:
+    lay(inventory, "Web-Shop-mq01-a")
+    assert {"activemq_group_web_shop", "activemq_pair_web_shop_mq01"} <= members(listed(inventory)[0]).keys()
+
+
+def test_two_groups_that_would_become_one_are_an_error(inventory: Path) -> None:
+    lay(inventory, "web-shop-mq01-a", "web_shop-mq01-a")
+    assert "the groups 'web-shop' and 'web_shop' would both become the inventory group" in listed(inventory)[1]
+
+
+def test_no_match_at_all_is_a_loud_warning(inventory: Path) -> None:
+    lay(inventory, "web01")
+    assert "no host name matches activemq_naming_pattern, so there is no broker" in listed(inventory)[1]
+
+
+def test_a_file_that_comes_before_the_hosts_is_told_why_it_finds_nothing(inventory: Path) -> None:
+    lay(inventory, "orders-mq01-a", name="aa.activemq.yml")
+    assert "this file must come after the hosts (zz.activemq.yml)" in listed(inventory)[1]
+
+
+NUMBERED = r"^(?P<group>\w+)-mq(?P<number>\d+)-(?P<node>[12])$"
+
+
+@pytest.mark.parametrize("place", ["file", "variables", "extra"])
+def test_pattern_and_letter_come_from_the_file_or_from_variables_of_all(inventory: Path, place: str) -> None:
+    own = f"naming_pattern: '{NUMBERED}'\nmaster_node: '2'\n" if place == "file" else ""
+    named = {"activemq_naming_pattern": NUMBERED, "activemq_master_node": "2"}
+    lay(inventory, "orders-mq01-1", "orders-mq01-2", plugin=own, variables=json.dumps(named) * (place == "variables"))
+    found, _ = listed(inventory, *(["-e", json.dumps(named)] if place == "extra" else []))
+    assert members(found)["activemq_masters"] == ["orders-mq01-2"]
+    if place == "file":
+        # So that the renderer goes by the same pattern.
+        assert found["_meta"]["hostvars"]["orders-mq01-1"]["activemq_naming_pattern"] == NUMBERED
+
+
+def test_a_pattern_that_is_said_twice_and_differs_is_an_error(inventory: Path) -> None:
+    lay(inventory, "orders-mq01-a", plugin="master_node: b\n", variables="activemq_master_node: a\n")
+    assert "master_node and the variable activemq_master_node differ: set only one of them" in listed(inventory)[1]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [("'('", "is not a regular expression"), ("'^(?P<group>.+)$'", "lacks the named group(s) number, node")],
+)
+def test_a_pattern_that_cannot_be_used_is_an_error(inventory: Path, pattern: str, message: str) -> None:
+    lay(inventory, "orders-mq01-a", plugin=f"naming_pattern: {pattern}\n")
+    assert message in listed(inventory)[1]

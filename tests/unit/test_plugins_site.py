@@ -1,0 +1,216 @@
+"""The playbooks on hosts that are directories: what they refuse, and what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+RELEASE = "5.18.3"
+# Every element of a broker passes: what the releases' own schemas say is tested elsewhere.
+ANYTHING = """\
+<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" elementFormDefault="qualified"
+           targetNamespace="http://activemq.apache.org/schema/core">
+  <xs:element name="broker" type="xs:anyType"/>
+</xs:schema>
+"""
+
+
+@dataclass
+class Place:
+    """One inventory, the directories of its hosts, and a home for Ansible that nobody else uses."""
+
+    root: Path
+
+    @property
+    def hosts(self) -> Path:
+        return self.root / "hosts"
+
+    @property
+    def temporary(self) -> list[Path]:
+        return list((self.root / "ansible" / "tmp").glob("*"))
+
+    def lay(self, *names: str, agents: dict[str, Any] | None = None, **variables: Any) -> None:
+        common = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "activemq_release": RELEASE,
+            "activemq_base": f"{self.hosts}/{{{{ inventory_hostname }}}}",
+            "activemq_install": "none",
+            "activemq_service": "none",
+            "activemq_users": [{"name": "till", "password": "canary-till"}],
+            "activemq_agent_config": f"{self.hosts}/{{{{ inventory_hostname }}}}/etc",
+            "activemq_agent_install": False,
+        }
+        inventory = {
+            "all": {"hosts": dict.fromkeys(names), "vars": common | {f"activemq_{k}": v for k, v in variables.items()}},
+            "activemq_agents": {"hosts": agents or {}},
+        }
+        (self.root / "hosts.yml").write_text(yaml.safe_dump(inventory))
+
+    def start(self, playbook: str, *options: str, directory: str = "") -> subprocess.Popen[str]:
+        environment = os.environ | {
+            "ANSIBLE_HOME": str(self.root / "ansible"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ACTIVEMQ_FLEET_CACHE": str(self.root / "cache"),
+        }
+        program = Path(sys.executable).with_name("ansible-playbook")
+        return subprocess.Popen(
+            [str(program), "-i", str(self.root / "hosts.yml"), playbook, *options],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def play(self, playbook: str, *options: str) -> tuple[int, str]:
+        process = self.start(f"activemq.fleet.{playbook}", *options)
+        said, _ = process.communicate(timeout=100)
+        return process.returncode, said
+
+
+def at(root: Path) -> Place:
+    (root / "cache" / "schemas").mkdir(parents=True)
+    (root / "cache" / "schemas" / f"{RELEASE}.xsd").write_text(ANYTHING)
+    return Place(root)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return at(tmp_path)
+
+
+A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
+KIOSK = {"activemq_agent_username": "kiosk", "activemq_agent_password": "canary-kiosk"}
+
+
+@dataclass
+class Deployed:
+    """A fleet after one run of site, and what that run said. Tests only look at it."""
+
+    place: Place
+    said: str
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Deployed:
+    place = at(tmp_path_factory.mktemp("site"))
+    place.lay(A, B, "web01", agents={"kiosk01": KIOSK})
+    code, said = place.play("site", "-vvv", "--diff")
+    assert code == 0, said
+    return Deployed(place, said)
+
+
+def test_brokers_are_found_by_their_names_without_the_inventory_plugin(deployed: Deployed) -> None:
+    assert sorted(path.name for path in deployed.place.hosts.iterdir()) == ["kiosk01", A, B]
+
+
+def test_secrets_on_disk_are_for_the_owner_and_the_group_only(deployed: Deployed) -> None:
+    files = [path for path in deployed.place.hosts.rglob("*") if path.is_file() and not path.is_symlink()]
+    holding = [path for path in files if b"canary" in path.read_bytes()]
+    assert len(holding) == 5  # of each broker the credentials and the console's accounts, of the agent one
+    assert all(path.stat().st_mode & 0o007 == 0 for path in holding)
+
+
+def test_nothing_secret_is_said(deployed: Deployed) -> None:
+    assert "+++ after: conf/credentials.properties" in deployed.said
+    assert "canary" not in deployed.said
+
+
+def test_no_archive_stays_on_the_controller(deployed: Deployed) -> None:
+    assert deployed.place.temporary == []
+
+
+def test_an_agent_gets_its_files_behind_one_link(deployed: Deployed) -> None:
+    link = deployed.place.hosts / "kiosk01" / "etc"
+    assert link.is_symlink()
+    assert f"mb.urls = {A}:1883,{B}:1883" in (link / "agent.conf").read_text()
+    assert (link / "mb.password").read_text() == "canary-kiosk\n"
+    assert [(link / name).stat().st_mode & 0o777 for name in ("agent.conf", "mb.password")] == [0o640, 0o640]
+
+
+def test_a_second_run_changes_nothing(deployed: Deployed) -> None:
+    assert set(re.findall(r"changed=\d+", deployed.place.play("site")[1])) == {"changed=0"}
+
+
+def test_no_archive_stays_after_a_host_that_failed(place: Place) -> None:
+    place.lay(A, B)
+    (place.hosts / B / "activemq").mkdir(parents=True)
+    (place.hosts / B / "activemq" / "current").mkdir()
+    code, said = place.play("site")
+    assert code != 0
+    assert "current is not a link: move it away" in said
+    assert place.temporary == []
+
+
+def test_no_archive_stays_after_an_interrupt(place: Place) -> None:
+    slow = place.root / "slow.yml"
+    tasks = [
+        {"activemq.fleet.compile": None, "run_once": True},
+        {"ansible.builtin.pause": {"seconds": 30}, "run_once": True},
+    ]
+    slow.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    place.lay(A, B)
+    process = place.start(str(slow))
+    wait_for(lambda: any(path.suffix == ".tar" for path in (place.root / "ansible").rglob("*")))
+    archives = list((place.root / "ansible").rglob("*.tar"))
+    assert all(path.stat().st_mode & 0o077 == 0 and path.parent.stat().st_mode & 0o077 == 0 for path in archives)
+    os.killpg(process.pid, signal.SIGINT)
+    # A worker in a session of its own may outlive ansible-playbook and keep the pipe open: the process
+    # counts, not the end of its output, and a busy machine may take as long as the pause to end both.
+    process.wait(timeout=120)
+    assert place.temporary == []
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_all_errors_of_the_fleet_are_told_at_once_and_nothing_is_written(place: Place) -> None:
+    place.lay(A, "orders-mq02-b.example.com", port_offset="many", relase="5.18.3")
+    code, said = place.play("site")
+    assert code != 0
+    assert "activemq_relase is not a variable of activemq.fleet: did you mean activemq_release?" in said
+    assert "activemq_port_offset must be" in said
+    assert "Traceback" not in said
+    assert not place.hosts.exists()
+
+
+def test_all_findings_that_block_are_told_at_once_and_nothing_is_written(place: Place) -> None:
+    place.lay(A, "orders-mq02-b.example.com")
+    for playbook in ("check", "site"):
+        code, said = place.play(playbook)
+        assert code != 0
+        assert "orders-mq01" in said
+        assert "orders-mq02" in said
+        assert not place.hosts.exists()
+
+
+def test_a_vaulted_secret_that_cannot_be_opened_is_named(place: Place) -> None:
+    place.lay(A, B, network_username="net")
+    words = ["ansible-vault", "encrypt_string", "--vault-id", "x@/dev/stdin", "-n", "activemq_network_password", "x"]
+    program = str(Path(sys.executable).with_name(words[0]))
+    done = subprocess.run([program, *words[1:]], input="key", capture_output=True, text=True, check=True)
+    variables = place.root / "group_vars"
+    variables.mkdir()
+    (variables / "all.yml").write_text(done.stdout)
+    code, said = place.play("site")
+    assert code != 0
+    assert "activemq_network_password is encrypted and cannot be opened" in said
+    assert not place.hosts.exists()

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activemq_fleet.errors import ReleaseError
+from activemq_fleet.releases import Release, known_lines
+from activemq_fleet.releases._data import load, load_since
+from activemq_fleet.releases._spans import Span, parse_version
+
+MEASURED = ["5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "6.2.7", "6.3.1"]
+
+
+def holds(span: str, release: str) -> bool:
+    return Span.parse(span).holds(parse_version(release))
+
+
+def test_a_known_patch_is_itself_and_warns_of_nothing() -> None:
+    release = Release.of("5.18.3")
+    assert (release.text, release.line, release.version) == ("5.18.3", "5.18", (5, 18, 3))
+    assert release.known
+    assert release.warnings == ()
+
+
+def test_an_unknown_patch_takes_the_newest_data_of_its_line_with_a_warning() -> None:
+    release = Release.of("5.18.99")
+    assert (release.text, release.data_release, release.known) == ("5.18.99", "5.18.7", False)
+    assert release.warnings == ("5.18.99 is not known; it is treated as 5.18.7, the newest known release of 5.18",)
+    assert release.supports("broker", "maxUncommittedCount")  # since 5.18.4
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("5.20.1", "5.19.10"),
+        ("5.2.0", "5.3.2"),
+        ("5.2", "5.3.2"),
+        ("5.18", "5.18.7"),
+        ("5.18.3-fuse", "5.18.7"),
+        ("05.18.3", "5.18.7"),
+        ("5.18.03", "5.18.7"),
+        ("5.18.3\n", "5.18.7"),
+        ("4.1.2", "5.3.2"),
+        ("6.9.0", "6.3.1"),
+        ("7.0.0", "6.3.1"),
+        ("7", "6.3.1"),
+        ("latest", "6.3.1"),
+        ("", "6.3.1"),
+        ("٥.١٨.٣", "6.3.1"),
+    ],
+)
+def test_anything_else_is_an_error_that_names_the_nearest(text: str, nearest: str) -> None:
+    with pytest.raises(ReleaseError) as error:
+        Release.of(text)
+    assert str(error.value).endswith(f"say {nearest}") or str(error.value).endswith(f"such as {nearest}")
+
+
+@given(st.one_of(st.text(), st.from_regex(r"\d+\.\d+(\.\d+)?", fullmatch=True), st.none(), st.floats()))
+def test_no_value_gives_anything_but_a_release_or_one_line(value: str) -> None:
+    try:
+        told = Release.of(value).text
+    except ReleaseError as error:
+        told = str(error)
+    else:
+        assert told == value
+    assert "\n" not in told.strip()
+    assert len(told) < 200
+
+
+def test_the_same_text_gives_the_same_object_also_after_pickling() -> None:
+    release = Release.of("6.3.1")
+    assert Release.of("6.3.1") is release
+    assert pickle.loads(pickle.dumps(release)) is release  # noqa: S301 -- pickled in this very line
+
+
+def test_all_114_tags_are_known() -> None:
+    tags = [f"{line}.{patch}" for line, about in load().lines.items() for patch in range(about.last_patch + 1)]
+    assert len(tags) == 114
+    assert all(Release.of(tag).known for tag in tags)
+    assert known_lines() == ("5.3", *(f"5.{minor}" for minor in range(4, 20)), "6.0", "6.1", "6.2", "6.3")
+
+
+@pytest.mark.parametrize(
+    ("span", "inside", "outside"),
+    [
+        ("5.7.0", ["5.7.0", "5.19.0", "6.0.0"], ["5.6.0"]),
+        ("5.17.7 5.18.4 6.1.0", ["5.17.7", "5.18.4", "5.19.0", "6.1.0"], ["5.16.8", "5.17.6", "5.18.3", "6.0.1"]),
+        ("5.19.0 6.2.0", ["5.19.0", "6.2.0", "6.3.0"], ["5.18.7", "6.0.0", "6.1.8"]),
+        ("5.3.0 !5.8.0", ["5.3.0", "5.7.0"], ["5.8.0", "6.0.0"]),
+        ("5.9.0 !5.16.0 5.16.1", ["5.15.16", "5.16.1", "5.17.0"], ["5.8.0", "5.16.0"]),
+    ],
+)
+def test_a_span_knows_which_branches_carry_a_change(span: str, inside: list[str], outside: list[str]) -> None:
+    assert [release for release in [*inside, *outside] if holds(span, release)] == inside
+
+
+def test_pure_master_slave_ends_with_5_7() -> None:
+    assert [text for text in MEASURED if Release.of(text).has_pure_master_slave] == ["5.5.1", "5.6.0", "5.7.0"]
+
+
+def test_before_5_6_a_bridge_needs_one_reconnect_attempt_and_ordered_children() -> None:
+    old, new = Release.of("5.5.1"), Release.of("5.6.0")
+    assert (old.bridge_reconnect_attempts, old.has_masterslave_discovery, old.ordered_children) == (1, False, True)
+    assert (new.bridge_reconnect_attempts, new.has_masterslave_discovery, new.ordered_children) == (0, True, False)
+
+
+def test_mqtt_counts_as_usable_only_from_5_7() -> None:
+    assert "mqtt+nio" in Release.of("5.6.0").schemes
+    assert not Release.of("5.6.0").has_usable_mqtt
+    assert Release.of("5.7.0").has_usable_mqtt
+
+
+def test_the_lease_handler_is_the_one_of_its_time() -> None:
+    handlers = [Release.of(text).lease_exception_handler for text in ("5.6.0", "5.7.0", "5.10.2", "5.11.0")]
+    assert handlers == [None, "jDBCIOExceptionHandler", "jDBCIOExceptionHandler", "leaseLockerIOExceptionHandler"]
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("5.5.1", ("log4j1", "log4j.properties", "etc/default", "jetty.xml", "realm", "old", "jetty7")),
+        ("5.11.4", ("log4j1", "log4j.properties", "bin/env", "jetty.xml", "realm", "new", "jetty8")),
+        ("5.17.6", ("log4j2", "log4j2.properties", "bin/env", "jetty.xml", "realm", "new", "jetty9")),
+        ("6.2.7", ("log4j2", "log4j2.properties", "bin/setenv", "jetty.xml", "jaas", "new", "jetty11")),
+        ("6.3.1", ("log4j2", "log4j2.properties", "bin/setenv", "jetty-spring.xml", "jaas", "new", "jetty12")),
+    ],
+)
+def test_each_release_says_which_files_it_reads(text: str, files: tuple[str, ...]) -> None:
+    release = Release.of(text)
+    assert files == (
+        release.logging,
+        release.log_file_name,
+        release.environment_file,
+        release.console_file,
+        release.console_accounts,
+        release.jmx_names,
+        release.console_family,
+    )
+
+
+def test_stomp_is_1_0_alone_before_5_6() -> None:
+    versions = [Release.of(text).stomp_versions for text in ("5.5.1", "5.7.0", "5.8.0")]
+    assert versions == [("1.0",), ("1.0", "1.1"), ("1.0", "1.1", "1.2")]
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "over_tls"),
+    [
+        ("5.18.3", "nio", "nio+ssl"),
+        ("5.18.3", "tcp", "ssl"),
+        ("5.18.3", "mqtt+nio", "mqtt+nio+ssl"),
+        ("5.18.3", "mqtt+nio+ssl", "mqtt+nio+ssl"),
+        ("5.18.3", "ws", "wss"),
+        ("5.6.0", "ws", None),
+        ("5.5.1", "nio", "ssl"),
+        ("5.5.1", "stomp+nio", "stomp+ssl"),
+        ("5.5.1", "nio+ssl", None),
+    ],
+)
+def test_a_scheme_has_its_counterpart_over_tls(text: str, scheme: str, over_tls: str | None) -> None:
+    assert Release.of(text).tls_scheme(scheme) == over_tls
+
+
+def test_supports_answers_for_elements_and_their_attributes() -> None:
+    assert Release.of("5.9.0").supports("networkConnector", "consumerTTL")
+    assert not Release.of("5.8.0").supports("networkConnector", "consumerTTL")
+    assert Release.of("5.7.0").supports("masterConnector")
+    assert not Release.of("5.8.0").supports("masterConnector", "remoteURI")
+
+
+@pytest.mark.parametrize("asked", [("borker",), ("broker", "brokrName"), ("queue", "physicalName")])
+def test_supports_does_not_guess(asked: tuple[str, ...]) -> None:
+    with pytest.raises(KeyError):
+        Release.of("5.18.3").supports(*asked)
+
+
+def test_removed_elements_are_those_that_older_releases_had() -> None:
+    removed = Release.of("5.17.6").removed_elements()
+    assert {"masterConnector", "kahaPersistenceAdapter", "replicatedLevelDB"} <= removed
+    assert "journaledJDBC" not in removed
+    assert Release.of("5.5.1").removed_elements() == frozenset()
+
+
+def test_attributes_that_nobody_reads_are_dead_from_5_8() -> None:
+    assert Release.of("5.7.0").dead_attributes == frozenset()
+    assert "waitForSlave" in Release.of("5.8.0").dead_attributes
+
+
+def test_each_fact_about_the_schema_agrees_with_the_table_made_from_the_schemas() -> None:
+    facts = {
+        "has_lockers": ("kahaDB", "lockKeepAlivePeriod"),
+        "has_stop_on_error": ("kahaDB", "stopOnError"),
+        "has_restart_allowed": ("broker", "restartAllowed"),
+        "has_start_async": ("broker", "startAsync"),
+        "has_network_start_async": ("broker", "networkConnectorStartAsync"),
+        "has_consumer_ttl": ("networkConnector", "consumerTTL"),
+        "has_ignore_no_space_errors": ("defaultIOExceptionHandler", "ignoreNoSpaceErrors"),
+        "has_replay_when_no_consumers": ("conditionalNetworkBridgeFilterFactory", "replayWhenNoConsumers"),
+        "has_selector_aware_replay": ("conditionalNetworkBridgeFilterFactory", "selectorAware"),
+        "has_virtual_destination_demand": ("networkConnector", "useVirtualDestSubs"),
+        "has_pure_master_slave": ("masterConnector", "remoteURI"),
+    }
+    for line, about in load().lines.items():
+        for patch in range(about.last_patch + 1):
+            release = Release.of(f"{line}.{patch}")
+            for fact, asked in facts.items():
+                assert getattr(release, fact) == release.supports(*asked), (release, fact)
+
+
+def test_no_period_of_any_table_ends_before_it_begins() -> None:
+    since = load_since()
+    tables = [since.elements, *since.attributes.values(), load().has]
+    for name, span in ((name, span) for table in tables for name, span in table.items()):
+        edges = [edge for floors, end in span.periods for edge in (*floors, *((end,) if end else ()))]
+        assert edges == sorted(set(edges)), name
+
+
+def test_the_advisories_shrink_to_none_at_the_floor() -> None:
+    assert "CVE-2023-46604" in [cve for advisory in Release.of("5.15.15").advisories for cve in advisory.cves]
+    assert "CVE-2023-46604" not in [cve for advisory in Release.of("5.15.16").advisories for cve in advisory.cves]
+    for text in ("5.19.10", "6.2.9", "6.3.1"):
+        assert Release.of(text).meets_security_floor
+        assert Release.of(text).advisories == ()
+
+
+def test_an_advisory_hits_only_releases_that_have_the_thing() -> None:
+    cves = {cve for advisory in Release.of("5.5.1").advisories for cve in advisory.cves}
+    assert "CVE-2023-46604" in cves
+    assert not cves & {"CVE-2022-41678", "CVE-2025-66168", "CVE-2024-32114"}
+
+
+def test_every_release_below_the_floor_says_which_release_to_go_to() -> None:
+    assert not Release.of("5.18.3").meets_security_floor
+    assert Release.of("5.18.3").security_floor == "5.19.10"
+    assert Release.of("6.1.8").security_floor == "6.2.9"
+
+
+def test_the_set_of_jars_follows_from_the_release() -> None:
+    assert Release.of("5.5.1").jar_profiles == ("core", "log4j1")
+    assert Release.of("5.8.0").jar_profiles == ("modules", "log4j1")
+    assert Release.of("6.3.1").jar_profiles == ("modules", "amqp", "log4j2")
+    assert Release.of("6.2.7").jar_profiles == ("all", "log4j2")
+    assert Release.of("6.2.7").jar_properties["jaas.version"] == "6.3.1"
+
+
+def test_a_set_of_jars_without_amqp_or_web_server_does_not_offer_their_schemes() -> None:
+    assert "ws" in Release.of("6.3.1").schemes
+    assert "ws" not in Release.of("6.3.1").jar_schemes
+    assert "amqp" in Release.of("6.3.1").jar_schemes
+    assert "amqp" not in Release.of("5.15.16").jar_schemes

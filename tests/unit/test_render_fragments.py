@@ -1,0 +1,127 @@
+"""The user's own XML, merged into the document that is rendered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.render.activemq_xml import activemq_xml
+from tests.unit.fleets import fleet
+
+CORE = {"c": "http://activemq.apache.org/schema/core", "b": "http://www.springframework.org/schema/beans"}
+SPRING = 'xmlns="http://www.springframework.org/schema/beans"'
+
+
+def merged(xml: str, parent: str = "broker", **variables: Any) -> etree._Element:
+    fragments = [{"parent": parent, "xml": xml}]
+    broker = fleet("o-mq1", "o-mq2", xml_fragments=fragments, **variables).broker("o-mq1-a")
+    return etree.fromstring(activemq_xml(broker))
+
+
+def found(root: etree._Element, path: str) -> list[dict[str, str]]:
+    elements: list[etree._Element] = root.xpath(path, namespaces=CORE)  # type: ignore[assignment]
+    return [{str(name): str(value) for name, value in element.attrib.items()} for element in elements]
+
+
+def test_the_store_is_tuned_and_keeps_what_was_decided() -> None:
+    root = merged(
+        "<persistenceAdapter><kahaDB journalMaxFileLength='64mb' lockKeepAlivePeriod='3000'/></persistenceAdapter>"
+    )
+
+    assert found(root, "//c:kahaDB") == [
+        {
+            "directory": "/srv/activemq/o-mq1",
+            "lockKeepAlivePeriod": "3000",
+            "stopOnError": "true",
+            "journalMaxFileLength": "64mb",
+        }
+    ]
+    assert len(found(root, "//c:kahaDB/c:locker/c:shared-file-locker")) == 1
+
+
+def test_the_path_of_a_parent_reaches_the_same_place() -> None:
+    below = merged("<kahaDB indexCacheSize='1'/>", parent="broker/persistenceAdapter")
+    whole = merged("<persistenceAdapter><kahaDB indexCacheSize='1'/></persistenceAdapter>")
+
+    assert etree.tostring(below) == etree.tostring(whole)
+
+
+def test_a_link_is_tuned_by_its_name() -> None:
+    own = '<networkConnectors><networkConnector name="o-mq1-to-o-mq2" prefetchSize="1"/></networkConnectors>'
+
+    assert [link["prefetchSize"] for link in found(merged(own), "//c:networkConnector")] == ["1"]
+
+
+def test_a_link_with_another_name_is_another_link() -> None:
+    own = '<networkConnector name="elsewhere" uri="static:(tcp://x:1)"/>'
+    root = merged(own, parent="broker/networkConnectors")
+
+    assert [link["name"] for link in found(root, "//c:networkConnector")] == ["o-mq1-to-o-mq2", "elsewhere"]
+
+
+def test_a_policy_for_all_queues_joins_the_one_that_lets_messages_go_back() -> None:
+    entries = '<policyEntry queue=">" memoryLimit="1mb"/><policyEntry topic=">"/>'
+    own = f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
+    root = merged(own)
+
+    assert found(root, "//c:policyEntry") == [{"queue": ">", "memoryLimit": "1mb"}, {"topic": ">"}]
+    assert len(found(root, "//c:policyEntry/c:networkBridgeFilterFactory")) == 1
+
+
+def test_permissions_are_added_and_never_replaced() -> None:
+    acl = [{"destination": "a", "kind": "queue", "read": "staff"}]
+    own = '<authorizationEntry queue="a" read="others"/>'
+    root = merged(own, "broker/plugins/authorizationPlugin/map/authorizationMap/authorizationEntries", acl=acl)
+
+    assert [entry["read"] for entry in found(root, "//c:authorizationEntry[@queue='a']")] == ["staff", "others"]
+
+
+def test_properties_of_a_nested_bean_are_in_order_too() -> None:
+    own = "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy><deadLetterStrategy/>"
+    root = merged(own, "broker/destinationPolicy/policyMap/policyEntries/policyEntry", release="5.5.1")
+    entry = root.find(".//c:policyEntry", CORE)
+    assert entry is not None
+
+    assert [etree.QName(child).localname for child in entry] == ["deadLetterStrategy", "pendingQueuePolicy"]
+
+
+def test_beans_of_spring_and_comments_stay_as_they_are() -> None:
+    own = f'<plugins><!-- ours --><bean {SPRING} class="a.B"><property name="x" value="${{y}}"/></bean></plugins>'
+    root = merged(own)
+    plugins = root.find(".//c:plugins", CORE)
+    assert plugins is not None
+
+    assert b"<!-- ours -->" in etree.tostring(plugins)
+    assert found(root, "//c:plugins/b:bean/b:property") == [{"name": "x", "value": "${y}"}]
+
+
+def test_what_was_merged_reads_like_the_rest() -> None:
+    lines = etree.tostring(merged("<destinations><queue physicalName='a'/></destinations>")).decode().splitlines()
+
+    assert "    <destinations>" in lines
+    assert '      <queue physicalName="a"/>' in lines
+
+
+def test_two_beans_of_spring_are_two() -> None:
+    own = f'<bean {SPRING} id="a" class="A"/><bean {SPRING} id="b" class="B"/>'
+
+    assert [bean.get("id") for bean in found(merged(own, "beans"), "/b:beans/b:bean[@id]")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("xml", "parent", "said"),
+    [
+        ("<broker useJmx='false'/>", "beans", "holds <broker>, and there is one: set parent to broker"),
+        ("<plugins/> and more", "broker", "must be one or more elements"),
+        ("more <plugins/>", "broker", "must be one or more elements"),
+    ],
+)
+def test_what_would_be_lost_or_doubled_is_refused(xml: str, parent: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        merged(xml, parent)
+
+    assert str(caught.value).startswith("o-mq1-a.example.com: activemq_xml_fragments[0]")
+    assert said in str(caught.value)

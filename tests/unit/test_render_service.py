@@ -1,0 +1,351 @@
+"""How a broker runs on its host: environment file, logging, unit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activemq_fleet.render import service
+from activemq_fleet.topology import build_fleet
+from activemq_fleet.topology.model import Broker
+from tests.unit.fleets import fleet, hosts
+
+HOST = "o-mq01-a"
+JDBC = {
+    "url": "jdbc:postgresql://db/mq",
+    "driver": "org.postgresql.Driver",
+    "jar": "/opt/jdbc/pg.jar",
+    "username": "mq",
+    "password": "db secret",
+}
+
+
+def broker(release: str = "5.18.3", node: str = "a", **variables: Any) -> Broker:
+    return fleet("o-mq01", release=release, **variables).broker(f"o-mq01-{node}")
+
+
+def unit(of: Broker) -> str:
+    return service.files(of)[service.unit_path(of)].decode()
+
+
+def values(text: str, key: str) -> list[str]:
+    return re.findall(rf"^{key}=(.*)$", text, re.MULTILINE)
+
+
+def value(text: str, key: str) -> str:
+    (found,) = values(text, key)
+    return str(found)
+
+
+def words(line: str) -> list[str]:
+    """A command line as systemd splits it; of the escapes, those of specifiers and variables."""
+    return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line)]
+
+
+# -- directories ---------------------------------------------------------------------------------
+
+
+def test_an_instance_has_its_directories_below_the_base() -> None:
+    assert service.paths(broker(base="/data/mq", instance="second", home="/opt/amq")) == service.Paths(
+        home="/opt/amq-5.18.3",
+        base="/data/mq/second",
+        current="/data/mq/second/current",
+        conf="/data/mq/second/current/conf",
+        data="/data/mq/second/data",
+    )
+
+
+def test_two_instances_on_one_machine_share_no_path_but_home_and_store() -> None:
+    spec = hosts("o-mq01")
+    spec["o-mq01-b.example.com"] |= {"activemq_instance": "activemq-b", "activemq_port_offset": 10}
+    first, second = build_fleet(spec, {}).brokers
+
+    assert service.unit_path(first) != service.unit_path(second)
+    shared = set(re.findall(r"/var/lib/\S+", unit(first))) & set(re.findall(r"/var/lib/\S+", unit(second)))
+    assert shared == set()
+
+
+@pytest.mark.parametrize(
+    ("release", "path"),
+    [
+        ("5.5.1", "etc/default/second"),
+        ("5.10.2", "etc/default/second"),
+        ("5.19.10", "bin/env"),
+        ("6.0.1", "bin/setenv"),
+    ],
+)
+def test_the_environment_file_has_the_name_of_the_release(release: str, path: str) -> None:
+    of = broker(release, instance="second", ha="none")
+
+    assert path in service.files(of)
+    assert value(unit(of), "EnvironmentFile") == f"/var/lib/activemq/second/current/{path}"
+
+
+# -- environment file ----------------------------------------------------------------------------
+
+
+def sourced(data: bytes, name: str, directory: Path) -> str:
+    (directory / "env").write_bytes(data)
+    done = subprocess.run(
+        ["/bin/sh", "-euc", f'. ./env; printf %s "${name}"'], cwd=directory, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_a_shell_reads_the_options_from_the_environment_file(tmp_path: Path) -> None:
+    of = broker(heap="2g", java_options=["-Dmy.option=1", "-XX:+UseG1GC"])
+    found = sourced(service.files(of)["bin/env"], "ACTIVEMQ_OPTS", tmp_path)
+
+    assert tuple(found.split()) == service.java_options(of)
+    assert found.startswith("-Xmx2g ")
+    assert found.endswith(" -Dmy.option=1 -XX:+UseG1GC")
+
+
+def test_no_value_of_the_environment_file_is_anything_but_text(tmp_path: Path) -> None:
+    hostile = "$(touch one)`touch two`\";touch three;'\\ $HOME"
+    of = broker()
+    # The settings refuse such a value: this is about what happens should one get past them.
+    evil = of.settings.model_copy(update={"java_home": hostile})
+    data = service.files(replace(of, settings=evil))["bin/env"]
+
+    assert sourced(data, "JAVA_HOME", tmp_path) == hostile
+    assert [path.name for path in tmp_path.iterdir()] == ["env"]
+    assert all(re.fullmatch(r'#.*|[A-Z_]+=".*"', line) for line in data.decode().splitlines())
+
+
+def test_java_is_named_only_where_it_was_said() -> None:
+    assert b"JAVA" not in service.files(broker())["bin/env"]
+    data = service.files(broker(java_home="/opt/jdk"))["bin/env"].decode()
+    assert value(data, "JAVACMD") == '"/opt/jdk/bin/java"'
+
+
+def test_options_of_java_9_are_passed_only_where_java_9_is_certain() -> None:
+    assert not any("--add-opens" in option for option in service.java_options(broker("5.16.7")))
+    assert any("--add-opens" in option for option in service.java_options(broker("5.17.6")))
+
+
+@pytest.mark.parametrize(("release", "expected"), [("5.17.0", False), ("5.17.1", True), ("6.3.1", True)])
+def test_jolokia_is_given_its_policy_where_the_release_has_it_among_its_configuration(
+    release: str, expected: bool
+) -> None:
+    policy = "-Djolokia.conf=file:/var/lib/activemq/activemq/current/conf/jolokia-access.xml"
+
+    assert (policy in service.java_options(broker(release))) is expected
+
+
+def test_nothing_of_how_a_broker_runs_is_secret() -> None:
+    of = broker(ha="shared-jdbc", jdbc=JDBC, users=[{"name": "ops", "password": "sesame", "groups": ["admins"]}])
+    everything = b"".join(service.files(of).values())
+
+    assert not [word for word in (b"sesame", b"db secret", b"a secret", b"@activemq_") if word in everything]
+
+
+# -- logging -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "path", "layout"),
+    [
+        ("5.5.1", "conf/log4j.properties", "%d | %-5p | %m | %c | %t%n"),
+        ("5.16.7", "conf/log4j.properties", "%d | %-5p | %m | %c | %t%n"),
+        ("5.17.6", "conf/log4j2.properties", "%d | %-5p | %m | %c | %t%n%throwable{full}"),
+        ("6.3.1", "conf/log4j2.properties", "%d | %-5p | %m | %c | %t%n%throwable{full}"),
+    ],
+)
+def test_records_have_the_layout_of_the_release(release: str, path: str, layout: str) -> None:
+    found = [name for name in service.files(broker(release, ha="none")) if "log4j" in name]
+    text = service.files(broker(release, ha="none"))[path].decode()
+
+    assert found == [path]
+    assert layout in (line.partition("=")[2] for line in text.splitlines())
+    assert "activemq.data}/activemq.log" in text
+
+
+# -- the command ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "install", "library"),
+    [
+        ("5.5.1", "archive", "/opt/activemq-5.5.1/bin/run.jar"),
+        ("5.18.3", "archive", "/opt/activemq-5.18.3/bin/activemq.jar"),
+        ("5.5.1", "jars", "/opt/activemq-5.5.1/lib/*"),
+        ("6.3.1", "jars", "/opt/activemq-6.3.1/lib/*"),
+    ],
+)
+def test_the_unit_runs_the_java_of_the_layout(release: str, install: str, library: str) -> None:
+    command = words(value(unit(broker(release, install=install, ha="none")), "ExecStart"))
+
+    assert command[:2] == ["/usr/bin/java", "$ACTIVEMQ_OPTS"]
+    assert command[command.index("-cp") + 1] == library
+    rest = command[command.index("org.apache.activemq.console.Main") + 1 :]
+    start = ["start", "xbean:file:/var/lib/activemq/activemq/current/conf/activemq.xml"]
+    assert rest == (["--noDefExt", *start] if install == "jars" else start)
+
+
+@given(st.text(st.characters(exclude_categories=["C"])))
+def test_a_word_of_a_command_line_stays_one_word(text: str) -> None:
+    assert words(service._word(text)) == [text]
+
+
+@pytest.mark.parametrize(
+    ("release", "option"),
+    [
+        ("5.16.7", "-Dlog4j.configuration=file:/var/lib/activemq/activemq/current/conf/log4j.properties"),
+        ("5.17.6", "-Dlog4j2.configurationFile=file:/var/lib/activemq/activemq/current/conf/log4j2.properties"),
+    ],
+)
+def test_the_log_configuration_is_named_in_the_words_of_its_back_end(release: str, option: str) -> None:
+    assert option in service.arguments(broker(release))
+
+
+def test_the_database_driver_is_on_the_class_path() -> None:
+    command = service.arguments(broker(ha="shared-jdbc", jdbc=JDBC))
+
+    assert command[command.index("-cp") + 1] == "/opt/activemq-5.18.3/bin/activemq.jar:/opt/jdbc/pg.jar"
+
+
+# -- what must hold before the start -------------------------------------------------------------
+
+
+def before(of: Broker) -> list[str]:
+    """The unit's ExecStartPre as an argument list that can be run."""
+    return words(value(unit(of), "ExecStartPre"))
+
+
+@pytest.mark.parametrize(
+    ("marker", "code"), [("o-mq01\n", 0), ("o-mq01", 0), ("o-mq02\n", 1), ("o-mq0.\n", 1), ("", 1), (None, 1)]
+)
+def test_a_store_without_the_marker_of_its_pair_is_refused(tmp_path: Path, marker: str | None, code: int) -> None:
+    store = tmp_path / "store"
+    if marker is not None:
+        store.mkdir()
+        (store / service.STORE_MARKER).write_text(marker)
+    done = subprocess.run(
+        before(broker(store_directory=str(store))), capture_output=True, text=True, timeout=20, check=False
+    )
+
+    assert done.returncode == code
+    assert done.stdout == ""
+    if code:
+        assert done.stderr.startswith(f"activemq: {store} is not the store of pair o-mq01: {service.STORE_MARKER}")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_store_that_is_away_fails_in_the_check_and_not_before_it() -> None:
+    text = unit(broker(store_directory="/mnt/o"))
+
+    assert value(text, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/mnt/o"]
+    assert value(text, "RequiresMountsFor").split() == ["/var/lib/activemq/activemq", "/mnt/o"]
+
+
+@pytest.mark.parametrize(("ha", "more"), [("shared-jdbc", {"jdbc": JDBC}), ("none", {})])
+def test_only_a_shared_directory_needs_a_marker(ha: str, more: dict[str, Any]) -> None:
+    assert values(unit(broker(ha=ha, **more)), "ExecStartPre") == []
+
+
+def pure(node: str) -> Broker:
+    spec = hosts("o-mq01", release="5.5.1", ha="pure")
+    spec["o-mq01-a.example.com"] |= {"activemq_port_offset": 100, "activemq_address": "127.0.0.1"}
+    return build_fleet(spec, {}).broker(f"o-mq01-{node}")
+
+
+def test_a_pure_slave_waits_for_its_masters_replication_port() -> None:
+    assert before(pure("b"))[-2:] == ["127.0.0.1", "61718"]
+    assert values(unit(pure("a")), "ExecStartPre") == []
+    assert int(value(unit(pure("b")), "TimeoutStartSec")) > int(value(unit(pure("a")), "TimeoutStartSec"))
+
+
+def listening() -> socket.socket:
+    """Below the ephemeral ports: a poll of one of those can connect to itself."""
+    for port in range(24600, 24700):
+        with contextlib.suppress(OSError):
+            return socket.create_server(("127.0.0.1", port))
+    raise AssertionError("no free port from 24600 to 24699")
+
+
+@pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="the wait is bash's /dev/tcp")
+def test_the_wait_ends_when_the_port_answers_and_not_before() -> None:
+    with listening() as server:
+        command = [*before(pure("b"))[:-1], str(server.getsockname()[1])]
+        assert subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run(command, capture_output=True, timeout=0.5, check=False)
+
+
+# -- restart and stop ----------------------------------------------------------------------------
+
+
+def test_a_pure_broker_is_killed_never_restarted_and_not_started_at_boot() -> None:
+    for node in "ab":
+        text = unit(pure(node))
+        assert value(text, "KillSignal") == "SIGKILL"
+        assert value(text, "Restart") == "no"
+        assert "SIGKILL" in value(text, "SuccessExitStatus").split()
+        assert "\n[Install]" not in text
+
+
+@pytest.mark.parametrize(("ha", "more"), [("shared-file", {}), ("shared-jdbc", {"jdbc": JDBC}), ("none", {})])
+def test_any_other_broker_comes_back_however_it_ended(ha: str, more: dict[str, Any]) -> None:
+    text = unit(broker(ha=ha, **more))
+
+    assert value(text, "Restart") == "always"
+    assert value(text, "StartLimitIntervalSec") == "0"
+    assert value(text, "SuccessExitStatus") == "143"
+    assert values(text, "KillSignal") == []
+    assert value(text, "WantedBy") == "multi-user.target"
+
+
+# -- hardening -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@pytest.mark.parametrize("of", [broker(), pure("b"), broker(connectors=[{"name": "o", "scheme": "tcp", "port": 80}])])
+def test_systemd_finds_the_unit_hardened(of: Broker, tmp_path: Path) -> None:
+    (tmp_path / "activemq.service").write_text(unit(of))
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "./activemq.service"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    found = re.search(r"Overall exposure level for activemq.service: ([0-9.]+)", done.stdout)
+
+    assert found is not None, done.stderr
+    assert float(found[1]) <= 2.0
+
+
+def test_the_jvm_may_compile() -> None:
+    assert values(unit(broker()), "MemoryDenyWriteExecute") == []
+
+
+def test_only_a_port_below_1024_needs_a_capability() -> None:
+    low = unit(broker(connectors=[{"name": "openwire", "scheme": "tcp", "port": 616}]))
+
+    assert value(low, "AmbientCapabilities") == value(low, "CapabilityBoundingSet") == "CAP_NET_BIND_SERVICE"
+    assert value(unit(broker()), "AmbientCapabilities") == value(unit(broker()), "CapabilityBoundingSet") == ""
+
+
+def test_home_directories_are_hidden_unless_the_broker_lies_there() -> None:
+    assert value(unit(broker()), "ProtectHome") == "yes"
+    assert value(unit(broker(base="/home/mq")), "ProtectHome") == "read-only"
+
+
+def test_a_store_elsewhere_on_the_host_can_be_written() -> None:
+    text = unit(broker(ha="none", store_directory="/fast/kahadb"))
+
+    assert value(text, "ReadWritePaths").split() == ["/var/lib/activemq/activemq/data", "-/fast/kahadb"]
+
+
+def test_the_same_broker_gives_the_same_bytes() -> None:
+    assert service.files(broker()) == service.files(broker())

@@ -1,0 +1,239 @@
+"""The document that a broker reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.render import mode_of, render, render_hosts
+from activemq_fleet.render.activemq_xml import activemq_xml, memory_limit
+from activemq_fleet.render.engine import properties, properties_key, xml
+from activemq_fleet.topology import build_fleet
+from tests.unit.fleets import fleet, hosts
+
+CORE = {"c": "http://activemq.apache.org/schema/core"}
+
+
+def parsed(host: str, *pairs: str, **variables: Any) -> etree._Element:
+    return etree.fromstring(activemq_xml(fleet(*pairs, **variables).broker(host)))
+
+
+def one(root: etree._Element, path: str) -> dict[str, str]:
+    found = root.findall("." + path, CORE)
+    assert len(found) == 1, path
+    return {str(name): str(value) for name, value in found[0].items()}
+
+
+def children(root: etree._Element, path: str) -> list[str]:
+    """Names of the elements below the one at ``path``, without comments."""
+    found = root.find(path, CORE)
+    assert found is not None, path
+    return [etree.QName(child).localname for child in found if isinstance(child.tag, str)]
+
+
+def test_a_pure_master_waits_for_its_slave_and_announces_itself() -> None:
+    root = parsed("c-mq01-a", "c-mq01", "c-mq02", release="5.5.1", ha="pure")
+    broker = one(root, "//c:broker")
+
+    assert broker["waitForSlave"] == "true"
+    assert broker["shutdownOnSlaveFailure"] == "false"
+    assert broker["networkConnectorStartAsync"] == "true"
+    assert broker["brokerName"] == "c-mq01-a"
+    assert one(root, "//c:networkConnector") == {
+        "name": "c-mq01-a-c",
+        "uri": "multicast://224.1.2.3:6255?group=c",
+        "duplex": "true",
+        "networkTTL": "3",
+        "decreaseNetworkConsumerPriority": "true",
+        "userName": "net",
+        "password": "${activemq.network.password}",
+    }
+    listening = [c.get("uri", "").partition("?")[0] for c in root.iterfind(".//c:transportConnector", CORE)]
+    assert listening == ["nio://0.0.0.0:61616", "nio://0.0.0.0:61618", "stomp+nio://0.0.0.0:61613"]
+
+
+def test_a_pure_slave_has_no_connectors_and_dials_its_master_without_failover() -> None:
+    root = parsed("c-mq01-b", "c-mq01", "c-mq02", release="5.5.1", ha="pure")
+
+    assert root.find(".//c:transportConnectors", CORE) is None
+    assert one(root, "//c:masterConnector")["remoteURI"] == "nio://c-mq01-a.example.com:61618"
+    assert one(root, "//c:networkConnector")["duplex"] == "false"
+    assert "waitForSlave" not in one(root, "//c:broker")
+
+
+def test_hosts_without_a_domain_are_dialled_without_a_dot() -> None:
+    root = parsed("c-mq01-b", "c-mq01", release="5.5.1", ha="pure", domain="")
+
+    assert one(root, "//c:masterConnector")["remoteURI"] == "nio://c-mq01-a:61618"
+
+
+@pytest.mark.parametrize("hyphens", ["--", "---", "----"])
+def test_hyphens_of_a_host_name_do_not_end_the_comment_that_names_it(hyphens: str) -> None:
+    assert one(parsed(f"a{hyphens}b-mq1-a", f"a{hyphens}b-mq1"), "//c:broker")["brokerName"] == f"a{hyphens}b-mq1"
+
+
+def test_both_nodes_of_a_shared_pair_have_one_name_one_store_and_one_lock() -> None:
+    a, b = (parsed(host, "o-mq1", "o-mq2") for host in ("o-mq1-a", "o-mq1-b"))
+
+    assert one(a, "//c:kahaDB") == one(b, "//c:kahaDB")
+    assert one(a, "//c:kahaDB")["directory"] == "/srv/activemq/o-mq1"
+    assert one(a, "//c:kahaDB")["lockKeepAlivePeriod"] == "2000"
+    assert one(a, "//c:shared-file-locker") == {"lockAcquireSleepInterval": "1000"}
+    assert one(a, "//c:broker")["brokerName"] == one(b, "//c:broker")["brokerName"] == "o-mq1"
+
+
+def test_before_5_7_the_lock_interval_stands_on_the_store() -> None:
+    root = parsed("o-mq1-a", "o-mq1", release="5.5.1")
+
+    assert one(root, "//c:kahaDB") == {"directory": "/srv/activemq/o-mq1", "databaseLockedWaitDelay": "1000"}
+    assert root.find(".//c:locker", CORE) is None
+
+
+JDBC = {
+    "url": "jdbc:postgresql://db/x?a=1&b=2",
+    "driver": "org.postgresql.Driver",
+    "username": "u",
+    "password": "p",
+}
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "length", "renewed"),
+    [("6.3.1", 3000, "3000", "1500"), ("5.7.0", None, "5000", "2500"), ("5.7.0", 3000, "5000", "2500")],
+)
+def test_a_shorter_lease_is_renewed_sooner(release: str, asked: int | None, length: str, renewed: str) -> None:
+    root = parsed("o-mq1-b", "o-mq1", release=release, ha="shared-jdbc", jdbc=JDBC, lock_acquire_interval=asked)
+
+    assert one(root, "//c:jdbcPersistenceAdapter")["lockKeepAlivePeriod"] == renewed
+    assert one(root, "//c:lease-database-locker")["lockAcquireSleepInterval"] == length
+
+
+def test_a_lease_is_longer_than_twice_its_keep_alive_and_held_by_the_host() -> None:
+    root = parsed("o-mq1-b", "o-mq1", ha="shared-jdbc", jdbc=JDBC)
+
+    assert one(root, "//c:jdbcPersistenceAdapter")["lockKeepAlivePeriod"] == "5000"
+    assert one(root, "//c:lease-database-locker") == {
+        "lockAcquireSleepInterval": "10000",
+        "leaseHolderId": "o-mq1-b",
+    }
+    assert root.find(".//c:leaseLockerIOExceptionHandler", CORE) is not None
+
+
+@pytest.mark.parametrize(("release", "audit"), [("5.5.1", None), ("5.8.0", "false"), ("5.9.0", "unset")])
+def test_messages_may_go_back_where_the_release_can_do_it(release: str, audit: str | None) -> None:
+    root = parsed("o-mq1-a", "o-mq1", "o-mq2", release=release)
+    entry = root.find(".//c:policyEntry", CORE)
+
+    assert (entry is None) == (audit is None)
+    if entry is not None:
+        assert entry.get("enableAudit", "unset") == audit
+        assert one(root, "//c:conditionalNetworkBridgeFilterFactory")["replayWhenNoConsumers"] == "true"
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.7.0", "5.18.3", "6.3.1"])
+def test_children_of_the_broker_are_in_alphabetical_order_and_stand_once(release: str) -> None:
+    fragment = [{"parent": "broker", "xml": "<destinations><queue physicalName='q'/></destinations>"}]
+    root = parsed("o-mq1-a", "o-mq1", "o-mq2", release=release, xml_fragments=fragment)
+    names = children(root, "c:broker")
+
+    assert names == sorted(set(names))
+    assert "destinations" in names
+
+
+def test_a_fragment_joins_the_element_that_is_already_there() -> None:
+    fragment = [{"parent": "broker", "xml": "<plugins><statisticsBrokerPlugin/></plugins>"}]
+    root = parsed("o-mq1-a", "o-mq1", xml_fragments=fragment)
+
+    assert children(root, ".//c:plugins") == ["simpleAuthenticationPlugin", "statisticsBrokerPlugin"]
+
+
+@pytest.mark.parametrize(
+    ("fragment", "said"),
+    [
+        ({"xml": "<plugins>"}, "activemq_xml_fragments[0].xml is not well-formed"),
+        ({"xml": "text"}, "must be one or more elements"),
+        ({"xml": "<x>&boom;</x>"}, "activemq_xml_fragments[0].xml"),
+        ({"parent": "brokers", "xml": "<x/>"}, "must begin with broker"),
+    ],
+)
+def test_a_bad_fragment_is_one_line_with_its_place(fragment: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parsed("o-mq1-a", "o-mq1", xml_fragments=[fragment])
+
+    assert "o-mq1-a.example.com" in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_no_secret_is_in_any_file_unless_revealed_and_then_only_in_those_of_mode_0640() -> None:
+    users = [{"name": "ann", "password": "hush-ann", "groups": "admins"}]
+    agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "hush-agent"}}
+    found = build_fleet(
+        hosts("o-mq1", "o-mq2", network_password="hush-net", users=users) | agent, {"activemq_agents": ["a1"]}
+    )
+
+    for tree in render_hosts(found).values():
+        assert not [path for path, content in tree.items() if b"hush" in content]
+    for tree in render_hosts(found, reveal=True).values():
+        assert {mode_of(path) for path, content in tree.items() if b"hush" in content} == {0o640}
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [["conf/activemq.xml"], ["conf"], ["conf/activemq.xml/x"], ["conf/a", "conf/a"], ["a", "a/b"], ["a/b", "a"]],
+)
+def test_a_file_of_the_user_takes_no_place_that_is_taken(paths: list[str]) -> None:
+    extra = [{"path": path, "content": "x"} for path in paths]
+
+    with pytest.raises(SettingsError, match=rf"activemq_extra_files\[{len(paths) - 1}\]"):
+        render(fleet("o-mq1", extra_files=extra).broker("o-mq1-a"))
+
+
+@pytest.mark.parametrize(("heap", "limit"), [("512m", "358 mb"), ("4g", "2867 mb"), ("1m", "1 mb")])
+def test_the_memory_limit_is_seven_tenths_of_the_heap(heap: str, limit: str) -> None:
+    assert memory_limit(heap) == limit
+
+
+XML_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn"), include_characters="\t\n\r"))
+
+
+@given(XML_TEXT)
+def test_xml_escaping_reads_back(text: str) -> None:
+    assert etree.fromstring(f'<a b="{xml(text)}"/>').get("b") == text
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """A reader of java.util.Properties lines, as little of it as the writer uses."""
+    out: list[list[str]] = [[], []]
+    here, side, position = out, 0, 0
+    while position < len(text):
+        char = text[position]
+        if char == "\\":
+            following = text[position + 1]
+            if following == "u":
+                here[side].append(chr(int(text[position + 2 : position + 6], 16)))
+                position += 6
+                continue
+            here[side].append({"n": "\n", "r": "\r", "t": "\t", "f": "\f"}.get(following, following))
+            position += 2
+            continue
+        if char == "=" and side == 0:
+            side = 1
+        else:
+            here[side].append(char)
+        position += 1
+    key, value = ("".join(part).encode("utf-16", "surrogatepass").decode("utf-16") for part in out)
+    return {key: value}
+
+
+@given(st.text(min_size=1), st.text())
+def test_a_property_reads_back(key: str, value: str) -> None:
+    line = f"{properties_key(key)}={properties(value)}"
+
+    assert line.isascii()
+    assert "\n" not in line
+    assert read_properties(line) == {key: value}

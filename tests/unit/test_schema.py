@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.schema import Schema
+from tests.xsds import beans, broker, small_xsd
+
+ANY_ORDER = Schema(small_xsd())
+IN_ORDER = Schema(small_xsd(ordered=True))
+
+
+def told(document: bytes, schema: Schema = ANY_ORDER) -> list[str]:
+    """What is wrong, each with its place."""
+    problems = schema.explain(document)
+    assert schema.is_valid(document) == (not problems)
+    return [str(problem) for problem in problems]
+
+
+def test_a_good_document_is_valid_and_needs_no_explanation() -> None:
+    document = broker('<persistenceAdapter><kahaDB directory="x"/></persistenceAdapter><transportConnectors/>')
+    assert told(document) == []
+    assert told(document, IN_ORDER) == []
+
+
+def test_a_parsed_document_gives_the_same_answer() -> None:
+    assert ANY_ORDER.accepts(etree.fromstring(broker("<plugins/>")))
+    assert not ANY_ORDER.accepts(etree.fromstring(broker("<plugin/>")))
+
+
+def test_an_unknown_attribute_is_named_with_its_own_line_and_column() -> None:
+    document = broker(attributes='\n  brokerName="a > b"\n  restartAllowed="true"')
+    assert told(document) == ["line 4, column 3: <broker> has no attribute restartAllowed in this release"]
+
+
+def test_a_misspelt_attribute_gets_a_suggestion() -> None:
+    document = broker(attributes=' brokrName="x"')
+    assert told(document) == [
+        "line 2, column 56: <broker> has no attribute brokrName in this release; did you mean brokerName?"
+    ]
+
+
+def test_a_value_of_the_wrong_kind_says_what_is_wanted() -> None:
+    assert told(broker(attributes=' useJmx="yes" schedulePeriod="1s"')) == [
+        'line 2, column 56: useJmx="yes" of <broker> must be true or false',
+        'line 2, column 69: schedulePeriod="1s" of <broker> must be a whole number',
+    ]
+
+
+def test_a_misspelt_element_gets_a_suggestion_and_its_path() -> None:
+    document = broker("<!-- a comment -->\n<transportConector/>")
+    assert told(document) == [
+        "line 4, column 1: <transportConector> is not allowed in <broker> in this release; "
+        "did you mean <transportConnectors>?"
+    ]
+    assert ANY_ORDER.explain(document)[0].element == "beans/broker/transportConector"
+
+
+def test_the_path_numbers_siblings_of_one_name() -> None:
+    document = broker('<transportConnectors><transportConnector/><transportConnector port="1"/></transportConnectors>')
+    assert ANY_ORDER.explain(document)[0].element == "beans/broker/transportConnectors/transportConnector[2]"
+
+
+def test_order_matters_where_the_schema_has_a_sequence() -> None:
+    document = broker("<transportConnectors/>\n<!-- not here -->\n<persistenceAdapter/>")
+    assert told(document) == []
+    assert told(document, IN_ORDER) == [
+        "line 5, column 1: <persistenceAdapter> must stand before <transportConnectors>: "
+        "this release wants the children of <broker> in order"
+    ]
+
+
+def test_a_child_that_may_stand_only_once_is_told_so() -> None:
+    document = broker("<plugins/>\n<plugins/>")
+    assert told(document) == []
+    assert told(document, IN_ORDER) == ["line 4, column 1: <plugins> may stand only once in <broker> in this release"]
+
+
+def test_text_between_elements_is_told() -> None:
+    assert told(broker("<plugins>hello</plugins>")) == [
+        "line 3, column 1: <plugins> takes no text of its own, only elements"
+    ]
+
+
+SPRING = 'xmlns="http://www.springframework.org/schema/beans"'
+
+
+def test_a_bean_of_spring_may_stand_inside_the_broker() -> None:
+    assert told(broker(f'<plugins><bean {SPRING} class="x"><property name="y" value="z"/></bean></plugins>')) == []
+
+
+def test_a_misspelt_bean_may_not() -> None:
+    assert told(broker(f"<plugins><baen {SPRING}/></plugins>")) == [
+        "line 3, column 10: <baen> is not an element of http://www.springframework.org/schema/beans"
+    ]
+
+
+def test_an_element_of_an_unknown_namespace_may_stand_beside_the_broker_only() -> None:
+    assert told(beans('<camelContext xmlns="urn:camel"/>')) == []
+    assert told(broker('<plugins><x xmlns="urn:x"/></plugins>')) == [
+        "line 3, column 10: <x> of the namespace urn:x cannot stand here: its schema is not known"
+    ]
+
+
+def test_a_misspelt_broker_is_found_although_spring_lets_other_namespaces_through() -> None:
+    assert told(beans('<borker xmlns="http://activemq.apache.org/schema/core"/>')) == [
+        "line 2, column 1: <borker> is not allowed in <beans> in this release; did you mean <broker>?"
+    ]
+
+
+def test_a_broker_without_its_namespace_is_told_what_it_lacks() -> None:
+    assert told(beans("<broker/>")) == [
+        'line 2, column 1: <broker> lacks xmlns="http://activemq.apache.org/schema/core"'
+    ]
+
+
+def test_all_problems_are_told_in_the_order_of_the_document() -> None:
+    document = broker("<plugin/>\n<persistenceAdapter><kahaDB dir='x'/></persistenceAdapter>", ' useJmx="1x"')
+    assert [problem.line for problem in ANY_ORDER.explain(document)] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (b"", "line 1, column 1: not XML: Document is empty"),
+        (b"<beans>\n<broker>\n", "line 3, column 1: not XML: Premature end of data in tag broker line 2"),
+        (
+            b'<broker xmlns="http://activemq.apache.org/schema/core"/>',
+            'line 1, column 1: the root must be <beans xmlns="http://www.springframework.org/schema/beans">, '
+            "not <broker>",
+        ),
+    ],
+)
+def test_what_is_no_document_for_spring_is_refused(document: bytes, message: str) -> None:
+    assert told(document) == [message]
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    ["<!DOCTYPE beans>", '<!DOCTYPE beans [<!ENTITY x SYSTEM "file:///etc/hostname">]>'],
+)
+def test_a_doctype_is_refused_before_anything_is_resolved(declaration: str) -> None:
+    document = f"<?xml version='1.0'?>\n{declaration}\n".encode() + beans("")
+    assert told(document) == ["line 2, column 1: a DOCTYPE is refused, because it can pull in other files; remove it"]
+
+
+def test_entities_that_multiply_are_refused_quickly() -> None:
+    steps = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
+    document = f'<!DOCTYPE beans [<!ENTITY e0 "x">{steps}]><beans>&e9;</beans>'.encode()
+    assert not ANY_ORDER.is_valid(document)
+
+
+def test_a_schema_that_imports_a_file_reads_none(tmp_path: Path) -> None:
+    other = tmp_path / "other.xsd"
+    other.write_bytes(small_xsd())
+    core = "http://activemq.apache.org/schema/core"
+    schema = Schema(
+        f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="{core}">'
+        f'<xs:include schemaLocation="{other}"/><xs:element name="only"/></xs:schema>'.encode()
+    )
+    assert schema.elements == {"only"}
+    assert not schema.is_valid(broker())
+
+
+@pytest.mark.parametrize("xsd", [b"", b"<html/>", b"PK\x03\x04", small_xsd()[:200]])
+def test_bytes_that_are_no_schema_are_one_line(xsd: bytes) -> None:
+    with pytest.raises(SchemaUnavailable, match=r"^not a schema of ActiveMQ: [^\n]+$"):
+        Schema(xsd)
+
+
+def test_children_come_in_schema_order_and_by_path() -> None:
+    names = ("destinationPolicy", "persistenceAdapter", "plugins", "transportConnectors")
+    assert ANY_ORDER.children_of("broker") == names
+    assert IN_ORDER.children_of("broker") == names
+    assert ANY_ORDER.children_of("plugins") == ("statisticsBrokerPlugin",)
+    assert ANY_ORDER.children_of("broker/transportConnectors") == ("transportConnector",)
+    assert ANY_ORDER.children_of("kahaDB") == ()
+
+
+def test_attributes_come_with_their_types() -> None:
+    assert ANY_ORDER.attributes_of("broker") == {
+        "brokerName": "string",
+        "useJmx": "boolean",
+        "persistent": "boolean",
+        "schedulePeriod": "integer",
+    }
+
+
+@pytest.mark.parametrize("path", ["borker", "broker/kahaDB", "kahaDB/plugins"])
+def test_an_element_that_the_schema_has_not_is_a_key_error(path: str) -> None:
+    with pytest.raises(KeyError):
+        ANY_ORDER.children_of(path)
+
+
+NAMES = st.sampled_from(["broker", "plugins", "transportConnectors", "kahaDB", "bean", "x"])
+FRAGMENTS = st.recursive(
+    st.text(alphabet="ab <>&\n'\"é", max_size=8),
+    lambda inner: st.builds(
+        lambda name, attribute, content: f"<{name} {attribute}>{content}</{name}>",
+        NAMES,
+        st.sampled_from(["", 'useJmx="x"', "b:c='d'", 'xmlns="urn:x"', f"{SPRING}"]),
+        inner,
+    ),
+    max_leaves=4,
+)
+
+
+@given(FRAGMENTS)
+def test_every_no_is_explained_and_every_yes_is_not(fragment: str) -> None:
+    told(broker(fragment))

@@ -1,0 +1,131 @@
+"""Variables into settings, and what is said of bad ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings import KNOWN, read_settings
+
+# design.md's table; a variable that is dropped breaks users' inventories
+DOCUMENTED = """
+release naming_pattern master_node address broker_name ha store_directory jdbc lock_acquire_interval
+lock_keepalive_interval discovery topology multicast environment multicast_interface network_username
+network_password network_ttl links pair_links connectors replication_port bind port_offset console
+console_bind console_port users acl tls install archive archive_sha512 user uid gid home base instance heap
+java_home java_options memory_limit store_limit temp_limit broker_attributes xml_fragments extra_files
+agent_group agent_pair agent_username agent_password agent_publisher_timeout agent_topics agent_client_id
+agent_handlers watchdog vip vip_interface waivers
+""".split()  # noqa: SIM905 -- 70 quoted names would hide that this is a table
+
+
+def problem(variables: dict[str, Any]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        read_settings("orders-mq01-a", variables)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_documented_variable_is_known(name: str) -> None:
+    assert f"activemq_{name}" in KNOWN
+
+
+def test_values_from_the_command_line_are_as_good_as_typed_ones() -> None:
+    settings = read_settings("h", {"activemq_port_offset": "10", "activemq_console": "false"})
+
+    assert (settings.port_offset, settings.console) == (10, False)
+
+
+def test_variables_of_others_and_of_the_user_are_left_alone() -> None:
+    read_settings("h", {"ansible_host": "x", "activemq_x_team": 1, "activemq_identity": {}, "activemq_target": "x"})
+
+
+def test_an_unknown_variable_gets_a_suggestion() -> None:
+    assert problem({"activemq_relase": "5.18.3"}) == (
+        "orders-mq01-a: activemq_relase is not a variable of activemq.fleet: did you mean activemq_release?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"activemq_release": 5.10}, "activemq_release 5.1 was read as a number: write it in quotes"),
+        ({"activemq_ha": "raid"}, "activemq_ha must be 'pure', 'shared-file', 'shared-jdbc' or 'none', not 'raid'"),
+        ({"activemq_port_offset": "ten"}, "activemq_port_offset must be a valid integer, not 'ten'"),
+        ({"activemq_links": [{"from": "a"}]}, "activemq_links[0].to is missing"),
+        (
+            {"activemq_links": [{"from": "a", "to": "b", "include": ["vm://x"]}]},
+            "activemq_links[0].include[0] must be a",
+        ),
+        ({"activemq_links": ["a to b"]}, "activemq_links[0] must be a mapping, not 'a to b'"),
+        ({"activemq_console": "maybe"}, "activemq_console must be true or false, not 'maybe'"),
+        ({"activemq_waivers": [{"rule": "T002", "reason": "x", "until": "soon"}]}, "must be a date such as"),
+        ({"activemq_links": [{"from": "a", "to": "b", "duplx": True}]}, "activemq_links[0].duplx is not a key here"),
+        ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "activemq_connectors[0].port must be"),
+        ({"activemq_address": "a_b"}, "underscore"),
+        ({"activemq_multicast": "10.0.0.1:6255"}, "must be a multicast address"),
+        ({"activemq_multicast": "224.1.2.3:70000"}, "activemq_multicast has a port above 65535"),
+        ({"activemq_multicast": "224.01.2.3:6255"}, "must be a multicast address"),
+        ({"activemq_connectors": [{"name": "console", "scheme": "tcp", "port": 1}]}, "the name of another port"),
+        ({"activemq_broker_attributes": {"brokerName": "x"}}, "use activemq_broker_name"),
+        ({"activemq_java_options": "-Dx=y"}, "activemq_java_options must be a list"),
+        ({"activemq_network_username": Sealed("$ANSIBLE_VAULT")}, "is encrypted and cannot be opened"),
+        ({"activemq_network_password": 1234}, "activemq_network_password must be text: write it in quotes"),
+        ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the password that the releases ship"),
+        ({"activemq_network_username": "system", "activemq_network_password": "manager"}, "the releases ship"),
+        ({"activemq_ha": "shared-jdbc"}, "activemq_jdbc must be set"),
+        ({"activemq_store_directory": "srv/x"}, "must be an absolute path"),
+        ({"activemq_store_directory": "/srv/a b"}, "has a space"),
+        ({"activemq_extra_files": [{"path": "../x", "content": ""}]}, "must be a path inside"),
+        ({"activemq_extra_files": [{"path": ".fleet-manifest.json", "content": ""}]}, "begins with .fleet-"),
+        ({"activemq_broker_attributes": {"useJmx": "${user.home}"}}, "would be evaluated"),
+    ],
+)
+def test_a_bad_value_is_one_line_with_host_and_variable(variables: dict[str, Any], said: str) -> None:
+    text = problem(variables)
+
+    assert text.startswith("orders-mq01-a: ")
+    assert said in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("mark", ["${x}", "#{1}", "{{ x }}", "{% x %}", "a\nb", "a\x00b", ""])
+def test_a_password_that_would_be_evaluated_is_refused_and_not_shown(mark: str) -> None:
+    text = problem({"activemq_network_password": f"hush{mark}" if mark else ""})
+
+    assert "activemq_network_password" in text
+    assert "hush" not in text
+
+
+def test_a_password_in_the_wrong_place_is_not_shown() -> None:
+    assert problem({"activemq_users": ["ann:hush"]}) == "orders-mq01-a: activemq_users[0] must be a mapping"
+
+
+def test_a_sealed_password_counts_as_present() -> None:
+    settings = read_settings("h", {"activemq_network_password": Sealed("x")})
+
+    assert settings.network_password == Sealed("x")
+    assert "x" not in repr(settings.network_password)
+
+
+def test_a_password_is_not_in_the_repr_of_settings() -> None:
+    settings = read_settings("h", {"activemq_network_password": "hush"})
+
+    assert settings.network_password == SecretStr("hush")
+    assert "hush" not in repr(settings)
+
+
+def test_all_mistakes_of_a_host_are_told_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_settings("h", {"activemq_heep": "1g", "activemq_heap": "much", "activemq_ha": "x"})
+
+    assert len(caught.value.problems) == 3
+
+
+def test_jars_have_no_console() -> None:
+    assert read_settings("h", {"activemq_install": "jars"}).console is False
+    assert "set it to false" in problem({"activemq_install": "jars", "activemq_console": True})

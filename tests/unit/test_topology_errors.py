@@ -1,0 +1,235 @@
+"""The errors that only the whole inventory shows, each with host, variable and remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from activemq_fleet.sealed import Sealed
+from activemq_fleet.topology import build_fleet
+from tests.unit.fleets import NETWORK, fleet, hosts, rules
+
+TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
+    ("keystore_password", "truststore_password"), "hush"
+)
+
+
+def wrong(rule: str, inventory: dict[str, dict[str, Any]], groups: dict[str, list[str]] | None = None) -> str:
+    """The one finding of a rule, as text."""
+    found = [finding for finding in build_fleet(inventory, groups or {}).findings if finding.rule == rule]
+    assert len(found) == 1, found
+    assert found[0].severity == "error"
+    return f"{found[0].host}: {found[0].message}; {found[0].fix}"
+
+
+def test_t001_a_broker_whose_name_does_not_match() -> None:
+    text = wrong("T001", hosts("o-mq1") | {"db1": {}}, {"activemq_brokers": ["db1"]})
+
+    assert text.startswith("db1: is in activemq_brokers")
+
+
+def test_t002_a_pair_without_its_other_node() -> None:
+    text = wrong("T002", hosts("o-mq1", nodes="b"))
+
+    assert "o-mq1-b.example.com: is alone in pair o-mq1" in text
+    assert "add o-mq1-a.example.com" in text
+
+
+CUSTOM = r"^(?P<group>[a-z]+)(?P<number>\d\d)(?P<node>[1-3])$"
+
+
+def test_t002_says_no_name_where_it_cannot_know_it() -> None:
+    inventory = {"o011": dict(NETWORK, activemq_release="5.18.3", activemq_master_node="a")}
+    text = build_fleet(inventory, {}, naming_pattern=CUSTOM).findings[0].message
+
+    assert text == "is alone in pair o-mq01: its other node is not in the inventory"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [("12", "without a preferred master: its nodes are 1 and 2"), ("123", "is one of 3 nodes of pair o-mq01: 1, 2, 3")],
+)
+def test_t002_a_pair_that_is_none(nodes: str, said: str) -> None:
+    inventory = {f"o01{node}": dict(NETWORK, activemq_release="5.18.3") for node in nodes}
+    found = build_fleet(inventory, {}, naming_pattern=CUSTOM)
+
+    assert rules(found) == ["T002"]
+    assert said in found.findings[0].message
+
+
+def test_t003_two_hosts_with_one_identity() -> None:
+    text = wrong("T003", hosts("o-mq1") | hosts("o-mq1", nodes="a", domain="example.org"))
+
+    assert "o-mq1-a.example.org: is node a of pair o-mq1, and so is o-mq1-a.example.com" in text
+
+
+def test_t004_a_pair_on_two_lines() -> None:
+    both = hosts("o-mq1")
+    both["o-mq1-b.example.com"]["activemq_release"] = "5.17.6"
+
+    assert "activemq_release is 5.17.6, and o-mq1-a.example.com of the same pair has 5.18.3" in wrong("T004", both)
+
+
+@pytest.mark.parametrize("release", ["5.8.0", "6.3.1"])
+def test_t005_pure_where_it_is_gone(release: str) -> None:
+    found = fleet("o-mq1", "o-mq2", ha="pure", release=release)
+
+    assert rules(found) == ["T005"] * 4
+    assert "masterslave:" in found.findings[0].fix
+
+
+def test_t006_two_brokers_on_one_port() -> None:
+    text = "\n".join(f.message for f in fleet("o-mq1", address="mq.example.com", service="none").findings)
+
+    assert "openwire and openwire of o-mq1-a.example.com both listen on port 61616 of mq.example.com" in text
+
+
+def test_t006_takes_no_notice_of_the_case_of_an_address() -> None:
+    both = hosts("o-mq1", address="mq.example.com", console=False, service="none")
+    both["o-mq1-b.example.com"]["activemq_address"] = "MQ.example.com"
+
+    assert set(rules(build_fleet(both, {}))) == {"T006"}
+
+
+def test_t007_a_link_to_nobody_suggests_a_name() -> None:
+    text = wrong("T007", hosts("orders-mq1", links=[{"from": "orders", "to": "ordres-mq1"}]))
+
+    assert "activemq_links[0].to is 'ordres-mq1'" in text
+    assert "did you mean orders-mq1?" in text
+
+
+def test_t008_links_without_credentials() -> None:
+    bare = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1", "o-mq2")}
+    found = build_fleet(bare, {})
+
+    assert rules(found) == ["T008"] * 4
+    assert "activemq_network_username and activemq_network_password are not set" in found.findings[0].message
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"pair_links": "static"}, {"discovery": "multicast"}, {"discovery": "multicast", "ha": "none", "nodes": "a"}],
+)
+def test_t008_a_link_inside_a_pair_or_to_whoever_comes_needs_credentials(variables: dict[str, str]) -> None:
+    inventory = hosts("o-mq1", **variables)
+    for own in inventory.values():
+        del own["activemq_network_password"]
+
+    assert set(rules(build_fleet(inventory, {}))) == {"T008"}
+
+
+def test_a_single_pair_needs_no_network_credentials() -> None:
+    inventory = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1")}
+
+    assert build_fleet(inventory, {}).blocking == ()
+
+
+def test_t016_a_broker_that_nobody_can_log_in_to_is_a_warning() -> None:
+    inventory: dict[str, dict[str, Any]] = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1")}
+    found = build_fleet(inventory, {})
+
+    assert {(finding.rule, finding.severity) for finding in found.findings} == {("T016", "warning")}
+    for own in inventory.values():
+        own["activemq_users"] = [{"name": "ann", "password": "pw"}]
+    assert build_fleet(inventory, {}).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("activemq_store_directory", "/other"), ("activemq_network_password", "other"), ("activemq_topology", "hub")],
+)
+def test_t009_what_must_be_equal_and_is_not(variable: str, value: str) -> None:
+    inventory = hosts("o-mq1", "o-mq2")
+    for name in ("o-mq2-a.example.com", "o-mq2-b.example.com")[0 if variable != "activemq_store_directory" else 1 :]:
+        inventory[name][variable] = value
+
+    found = build_fleet(inventory, {})
+
+    assert set(rules(found)) == {"T009"}
+    assert all(variable in finding.message for finding in found.findings)
+
+
+def test_t009_the_second_node_of_a_pair_has_another_network_password() -> None:
+    inventory = hosts("o-mq1", "o-mq2", "o-mq3")
+    inventory["o-mq2-b.example.com"]["activemq_network_password"] = "other"
+
+    assert wrong("T009", inventory).startswith("o-mq2-b.example.com: activemq_network_password differs")
+
+
+def test_t009_does_not_guess_at_passwords_that_are_closed() -> None:
+    inventory = hosts("o-mq1", "o-mq2")
+    for number, own in enumerate(inventory.values()):
+        own["activemq_network_password"] = Sealed(f"ciphertext {number}")
+
+    assert build_fleet(inventory, {}).findings == ()
+
+
+def test_t009_only_one_node_of_a_pair_has_tls() -> None:
+    inventory = hosts("o-mq1")
+    inventory["o-mq1-b.example.com"]["activemq_tls"] = TLS
+
+    assert "activemq_tls differs" in wrong("T009", inventory)
+
+
+@pytest.mark.parametrize(
+    ("user", "variable"), [("net", "activemq_users[0].password"), ("agent", "activemq_agent_password")]
+)
+def test_t009_one_name_with_two_passwords(user: str, variable: str) -> None:
+    agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}}
+    inventory = hosts("o-mq1", users=[{"name": user, "password": "other"}]) | agent
+    found = build_fleet(inventory, {"activemq_agents": ["a1"]})
+
+    assert set(rules(found)) == {"T009"}
+    assert all(finding.message.startswith(variable) for finding in found.findings)
+    assert f"the password of {user}" in found.findings[0].message
+
+
+def test_t010_an_agent_that_no_pair_can_serve() -> None:
+    agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}}
+    groups = {"activemq_agents": ["a1"]}
+
+    assert "release 5.5.1 has no usable MQTT" in wrong("T010", hosts("o-mq1", release="5.5.1") | agent, groups)
+    agent["a1"]["activemq_agent_pair"] = "o-mq9"
+    assert "activemq_agent_pair is 'o-mq9'" in wrong("T010", hosts("o-mq1") | agent, groups)
+
+
+def test_t011_a_scheme_that_the_release_does_not_have() -> None:
+    mqtt = [{"name": "m", "scheme": "mqtt", "port": 1883}, {"name": "o", "scheme": "tcp", "port": 61616}]
+    found = fleet("o-mq1", release="5.5.1", connectors=mqtt)
+
+    assert rules(found) == ["T011", "T011"]
+    assert "activemq_connectors[0].scheme" in found.findings[0].message
+
+
+def test_t011_a_pure_pair_cannot_copy_over_tls() -> None:
+    found = fleet("o-mq1", release="5.5.1", ha="pure", tls=TLS)
+
+    assert rules(found) == ["T011", "T011"]
+    assert "copies to the slave without it" in found.findings[0].message
+
+
+def test_t012_two_links_with_one_name() -> None:
+    found = fleet("o-mq1", "o-mq2", links=[{"from": "o-mq1", "to": "o-mq2"}])
+
+    assert rules(found) == ["T012", "T012"]
+
+
+@pytest.mark.parametrize(
+    ("name", "taken_by"), [("openwire", "the name of a connector"), ("broker", "the name of the broker itself")]
+)
+def test_t012_a_link_with_the_name_of_another_bean(name: str, taken_by: str) -> None:
+    found = fleet("o-mq1", "o-mq2", topology="none", links=[{"from": "o-mq1", "to": "o-mq2", "name": name}])
+
+    assert rules(found) == ["T012", "T012"]
+    assert taken_by in found.findings[0].message
+
+
+def test_t014_a_link_with_nothing_to_dial() -> None:
+    stomp = [{"name": "s", "scheme": "stomp", "port": 61613}]
+
+    assert set(rules(fleet("o-mq1", "o-mq2", connectors=stomp))) == {"T014"}
+
+
+def test_t015_an_agent_without_credentials() -> None:
+    assert "activemq_agent_password" in wrong("T015", hosts("o-mq1") | {"a1": {}}, {"activemq_agents": ["a1"]})
