@@ -1,0 +1,51 @@
+"""``python -m benchmarks --output DIR [render|site …]``: measure and write DIR/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import sys
+from pathlib import Path
+
+from benchmarks import render, site
+from benchmarks.measure import BenchmarkError
+
+
+def _render(work: Path) -> str:
+    return render.table(render.measure(work))
+
+
+def _site(work: Path) -> str:
+    return site.table(site.measure(work))
+
+
+PARTS = {"render": ("Rendering a whole fleet", _render), "site": ("Rolling out to hosts", _site)}
+
+
+def main() -> int:
+    """Measure the parts asked for and print one page of Markdown."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--output", type=Path, required=True, help="directory for inventories, outputs and figures")
+    parser.add_argument("parts", nargs="*", help="what to measure; all by default")
+    arguments = parser.parse_args()
+    work = arguments.output.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    cores, python = os.cpu_count(), platform.python_version()
+    page = [f"Measured {datetime.date.today()} on {cores} cores with Python {python}; medians where runs repeat.\n"]
+    try:
+        for part in arguments.parts or PARTS:
+            title, measured = PARTS[part]
+            page.append(f"## {title}\n\n{measured(work)}")
+    except BenchmarkError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
+    text = "\n".join(page)
+    (work / "benchmarks.md").write_text(text)
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
