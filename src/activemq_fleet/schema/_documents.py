@@ -1,14 +1,8 @@
-"""Hardened parsing, and where each start tag and attribute stands.
-
-libxml2 gives an element the line on which its start tag *ends*, which for a broker's tag of ten
-lines is ten lines off. Expat knows where it starts.
-"""
+"""Hardened parsing, and the paths of elements."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from xml.parsers import expat
 
 from lxml import etree
 
@@ -16,8 +10,6 @@ from activemq_fleet.schema._problems import SchemaProblem
 
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
-
-_ATTRIBUTE = re.compile(rb"""\s([^\s=/>]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
 class UnreadableError(Exception):
@@ -64,52 +56,3 @@ def path_of(element: etree._Element) -> str:
 def local(tag: str) -> str:
     """The name without its namespace."""
     return tag.rpartition("}")[2]
-
-
-@dataclass(frozen=True, slots=True)
-class _StartTag:
-    line: int
-    column: int
-    offset: int
-
-
-class Positions:
-    """Where the elements and attributes of one document stand."""
-
-    def __init__(self, document: bytes, root: etree._Element) -> None:
-        self._document = document
-        self._tags = dict(zip(root.iter(etree.Element), _start_tags(document), strict=False))
-
-    def of_element(self, element: etree._Element) -> tuple[int, int]:
-        """Line and column of ``<``."""
-        tag = self._tags[element]
-        return tag.line, tag.column
-
-    def of_attribute(self, element: etree._Element, name: str) -> tuple[int, int]:
-        """Line and column of the attribute, or of its element when it cannot be told apart."""
-        tag = self._tags[element]
-        text = self._document[tag.offset :]
-        wanted = local(name).encode()
-        end = 0
-        while (match := _ATTRIBUTE.search(text, end)) and b">" not in text[end : match.start()]:
-            if match[1].rpartition(b":")[2] == wanted:
-                before = text[: match.start(1)].decode("utf-8", "replace")
-                newline = before.rfind("\n")
-                if newline < 0:
-                    return tag.line, tag.column + len(before)
-                return tag.line + before.count("\n"), len(before) - newline
-            end = match.end()
-        return tag.line, tag.column
-
-
-def _start_tags(document: bytes) -> list[_StartTag]:
-    tags: list[_StartTag] = []
-    reader = expat.ParserCreate()
-
-    def start(_name: str, _attributes: dict[str, str]) -> None:
-        place = reader.CurrentLineNumber, reader.CurrentColumnNumber + 1, reader.CurrentByteIndex
-        tags.append(_StartTag(*place))
-
-    reader.StartElementHandler = start
-    reader.Parse(document, True)
-    return tags

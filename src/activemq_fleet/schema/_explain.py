@@ -11,8 +11,9 @@ import xmlschema
 from lxml import etree
 from xmlschema import XMLSchemaChildrenValidationError, XMLSchemaValidationError
 
-from activemq_fleet.schema._documents import BEANS, CORE, Positions, local, path_of
+from activemq_fleet.schema._documents import BEANS, CORE, local, path_of
 from activemq_fleet.schema._model import Model
+from activemq_fleet.schema._positions import Positions
 from activemq_fleet.schema._problems import SchemaProblem
 from activemq_fleet.schema._spring import STUBS
 
