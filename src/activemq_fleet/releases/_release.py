@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases._data import Advisory, Data, load, load_since
-from activemq_fleet.releases._spans import Version, parse_version
+from activemq_fleet.releases._spans import Span, Version, parse_version
 
 _RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})", re.ASCII)
 _LINE = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?", re.ASCII)
@@ -183,6 +183,10 @@ class Release:
         span = since.elements[element] if attribute is None else since.attributes[element][attribute]
         return span.holds(parse_version(self.data_release))
 
+    def within(self, span: str) -> bool:
+        """Whether it lies in a span such as ``"5.6.0"`` (from then on) or ``"5.3.0 !5.8.0"`` (before 5.8)."""
+        return _span(span).holds(parse_version(self.data_release))
+
     def removed_elements(self) -> frozenset[str]:
         """Elements that older releases have and this one has not any more."""
         version = parse_version(self.data_release)
@@ -207,6 +211,11 @@ class Release:
 def known_lines() -> tuple[str, ...]:
     """The lines in order of age, ``5.3`` to the newest."""
     return tuple(load().lines)
+
+
+@lru_cache(maxsize=512)
+def _span(text: str) -> Span:
+    return Span.parse(text)
 
 
 @lru_cache(maxsize=512)

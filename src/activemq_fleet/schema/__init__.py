@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from activemq_fleet.schema._documents import BEANS, CORE, UnreadableError, parse
+from activemq_fleet.schema._positions import Place, Positions
 from activemq_fleet.schema._problems import SchemaProblem
 from activemq_fleet.schema._schema import Schema
 
-__all__ = ["Schema", "SchemaProblem"]
+__all__ = ["BEANS", "CORE", "Place", "Positions", "Schema", "SchemaProblem", "UnreadableError", "parse"]

@@ -1,0 +1,30 @@
+"""Rules about configurations: one module a family, each rule one small function.
+
+``check --file`` runs the file rules on anyone's activemq.xml, ``check -i`` all of them on a
+fleet, the broker role's preflight the host rules.
+"""
+
+from __future__ import annotations
+
+from activemq_fleet.lint.engine import FAMILIES, Example, Problem, Rule, Scope
+from activemq_fleet.lint.files import file_findings
+from activemq_fleet.lint.fleets import FleetView, fleet_findings
+from activemq_fleet.lint.hosts import HostFacts, HostView, host_findings
+from activemq_fleet.lint.selection import Selection
+from activemq_fleet.lint.table import rules
+
+__all__ = [
+    "FAMILIES",
+    "Example",
+    "FleetView",
+    "HostFacts",
+    "HostView",
+    "Problem",
+    "Rule",
+    "Scope",
+    "Selection",
+    "file_findings",
+    "fleet_findings",
+    "host_findings",
+    "rules",
+]

@@ -1,0 +1,3 @@
+"""C: clients, flow control, durability."""
+
+from __future__ import annotations

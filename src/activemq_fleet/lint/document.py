@@ -1,0 +1,242 @@
+"""One activemq.xml as the rules see it: elements with exact places, and what is not known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lxml import etree
+
+from activemq_fleet.lint.uri import Uri
+from activemq_fleet.schema import Place, Positions, parse
+
+if TYPE_CHECKING:
+    from activemq_fleet.findings import Severity
+    from activemq_fleet.lint.engine import Problem
+    from activemq_fleet.releases import Release
+    from activemq_fleet.topology import Broker
+
+# In place of an ampersand that is no reference: one character, so that columns stay right.
+STRAY = "\ue000"
+_NOTHING: Mapping[str, bytes] = MappingProxyType({})
+_UNKNOWN = re.compile(r"[$#]\{")
+_SIZE = re.compile(r"\s*(\d+)\s*([kmg]?)b?\s*", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_TRUE = frozenset({"true", "on", "yes", "1"})
+_FALSE = frozenset({"false", "off", "no", "0"})
+
+
+class Node:
+    """One element. Attributes that hold ``${…}`` are decided elsewhere, so they are *unknown*."""
+
+    __slots__ = ("_element", "document")
+
+    def __init__(self, element: etree._Element, document: Document) -> None:
+        self._element = element
+        self.document = document
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and other._element is self._element
+
+    def __hash__(self) -> int:
+        return hash(self._element)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}> of line {self.place()[0]}"
+
+    @property
+    def name(self) -> str:
+        """The name without its namespace."""
+        return str(self._element.tag).rpartition("}")[2]
+
+    def has(self, attribute: str) -> bool:
+        return attribute in self._element.attrib
+
+    def get(self, attribute: str, default: str = "") -> str:
+        """The value as it is written, ``${…}`` included."""
+        return str(self._element.get(attribute, default)).replace(STRAY, "&")
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """All of them, by name."""
+        return {str(name): self.get(str(name)) for name in self._element.attrib}
+
+    @property
+    def text(self) -> str:
+        """The text inside, without its children's."""
+        return (self._element.text or "").strip().replace(STRAY, "&")
+
+    def known(self, attribute: str) -> str | None:
+        """The value, or None where it is absent or unknown."""
+        value = self.get(attribute) if self.has(attribute) else None
+        return None if value is None or _UNKNOWN.search(value) else value.strip()
+
+    def is_unknown(self, attribute: str) -> bool:
+        """True where the attribute is there and its value is decided elsewhere."""
+        return self.has(attribute) and self.known(attribute) is None
+
+    def flag(self, attribute: str, default: bool) -> bool | None:
+        """A boolean, ``default`` where it is absent, None where it is unknown or none."""
+        if not self.has(attribute):
+            return default
+        value = (self.known(attribute) or "").lower()
+        return True if value in _TRUE else False if value in _FALSE else None
+
+    def number(self, attribute: str) -> int | None:
+        """A whole number, None where it is absent, unknown or none."""
+        try:
+            return int(self.known(attribute) or "")
+        except ValueError:
+            return None
+
+    def size(self, attribute: str) -> int | None:
+        """Bytes of ``20 gb``, ``64mb`` or ``1024``; None where it is absent, unknown or none."""
+        match = _SIZE.fullmatch(self.known(attribute) or "")
+        return int(match[1]) * _FACTORS[match[2].lower()] if match else None
+
+    def uri(self, attribute: str = "uri") -> Uri:
+        """The attribute read as a URI; one without scheme where it is absent."""
+        return Uri.read(self.get(attribute))
+
+    @property
+    def parent(self) -> Node | None:
+        above = self._element.getparent()
+        return None if above is None else Node(above, self.document)
+
+    def within(self, *names: str) -> Node | None:
+        """The nearest element around it that has one of these names."""
+        above = self.parent
+        while above is not None and above.name not in names:
+            above = above.parent
+        return above
+
+    def children(self, *names: str) -> list[Node]:
+        """The elements directly inside, of these names or all."""
+        found = [Node(child, self.document) for child in self._element.iterchildren(etree.Element)]
+        return [child for child in found if not names or child.name in names]
+
+    def all(self, *names: str) -> list[Node]:
+        """The elements anywhere inside, of these names or all."""
+        found = [Node(child, self.document) for child in self._element.iterdescendants(etree.Element)]
+        return [child for child in found if not names or child.name in names]
+
+    def child(self, name: str) -> Node | None:
+        """The first element of that name directly inside."""
+        return next(iter(self.children(name)), None)
+
+    def place(self, attribute: str = "", part: str = "") -> Place:
+        """Line and column of the element, of an attribute, or of a part of an attribute's value."""
+        positions = self.document.positions
+        if not attribute or not self.has(attribute):
+            return positions.of_element(self._element)
+        if self.document.has_stray and part not in str(self._element.get(attribute)):
+            part = part.replace("&", STRAY)
+        return positions.of_value(self._element, attribute, part)
+
+    def problem(
+        self, message: str, attribute: str = "", part: str = "", *, severity: Severity | None = None, fix: str = ""
+    ) -> Problem:
+        """What a rule yields about this element, its attribute, or a part of the attribute's value.
+
+        ``severity`` and ``fix`` replace the rule's own where the circumstances ask for it.
+        """
+        from activemq_fleet.lint.engine import Problem
+
+        return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix)
+
+
+def _after_stray(value: str) -> Iterator[str]:
+    """The rest of the value from each stray ampersand on, with the ampersand."""
+    begin = value.find(STRAY)
+    while begin >= 0:
+        yield value[begin:]
+        begin = value.find(STRAY, begin + 1)
+
+
+class Document:
+    """A parsed activemq.xml of one release. Raises UnreadableError for what is not XML, or has a DOCTYPE.
+
+    ``broker`` is the fleet's broker that the file was rendered for, None for anyone's file.
+    ``beside`` are the files of its directory that could be read, by name.
+    """
+
+    def __init__(
+        self, data: bytes, release: Release, broker: Broker | None = None, *, beside: Mapping[str, bytes] = _NOTHING
+    ) -> None:
+        self.data = data
+        self.beside = beside
+        self.release = release
+        self.broker = broker
+        self.has_stray = STRAY.encode() in data
+        self.tree = parse(data)
+
+    @cached_property
+    def positions(self) -> Positions:
+        return Positions(self.data, self.tree)
+
+    @cached_property
+    def root(self) -> Node:
+        return Node(self.tree, self)
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
+        for element in self.tree.iter(etree.Element):
+            found.setdefault(str(element.tag).rpartition("}")[2], []).append(Node(element, self))
+        return found
+
+    def all(self, *names: str) -> list[Node]:
+        """Every element of these names, in the order of the names, then of the document."""
+        return [node for name in names for node in self._by_name.get(name, ())]
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """Every element."""
+        return (node for nodes in self._by_name.values() for node in nodes)
+
+    @property
+    def brokers(self) -> list[Node]:
+        return self.all("broker")
+
+    @property
+    def links(self) -> list[Node]:
+        """The networkConnectors."""
+        return self.all("networkConnector")
+
+    @property
+    def connectors(self) -> list[Node]:
+        """The transportConnectors."""
+        return self.all("transportConnector")
+
+    @property
+    def stores(self) -> list[Node]:
+        """The store elements: what stands in persistenceAdapter or persistenceFactory."""
+        return [node for holder in self.all("persistenceAdapter", "persistenceFactory") for node in holder.children()]
+
+    @property
+    def locker(self) -> Node | None:
+        """The element inside ``<locker>``, where there is one."""
+        return next((node for holder in self.all("locker") for node in holder.children()), None)
+
+    def stray_ampersands(self) -> Iterator[Problem]:
+        """Each bare ``&`` of the file, as problems: a file that has one is read as if it were escaped."""
+        if not self.has_stray:
+            return
+        for node in self.nodes:
+            for name in map(str, node._element.attrib):
+                for part in _after_stray(str(node._element.get(name))):
+                    yield node.problem(f"{name} holds a bare & before {part[1:13]}", name, part)
+            if STRAY in (node._element.text or ""):
+                yield node.problem(f"the text of <{node.name}> holds a bare &")
+
+    def prescribes(self, link: Node) -> bool:
+        """True for a networkConnector that the fleet's profile itself made, not a fragment of the user."""
+        return self.broker is not None and any(ours.name == link.get("name") for ours in self.broker.links)
+
+    @property
+    def profile(self) -> str:
+        """``activemq_ha`` of the broker; empty for anyone's file."""
+        return self.broker.settings.ha if self.broker else ""

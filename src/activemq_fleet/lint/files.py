@@ -1,0 +1,107 @@
+"""The file rules on one activemq.xml, ours or anyone's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint.document import STRAY, Document
+from activemq_fleet.lint.engine import RULES, Problem, Rule
+from activemq_fleet.lint.selection import Selection
+from activemq_fleet.lint.table import rules
+from activemq_fleet.releases import Release
+from activemq_fleet.schema import Schema, SchemaProblem, UnreadableError
+
+SCHEMA_RULE = "V002"
+ACTIVEMQ_XML = "conf/activemq.xml"
+_EVERY_RULE = Selection()
+_NOTHING: Mapping[str, bytes] = MappingProxyType({})
+_STRAY_AMPERSAND = re.compile(rb"&(?!#[0-9]+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.-]*;)")
+
+
+def file_findings(
+    data: bytes,
+    release: Release,
+    *,
+    schema: Schema | None = None,
+    file: str = ACTIVEMQ_XML,
+    host: str = "",
+    selection: Selection = _EVERY_RULE,
+    beside: Mapping[str, bytes] = _NOTHING,
+) -> tuple[Finding, ...]:
+    """What one file shows, in the order of its lines; never raises for what a file may hold.
+
+    ``beside`` are the files of the same directory, by name: accounts, console, logging.
+    ``schema`` is the release's own; without it V002 says only what is not XML. A file that is not
+    XML because of a bare ``&`` is read as if it were escaped, so that the rest is told as well.
+    """
+    rules()  # what is not XML is told by rules too
+    stray = data
+    if _STRAY_AMPERSAND.search(data) and STRAY.encode() not in data:
+        stray = _outside_cdata(data)
+    try:
+        document = Document(stray, release, beside=beside)
+    except UnreadableError as error:
+        found = [_schema_finding(error.problem, release, host, file)]
+    else:
+        found = list(document_findings(document, host, file, selection))
+        if schema is not None:
+            found += [_schema_finding(problem, release, host, file) for problem in schema.explain(stray)]
+    taken = (finding for finding in dict.fromkeys(found) if selection.takes(finding.rule))
+    return tuple(sorted(taken, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
+
+
+def _outside_cdata(data: bytes) -> bytes:
+    """Stray ampersands replaced, but in comments and CDATA, where they may stand."""
+    parts = re.split(rb"(<!--.*?-->|<!\[CDATA\[.*?\]\]>)", data, flags=re.DOTALL)
+    parts[::2] = [_STRAY_AMPERSAND.sub(STRAY.encode(), part) for part in parts[::2]]
+    return b"".join(parts)
+
+
+def document_findings(
+    document: Document, host: str, file: str = ACTIVEMQ_XML, selection: Selection = _EVERY_RULE
+) -> Iterator[Finding]:
+    """What the file rules say about a document, in the order of the rules."""
+    for one in rules("file"):
+        if selection.takes(one.id) and one.applies_to(document.release):
+            yield from told(one, one.check(document), host, file)
+
+
+def told(one: Rule, problems: Iterable[Problem], host: str, file: str | None = None) -> Iterator[Finding]:
+    """What a rule yields, as findings."""
+    for problem in problems:
+        line, column = problem.line, problem.column
+        if problem.node is not None:
+            line, column = problem.node.place(problem.attribute, problem.part)
+        yield Finding(
+            rule=one.id,
+            severity=problem.severity or one.severity,
+            host=problem.host or host,
+            message=problem.message,
+            fix=problem.fix or one.fix,
+            why=one.why,
+            file=_beside(file, problem.file) if problem.file else file,
+            line=line,
+            column=column,
+        )
+
+
+def _beside(file: str | None, name: str) -> str:
+    return f"{(file or ACTIVEMQ_XML).rpartition('/')[0]}/{name}".lstrip("/") if "/" in (file or "") else name
+
+
+def _schema_finding(problem: SchemaProblem, release: Release, host: str, file: str) -> Finding:
+    one = RULES[SCHEMA_RULE]
+    return Finding(
+        rule=SCHEMA_RULE,
+        severity=one.severity,
+        host=host,
+        message=problem.message,
+        fix=one.fix,
+        why=f"release {release.text} checks the file when it starts, and does not start with this one",
+        file=file,
+        line=problem.line,
+        column=problem.column,
+    )

@@ -1,0 +1,147 @@
+"""All rules but the hosts' on a fleet: every document once a kind, the fleet as one graph.
+
+The brokers of a fleet differ in names and addresses only, and no file rule looks inside those.
+So documents that are the same but for their own names are looked at once; where a rule fired,
+the document itself is looked at, so that every message and place is its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint.document import Document
+from activemq_fleet.lint.engine import Problem
+from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings, told
+from activemq_fleet.lint.selection import Selection
+from activemq_fleet.lint.table import rules
+from activemq_fleet.releases import Release
+from activemq_fleet.schema import UnreadableError
+from activemq_fleet.topology import Broker, Fleet, Link
+
+_EVERY_RULE = Selection()
+_REMEMBERED = 4096
+_OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
+_clean: set[tuple[bytes, str, Release, Selection]] = set()
+
+
+class FleetView:
+    """What a fleet rule looks at: the fleet, and what each broker's document really says."""
+
+    def __init__(self, fleet: Fleet, documents: Mapping[str, bytes]) -> None:
+        self.fleet = fleet
+        self._documents = documents
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        return self.fleet.brokers
+
+    def document(self, broker: Broker) -> Document | None:
+        """The broker's activemq.xml, parsed when it is first asked for; None for what is not XML."""
+        return self._parsed(broker.host)
+
+    @cached_property
+    def _parsed(self) -> Callable[[str], Document | None]:
+        @lru_cache(maxsize=1024)
+        def parsed(host: str) -> Document | None:
+            broker = self.fleet.broker(host)
+            try:
+                return Document(self._documents[host], broker.release, broker)
+            except (KeyError, UnreadableError):
+                return None
+
+        return parsed
+
+    @cached_property
+    def changed_by_hand(self) -> tuple[Broker, ...]:
+        """Brokers whose document holds fragments or attributes of the user's: the model does not show those."""
+        return tuple(b for b in self.brokers if b.settings.xml_fragments or b.settings.broker_attributes)
+
+    @cached_property
+    def _by_address(self) -> dict[tuple[str, int], Broker]:
+        return {(b.address, port): b for b in self.brokers for port in b.ports.values()}
+
+    def at(self, host: str, port: int) -> Broker | None:
+        """The broker that listens there."""
+        return self._by_address.get((host, port))
+
+    @cached_property
+    def units(self) -> dict[str, tuple[Broker, ...]]:
+        """The brokers of what the network sees as one, by its name."""
+        found: dict[str, list[Broker]] = {}
+        for broker in self.brokers:
+            found.setdefault(broker.unit, []).append(broker)
+        return {name: tuple(brokers) for name, brokers in found.items()}
+
+    @cached_property
+    def links(self) -> tuple[tuple[Broker, Link], ...]:
+        """Every link of the model, with the broker that holds it."""
+        return tuple((broker, link) for broker in self.brokers for link in broker.links)
+
+    def problem(self, broker: Broker, message: str, **more: Any) -> Problem:
+        return Problem(message, host=broker.host, **more)
+
+
+def fleet_findings(
+    fleet: Fleet, documents: Mapping[str, bytes], selection: Selection = _EVERY_RULE
+) -> tuple[Finding, ...]:
+    """What the file and fleet rules say; ``documents`` are rendered activemq.xml by inventory name.
+
+    What is not XML is the schema's to tell, and is passed over here.
+    """
+    found: list[Finding] = []
+    for broker in fleet.brokers:
+        found += _of_document(broker, documents[broker.host], selection)
+    view = FleetView(fleet, documents)
+    for one in rules("fleet"):
+        if selection.takes(one.id):
+            found += told(one, _in_releases(one.releases, one.check(view), fleet), "")
+    return tuple(found)
+
+
+def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterable[Problem]:
+    return (p for p in problems if not p.host or fleet.broker(p.host).release.within(span))
+
+
+def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
+    key = blake2b(without_names(broker, data)).digest(), broker.settings.ha, broker.release, selection
+    if key in _clean:
+        return ()
+    found = document_findings_of(broker, data, selection)
+    if not found:
+        if len(_clean) >= _REMEMBERED:
+            _clean.clear()
+        _clean.add(key)
+    return found
+
+
+def document_findings_of(broker: Broker, data: bytes, selection: Selection = _EVERY_RULE) -> tuple[Finding, ...]:
+    """What the file rules say about one broker's document, nothing remembered."""
+    try:
+        document = Document(data, broker.release, broker)
+    except UnreadableError:
+        return ()
+    return tuple(document_findings(document, broker.host, ACTIVEMQ_XML, selection))
+
+
+def without_names(broker: Broker, data: bytes) -> bytes:
+    """The document with the fleet's own names numbered: two that are alike then have the same mistakes.
+
+    Which names are equal stays visible. Short words and loopback addresses stay too: a group that
+    is called ``static`` must not hide a scheme, and rules do look whether something is loopback.
+    """
+    names = {broker.host, broker.address, broker.identity.host, broker.broker_name, broker.pair, broker.group}
+    names |= {account.name for account in broker.accounts}
+    for link in broker.links:
+        names |= {link.target, *(host for host, _ in link.addresses)}
+    if broker.peer_address:
+        names.add(broker.peer_address[0])
+    own = [name.encode() for name in names if _OWN_NAME.fullmatch(name)]
+    numbers = {name: number for number, name in enumerate(sorted(own, key=lambda name: (data.find(name), -len(name))))}
+    for name in sorted(own, key=len, reverse=True):
+        data = data.replace(name, b"\x00%d\x00" % numbers[name])
+    return data

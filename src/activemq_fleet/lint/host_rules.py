@@ -1,0 +1,3 @@
+"""What only the machine shows."""
+
+from __future__ import annotations

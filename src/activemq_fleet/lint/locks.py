@@ -1,0 +1,3 @@
+"""L: locks and the shared store."""
+
+from __future__ import annotations

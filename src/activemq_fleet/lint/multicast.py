@@ -1,0 +1,3 @@
+"""M: multicast."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""P: pure master/slave."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""S: security."""
+
+from __future__ import annotations

@@ -1,0 +1,38 @@
+"""Which rules are asked: ``--select`` and ``--ignore``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from activemq_fleet.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Names of rules or the beginnings of names: ``N`` is a family, ``N01`` ten rules, ``N010`` one."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, select: Sequence[str], ignore: Sequence[str], known: Sequence[str]) -> Selection:
+        """From words with or without commas. Raises InputError for one that names no rule of ``known``."""
+        chosen, ignored = _words(select), _words(ignore)
+        for option, words in (("--select", chosen), ("--ignore", ignored)):
+            for word in words:
+                if not any(name.startswith(word) for name in known):
+                    raise InputError(f"{option} {word}: no rule is called so, or begins so; docs/rules.md lists them")
+        return cls(chosen, ignored)
+
+    def takes(self, name: str) -> bool:
+        """The longer of two that fit decides: ``--select N --ignore N010``."""
+        chosen = max((len(word) for word in self.select if name.startswith(word)), default=-1)
+        ignored = max((len(word) for word in self.ignore if name.startswith(word)), default=-1)
+        if not self.select and ignored < 0:
+            return True
+        return chosen > ignored or (not self.select and ignored < 0)
+
+
+def _words(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word.strip().upper() for value in values for word in value.split(",") if word.strip())

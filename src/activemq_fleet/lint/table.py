@@ -1,0 +1,32 @@
+"""All rules, in the order of their names. Importing this module loads the families."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from activemq_fleet.lint.engine import RULES, Rule, Scope
+
+# Subject and scope decide where a rule stands; its letter is its family in docs/rules.md.
+_MODULES = (
+    "versions",
+    "locks",
+    "pure",
+    "bridges",
+    "network",
+    "multicast",
+    "clients",
+    "security",
+    "fleet_stores",
+    "fleet_network",
+    "fleet_clients",
+    "host_rules",
+)
+
+
+@cache
+def rules(scope: Scope | None = None) -> tuple[Rule, ...]:
+    """Every rule, or those of a scope."""
+    for module in _MODULES:
+        import_module(f"activemq_fleet.lint.{module}")
+    return tuple(RULES[name] for name in sorted(RULES) if scope in (None, RULES[name].scope))

@@ -1,0 +1,57 @@
+"""Each rule's own examples: the one that fires does, the one that is silent is."""
+
+from __future__ import annotations
+
+import pytest
+
+from activemq_fleet.lint import Rule, file_findings, rules
+from activemq_fleet.lint.engine import Example
+from activemq_fleet.lint.files import SCHEMA_RULE
+from activemq_fleet.releases import Release
+from tests.rule_examples import complete
+
+# The schema's own rule needs the release's XSD: tests/integration/test_refusals.py shows it.
+FILE_RULES = [one for one in rules("file") if one.id != SCHEMA_RULE]
+SKELETON = complete("", Release.of("5.18.3"))
+
+
+def cases(kind: str) -> list[object]:
+    return [
+        pytest.param(one, example, id=f"{one.id}-{example.release}-{number}")
+        for one in FILE_RULES
+        for number, example in enumerate(getattr(one, kind))
+    ]
+
+
+def found(example: Example) -> set[str]:
+    release = Release.of(example.release)
+    beside = {}
+    data = complete(example.text, release)
+    if example.file != "activemq.xml":
+        beside, data = {example.file: example.text.encode()}, SKELETON
+    return {finding.rule for finding in file_findings(data, release, beside=beside)}
+
+
+@pytest.mark.parametrize(("one", "example"), cases("fires"))
+def test_the_example_that_fires_does(one: Rule, example: Example) -> None:
+    assert one.id in found(example)
+
+
+@pytest.mark.parametrize(("one", "example"), cases("silent"))
+def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
+    assert one.id not in found(example)
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
+def test_the_skeleton_of_the_examples_has_no_mistake(release: str) -> None:
+    assert file_findings(complete("", Release.of(release)), Release.of(release)) == ()
+
+
+@pytest.mark.parametrize("one", rules(), ids=lambda one: one.id)
+def test_every_rule_says_what_why_how_to_mend_and_shows_it(one: Rule) -> None:
+    assert one.title.endswith(".")
+    assert one.why
+    assert one.fix
+    assert one.source
+    assert one.fires
+    assert one.silent
