@@ -7,59 +7,115 @@ the schema in its own jar; a versioned one would be downloaded where it is not l
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 from activemq_fleet import uris
-from activemq_fleet.render.engine import render_template
+from activemq_fleet.render import shapes
 from activemq_fleet.render.fragments import merge_fragments
-from activemq_fleet.topology import Broker, Link
+from activemq_fleet.render.shapes import Shape, Slot, Values
+from activemq_fleet.topology import Broker, Connector, Link
 
-Attributes = list[tuple[str, object]]
+Attributes: TypeAlias = tuple[tuple[str, str | Slot], ...]
 
 NETWORK_PASSWORD = "${activemq.network.password}"  # noqa: S105 -- a reference, no password
-_KEEP_WAITING = 86_400_000  # a day in ms: by default a master gives up its start after 600 s
-_REPLAY_DELAY = 500  # ms, so that consumers that restart do not see messages go to and fro
+_KEEP_WAITING = "86400000"  # a day in ms: by default a master gives up its start after 600 s
+_REPLAY_DELAY = "500"  # ms, so that consumers that restart do not see messages go to and fro
 _FIXED_LEASE = 5000  # ms
 _HEAP_SHARE = 0.7
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024}
 
 
+class _Element(NamedTuple):
+    element: str
+    attributes: Attributes
+
+
+class _Store(NamedTuple):
+    element: str
+    attributes: Attributes
+    locker: _Element | None = None
+
+
+class _DataSource(NamedTuple):
+    pool: str
+    driver: Slot
+    url: Slot
+    username: Slot
+    password: str
+
+
+class _Policy(NamedTuple):
+    audit_off: bool
+    replay_delay: str
+
+
+class _Link(NamedTuple):
+    name: Slot
+    uri: Slot
+    attributes: Attributes
+    include: tuple[tuple[str, Slot], ...]
+    exclude: tuple[tuple[str, Slot], ...]
+
+
+class _Account(NamedTuple):
+    name: Slot
+    password: Slot
+    groups: Slot
+
+
+class _Permission(NamedTuple):
+    kind: str
+    destination: Slot
+    read: Slot
+    write: Slot
+    admin: Slot
+
+
+class _Limits(NamedTuple):
+    memory: Slot
+    store: Slot
+    temp: Slot
+
+
+class _Connector(NamedTuple):
+    name: Slot
+    uri: Slot
+    discovery_uri: Slot | None
+
+
 def activemq_xml(broker: Broker) -> bytes:
     """``conf/activemq.xml`` of a broker. Passwords are references into credentials.properties."""
-    document = render_template("broker/activemq.xml.j2", **_context(broker))
+    values = Values()
+    document = shapes.render("broker/activemq.xml.j2", values, **_shape(broker, values))
     return merge_fragments(document, broker) if broker.settings.xml_fragments else document
 
 
-def _context(broker: Broker) -> dict[str, Any]:
+def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
     settings, release = broker.settings, broker.release
     return {
-        "title": _title(broker),
-        "attributes": _attributes(broker),
-        "data_source": _data_source(broker),
+        "title": v(_title(broker)),
+        "attributes": _attributes(broker, v),
+        "data_source": _data_source(broker, v),
         "policy": _policy(broker),
         "exception_handler": _exception_handler(broker),
-        "links": [_link(broker, link) for link in broker.links],
-        "store": _store(broker),
-        "accounts": [
-            {"name": a.name, "password": f"${{{a.key}}}", "groups": ",".join(a.groups)} for a in broker.accounts
-        ],
-        "permissions": broker.permissions,
-        "master_connector": _master_connector(broker),
+        "links": tuple([_link(broker, link, v) for link in broker.links]),
+        "store": _store(broker, v),
+        "accounts": tuple([_Account(v(a.name), v(f"${{{a.key}}}"), v(",".join(a.groups))) for a in broker.accounts]),
+        "permissions": tuple(
+            [
+                _Permission(p.kind, v(p.destination), v(",".join(p.read)), v(",".join(p.write)), v(",".join(p.admin)))
+                for p in broker.permissions
+            ]
+        ),
+        "master_connector": _master_connector(broker, v),
         "closes_context": settings.console and release.has_restart_allowed,
-        "tls": _tls(broker),
-        "limits": {
-            "memory": settings.memory_limit or memory_limit(settings.heap),
-            "store": settings.store_limit,
-            "temp": settings.temp_limit,
-        },
-        "connectors": [
-            {
-                "name": connector.name,
-                "uri": uris.listen(connector.scheme, settings.bind, connector.port, connector.options),
-                "discovery_uri": connector.discovery_uri,
-            }
-            for connector in broker.connectors
-        ],
+        "tls": _tls(broker, v),
+        "limits": _Limits(
+            memory=v(settings.memory_limit or memory_limit(settings.heap)),
+            store=v(settings.store_limit),
+            temp=v(settings.temp_limit),
+        ),
+        "connectors": tuple([_connector(broker, connector, v) for connector in broker.connectors]),
         "console_file": release.console_file if settings.console else None,
     }
 
@@ -76,115 +132,125 @@ def _title(broker: Broker) -> str:
     return f"{broker.identity.host}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
 
 
-def _attributes(broker: Broker) -> Attributes:
+def _attributes(broker: Broker, v: Values) -> Attributes:
     release, pure = broker.release, broker.settings.ha == "pure"
-    found: dict[str, object] = {"id": "broker", "brokerName": broker.broker_name, "dataDirectory": "${activemq.data}"}
+    found: dict[str, str | Slot] = {
+        "id": "broker",
+        "brokerName": v(broker.broker_name),
+        "dataDirectory": "${activemq.data}",
+    }
     if release.has_network_start_async:
-        found["networkConnectorStartAsync"] = True
+        found["networkConnectorStartAsync"] = "true"
     if pure and broker.role == "master":
-        found |= {"waitForSlave": True, "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": False}
-    return list((found | broker.settings.broker_attributes).items())
+        found |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
+    found |= {name: v(value) for name, value in broker.settings.broker_attributes.items()}
+    return tuple(found.items())
 
 
-def _data_source(broker: Broker) -> dict[str, str] | None:
+def _data_source(broker: Broker, v: Values) -> _DataSource | None:
     jdbc = broker.settings.jdbc
     if broker.settings.ha != "shared-jdbc" or jdbc is None:
         return None
-    return {
-        "pool": broker.release.data_source_class,
-        "driver": jdbc.driver,
-        "url": jdbc.url,
-        "username": jdbc.username,
-        "password": "${activemq.jdbc.password}",
-    }
+    return _DataSource(
+        pool=broker.release.data_source_class,
+        driver=v(jdbc.driver),
+        url=v(jdbc.url),
+        username=v(jdbc.username),
+        password="${activemq.jdbc.password}",  # noqa: S106 -- a reference, no password
+    )
 
 
-def _policy(broker: Broker) -> dict[str, object] | None:
+def _policy(broker: Broker) -> _Policy | None:
     if not broker.networked or not broker.release.has_replay_when_no_consumers:
         return None
     # Before 5.9 the cursor takes a replayed message for a duplicate and keeps it until a restart.
-    return {"audit_off": broker.release.replay_needs_audit_off, "replay_delay": _REPLAY_DELAY}
+    return _Policy(audit_off=broker.release.replay_needs_audit_off, replay_delay=_REPLAY_DELAY)
 
 
-def _exception_handler(broker: Broker) -> dict[str, Any] | None:
+def _exception_handler(broker: Broker) -> _Element | None:
     lease = broker.release.lease_exception_handler
     if broker.settings.ha == "shared-jdbc" and lease:
-        return {"element": lease, "attributes": []}
+        return _Element(lease, ())
     if broker.release.has_ignore_no_space_errors:
         # Measured on 5.17.2: with the default a full disk loses what was acknowledged.
-        return {"element": "defaultIOExceptionHandler", "attributes": [("ignoreNoSpaceErrors", False)]}
+        return _Element("defaultIOExceptionHandler", (("ignoreNoSpaceErrors", "false"),))
     return None
 
 
-def _link(broker: Broker, link: Link) -> dict[str, Any]:
-    attributes: Attributes = [("duplex", link.duplex)]
+def _link(broker: Broker, link: Link, v: Values) -> _Link:
+    attributes: Attributes = (("duplex", "true" if link.duplex else "false"),)
     if link.network_ttl is not None:
-        attributes.append(("networkTTL", link.network_ttl))
+        attributes += (("networkTTL", v(str(link.network_ttl))),)
     else:
-        attributes += [("consumerTTL", link.consumer_ttl), ("messageTTL", link.message_ttl)]
-    attributes.append(("decreaseNetworkConsumerPriority", True))
-    if broker.settings.network_username:
-        attributes += [("userName", broker.settings.network_username), ("password", NETWORK_PASSWORD)]
-    return {
-        "name": link.name,
-        "uri": link.uri,
-        "attributes": attributes,
-        "include": [_destination(text) for text in link.include],
-        "exclude": [_destination(text) for text in link.exclude],
-    }
+        attributes += (("consumerTTL", v(str(link.consumer_ttl))), ("messageTTL", v(str(link.message_ttl))))
+    return _Link(
+        name=v(link.name),
+        uri=v(link.uri),
+        attributes=(*attributes, ("decreaseNetworkConsumerPriority", "true"), *_network_user(broker, v)),
+        include=tuple([_destination(text, v) for text in link.include]),
+        exclude=tuple([_destination(text, v) for text in link.exclude]),
+    )
 
 
-def _destination(text: str) -> tuple[str, str]:
+def _network_user(broker: Broker, v: Values) -> Attributes:
+    name = broker.settings.network_username
+    return (("userName", v(name)), ("password", NETWORK_PASSWORD)) if name else ()
+
+
+def _destination(text: str, v: Values) -> tuple[str, Slot]:
     kind, _, name = text.partition("://")
-    return kind, name
+    return kind, v(name)
 
 
-def _store(broker: Broker) -> dict[str, Any]:
+def _connector(broker: Broker, connector: Connector, v: Values) -> _Connector:
+    uri = uris.listen(connector.scheme, broker.settings.bind, connector.port, connector.options)
+    return _Connector(v(connector.name), v(uri), v(connector.discovery_uri) if connector.discovery_uri else None)
+
+
+def _store(broker: Broker, v: Values) -> _Store:
     settings, release = broker.settings, broker.release
     acquire = settings.lock_acquire_interval
     keep_alive = settings.lock_keepalive_interval
-    stop = [("stopOnError", True)] if release.has_stop_on_error else []
+    stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
     if settings.ha == "shared-jdbc":
         length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE
         # A lease that is renewed less than twice in its length runs out while its holder lives.
         keep_alive = keep_alive or min(5000, length // 2)
-        lease: Attributes = [("lockAcquireSleepInterval", length), ("leaseHolderId", broker.identity.host)]
-        return {
-            "element": "jdbcPersistenceAdapter",
-            "attributes": [("dataSource", "#store"), ("lockKeepAlivePeriod", keep_alive), *stop],
-            "locker": {"element": "lease-database-locker", "attributes": lease},
-        }
-    directory: Attributes = [("directory", broker.store_directory)]
+        lease = (("lockAcquireSleepInterval", v(str(length))), ("leaseHolderId", v(broker.identity.host)))
+        return _Store(
+            "jdbcPersistenceAdapter",
+            (("dataSource", "#store"), ("lockKeepAlivePeriod", v(str(keep_alive))), *stop),
+            _Element("lease-database-locker", lease),
+        )
+    directory: Attributes = (("directory", v(broker.store_directory)),)
     if settings.ha != "shared-file":
-        return {"element": "kahaDB", "attributes": directory, "locker": None}
+        return _Store("kahaDB", directory)
+    wait = v(str(acquire or 1000))
     if not release.has_lockers:
-        wait: Attributes = [("databaseLockedWaitDelay", acquire or 1000)] if release.has_lock_wait_delay else []
-        return {"element": "kahaDB", "attributes": directory + wait, "locker": None}
-    return {
-        "element": "kahaDB",
-        "attributes": [*directory, ("lockKeepAlivePeriod", keep_alive or 2000), *stop],
-        "locker": {"element": "shared-file-locker", "attributes": [("lockAcquireSleepInterval", acquire or 1000)]},
-    }
+        delay: Attributes = (("databaseLockedWaitDelay", wait),) if release.has_lock_wait_delay else ()
+        return _Store("kahaDB", directory + delay)
+    return _Store(
+        "kahaDB",
+        (*directory, ("lockKeepAlivePeriod", v(str(keep_alive or 2000))), *stop),
+        _Element("shared-file-locker", (("lockAcquireSleepInterval", wait),)),
+    )
 
 
-def _master_connector(broker: Broker) -> Attributes | None:
+def _master_connector(broker: Broker, v: Values) -> Attributes | None:
     if broker.settings.ha != "pure" or broker.role != "slave" or broker.peer_address is None:
         return None
     if not broker.release.has_pure_master_slave:
         return None  # T005 has said so; a complaint about the element would only repeat it
-    attributes: Attributes = [("remoteURI", uris.replication(broker.peer_address))]
-    if broker.settings.network_username:
-        attributes += [("userName", broker.settings.network_username), ("password", NETWORK_PASSWORD)]
-    return attributes
+    return (("remoteURI", v(uris.replication(broker.peer_address))), *_network_user(broker, v))
 
 
-def _tls(broker: Broker) -> Attributes | None:
+def _tls(broker: Broker, v: Values) -> Attributes | None:
     tls = broker.settings.tls
     if tls is None:
         return None
-    return [
-        ("keyStore", f"file:{tls.keystore}"),
+    return (
+        ("keyStore", v(f"file:{tls.keystore}")),
         ("keyStorePassword", "${activemq.tls.keystore.password}"),
-        ("trustStore", f"file:{tls.truststore}"),
+        ("trustStore", v(f"file:{tls.truststore}")),
         ("trustStorePassword", "${activemq.tls.truststore.password}"),
-    ]
+    )

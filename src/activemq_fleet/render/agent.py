@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list, join
-from activemq_fleet.render.engine import render_template
+from activemq_fleet.render import shapes
 from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.shapes import Values
 from activemq_fleet.topology import Agent, Fleet, Group
 
 CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-agent.service"
@@ -13,23 +14,38 @@ CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-a
 
 def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
     """Files of an agent's host by path. ``mb.urls`` lists its home pair, preferred master first."""
-    settings = agent.settings
     return {
-        CONFIGURATION: render_template(
-            "agent/agent.conf.j2", host=agent.host, pair=agent.pair, group=agent.group, entries=_entries(agent)
-        ),
-        PASSWORD: (secrets.show("activemq_agent_password", settings.agent_password) + "\n").encode(),
+        CONFIGURATION: _configuration(agent),
+        PASSWORD: (secrets.show("activemq_agent_password", agent.settings.agent_password) + "\n").encode(),
         "jndi.properties": jndi_properties(agent.group, agent),
-        UNIT: render_template(
-            "agent/agent.service.j2",
-            host=agent.host,
-            pair=agent.pair,
-            user=settings.agent_user,
-            program=f"{settings.agent_home}/bin/activemq-agent",
-            config=settings.agent_config,
-            state=settings.agent_state,
-        ),
+        UNIT: _unit(agent),
     }
+
+
+def _unit(agent: Agent) -> bytes:
+    settings, v = agent.settings, Values()
+    return shapes.render(
+        "agent/agent.service.j2",
+        v,
+        host=v(agent.host),
+        pair=v(agent.pair),
+        user=v(settings.agent_user),
+        program=v(f"{settings.agent_home}/bin/activemq-agent"),
+        config=v(settings.agent_config),
+        state=v(settings.agent_state),
+    )
+
+
+def _configuration(agent: Agent) -> bytes:
+    v = Values()
+    return shapes.render(
+        "agent/agent.conf.j2",
+        v,
+        host=v(agent.host),
+        pair=v(agent.pair),
+        group=v(agent.group),
+        entries=tuple([(name, v(value)) for name, value in _entries(agent)]),
+    )
 
 
 def _entries(agent: Agent) -> list[tuple[str, str]]:
@@ -55,11 +71,7 @@ def _entries(agent: Agent) -> list[tuple[str, str]]:
 def jndi_properties(group: str, agent: Agent) -> bytes:
     """``jndi.properties`` for Java clients beside an agent, from the same list of nodes."""
     scheme = "ssl" if agent.tls else "tcp"
-    return (
-        render_template("agent/jndi.properties.j2", group=group, uri=uris.failover(agent.java_urls, scheme=scheme))
-        if agent.java_urls
-        else b""
-    )
+    return _jndi(group, uris.failover(agent.java_urls, scheme=scheme)) if agent.java_urls else b""
 
 
 def client_files(group: Group) -> dict[str, bytes]:
@@ -68,8 +80,12 @@ def client_files(group: Group) -> dict[str, bytes]:
     dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
     if not dialled:
         return {}
-    uri = uris.failover_among(dialled)
-    return {"jndi.properties": render_template("agent/jndi.properties.j2", group=group.name, uri=uri)}
+    return {"jndi.properties": _jndi(group.name, uris.failover_among(dialled))}
+
+
+def _jndi(group: str, uri: str) -> bytes:
+    v = Values()
+    return shapes.render("agent/jndi.properties.j2", v, group=v(group), uri=v(uri))
 
 
 def clients_of(fleet: Fleet) -> dict[str, bytes]:

@@ -11,15 +11,17 @@ A standby has no console unless the broker starts asynchronously: beans after ``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
 
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render.engine import render_template
+from activemq_fleet.render import shapes
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.service import paths
+from activemq_fleet.render.shapes import Shape, Slot, Values
 from activemq_fleet.topology.model import Account, Broker
 
 ADMINS = "admins"
@@ -53,8 +55,7 @@ _NOBODY = "Nobody can use it: activemq_users has no user in the group admins."
 SECRET_FILES = frozenset({"conf/jetty-realm.properties", "conf/users.properties"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     """One path of the server and the roles that may use it."""
 
     id: str
@@ -62,22 +63,25 @@ class _Rule:
     roles: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(NamedTuple):
     pattern: str
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Login:
+class _Login(NamedTuple):
     name: str
     password: str
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Account(NamedTuple):
+    name: Slot
+    password: Slot
+    role: str
+
+
+class _Group(NamedTuple):
     name: str
     members: tuple[str, ...]
 
@@ -100,7 +104,6 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     """
     if not broker.settings.console:
         return {}
-    context = _context(broker)
     if broker.release.console_family == "jetty12":
         server = {
             "conf/jetty-spring.xml": "jetty-spring.xml",
@@ -109,7 +112,9 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         }
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
-    out = {path: render_template(f"broker/console/{name}.j2", **context) for path, name in server.items()}
+    values = Values()
+    shape = _shape(broker, values)
+    out = {path: shapes.render(f"broker/console/{name}.j2", values, **shape) for path, name in server.items()}
     return out | _account_files(broker, secrets)
 
 
@@ -124,11 +129,11 @@ def own_account(broker: Broker) -> Account | None:
     return next((a for a in broker.accounts if a.name in people and ADMINS in a.groups), None)
 
 
-def _context(broker: Broker) -> dict[str, object]:
+def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
     release, settings = broker.release, broker.settings
     return {
-        "bind": settings.console_bind,
-        "port": broker.ports["console"],
+        "bind": v(settings.console_bind),
+        "port": v(str(broker.ports["console"])),
         "who": _WHO if own_account(broker) else _NOBODY,
         "jaas": release.console_accounts == "jaas",
         "rules": _rules(release.console_accounts == "jaas"),
@@ -136,10 +141,11 @@ def _context(broker: Broker) -> dict[str, object]:
         "webapps": ("admin", "api") if release.jolokia_policy_file else ("admin",),
         "constraint_class": _CONSTRAINT_TO_7_1 if release.jetty in ("7.0", "7.1") else _CONSTRAINT,
         "files": _JETTY12_FILES,
-        "temporary": paths(broker).data,
+        "temporary": v(paths(broker).data),
     }
 
 
+@cache
 def _rules(jaas: bool) -> tuple[_Rule, ...]:
     """Every path needs a login. Jetty takes the longest path that fits, so each names its roles."""
     admin, user = ("admins", "users") if jaas else ("admin", "user")
@@ -150,6 +156,7 @@ def _rules(jaas: bool) -> tuple[_Rule, ...]:
     )
 
 
+@cache
 def _headers(csp: bool) -> tuple[_Header, ...]:
     headers = [
         _Header("*", "X-Frame-Options", "SAMEORIGIN"),
@@ -164,25 +171,31 @@ def _headers(csp: bool) -> tuple[_Header, ...]:
 
 
 def _account_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
-    if broker.release.console_accounts == "realm":
-        accounts = tuple(_accounts(broker, secrets, realm=True))
-        data = render_template("broker/console/jetty-realm.properties.j2", accounts=accounts)
+    realm = broker.release.console_accounts == "realm"
+    logins = tuple(_logins(broker, secrets, realm=realm))
+    v = Values()
+    accounts = tuple([_Account(v(login.name), v(login.password), login.role) for login in logins])
+    if realm:
+        data = shapes.render("broker/console/jetty-realm.properties.j2", v, accounts=accounts)
         return {"conf/jetty-realm.properties": data}
-    accounts = tuple(_accounts(broker, secrets, realm=False))
     groups = [
-        _Group(name, tuple(account.name for account in accounts if account.role == role))
+        _Group(name, tuple(login.name for login in logins if login.role == role))
         for name, role in ((ADMINS, "admin"), ("users", "user"))
     ]
     return {
-        "conf/users.properties": render_template("broker/console/users.properties.j2", accounts=accounts),
-        "conf/groups.properties": render_template(
-            "broker/console/groups.properties.j2", groups=[group for group in groups if group.members]
-        ),
-        "conf/login.config": render_template("broker/console/login.config.j2"),
+        "conf/users.properties": shapes.render("broker/console/users.properties.j2", v, accounts=accounts),
+        "conf/groups.properties": _group_file([group for group in groups if group.members]),
+        "conf/login.config": shapes.render("broker/console/login.config.j2", v),
     }
 
 
-def _accounts(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login]:
+def _group_file(groups: Sequence[_Group]) -> bytes:
+    v = Values()
+    lines = tuple([(group.name, v(",".join(group.members))) for group in groups])
+    return shapes.render("broker/console/groups.properties.j2", v, groups=lines)
+
+
+def _logins(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login]:
     """The people of ``activemq_users``; network user and agents have no business here."""
     people = {user.name for user in broker.settings.users}
     for account in broker.accounts:

@@ -6,17 +6,19 @@ archive and for jars, and systemd sees the broker's own exit code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from activemq_fleet.render.engine import render_template
+from activemq_fleet.render import shapes
+from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.model import Broker
 
 STORE_MARKER = ".activemq-fleet-pair"
 """File in a shared store that holds the name of the pair whose store it is."""
 
 _LOG_SIZE = "10MB"
-_LOG_BACKUPS = 10
+_LOG_BACKUPS = "10"
 # As in the releases: these say at INFO what helps nobody.
 _QUIET = (
     "org.apache.activemq.spring",
@@ -40,11 +42,13 @@ _OPENED = (
 )
 _FIRST_FREE_PORT = 1024
 # Seconds. A pure slave is started with its master, and waits for it this long.
-_SLAVE_START_TIMEOUT = 600
-_START_TIMEOUT = 90
+_SLAVE_START_TIMEOUT = "600"
+_START_TIMEOUT = "90"
 # A stop writes the store's index and waits for clients; after that systemd kills.
-_STOP_TIMEOUT = 60
+_STOP_TIMEOUT = "60"
 _HOMES = ("/home/", "/root/", "/run/user/")
+_QUOTED_SPECIAL = re.compile(r'[\\"$`]')
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./=:@+,-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,11 @@ def unit_path(broker: Broker) -> str:
 
 def files(broker: Broker) -> dict[str, bytes]:
     """Environment file, log configuration and unit, by path in the tree. No secrets."""
-    logging = broker.release.log_file_name
+    log = broker.release.log_file_name
     return {
-        f"conf/{logging}": render_template(f"broker/{logging}.j2", quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS),
-        environment_path(broker): render_template("broker/environment.j2", variables=_environment(broker)),
-        unit_path(broker): render_template("broker/service.j2", **_unit(broker)),
+        f"conf/{log}": shapes.render(f"broker/{log}.j2", Values(), quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS),
+        environment_path(broker): _environment_file(broker),
+        unit_path(broker): _unit_file(broker),
     }
 
 
@@ -147,10 +151,15 @@ def _release_options(broker: Broker) -> Iterator[str]:
             yield f"-Djolokia.conf=file:{where.conf}/jolokia-access.xml"
 
 
+def _environment_file(broker: Broker) -> bytes:
+    v = Values()
+    variables = tuple([(name, v(_quoted(value))) for name, value in _environment(broker).items()])
+    return shapes.render("broker/environment.j2", v, variables=variables)
+
+
 def _environment(broker: Broker) -> dict[str, str]:
     where, home = paths(broker), broker.settings.java_home
-    variables = {"JAVA_HOME": home, "JAVACMD": java(broker)} if home else {}
-    variables |= {
+    return ({"JAVA_HOME": home, "JAVACMD": java(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
         "ACTIVEMQ_BASE": where.base,
         "ACTIVEMQ_CONF": where.conf,
@@ -158,46 +167,49 @@ def _environment(broker: Broker) -> dict[str, str]:
         "ACTIVEMQ_OPTS_MEMORY": f"-Xmx{broker.settings.heap}",
         "ACTIVEMQ_OPTS": " ".join(java_options(broker)),
     }
-    return {name: _quoted(value) for name, value in variables.items()}
 
 
 def _quoted(text: str) -> str:
     """A value between double quotes, as sh and systemd's EnvironmentFile both read it."""
-    for char in '\\"$`':
-        text = text.replace(char, "\\" + char)
-    return f'"{text}"'
+    return '"' + _QUOTED_SPECIAL.sub(r"\\\g<0>", text) + '"'
 
 
 def _word(text: str) -> str:
     """One word of a unit's command line: no specifier, no variable, no second word."""
+    if _PLAIN_WORD.fullmatch(text):
+        return text
     for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
         text = text.replace(char, escaped)
     # Also what only a shell would read: the line is for people to copy.
     return f'"{text}"' if not text or any(char in " \t;*?'\\\"" for char in text) else text
 
 
-def _unit(broker: Broker) -> dict[str, object]:
+def _unit_file(broker: Broker) -> bytes:
+    values = Values()
+    return shapes.render("broker/service.j2", values, **_unit(broker, values))
+
+
+def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
     settings, where = broker.settings, paths(broker)
     outside = settings.ha != "shared-jdbc" and not broker.store_directory.startswith(f"{where.data}/")
     store = (broker.store_directory,) if outside else ()
-    restart = settings.ha != "pure"
     slave = settings.ha == "pure" and broker.role == "slave"
     low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
     used = (where.base, where.home, *store, settings.java_home or "", *_key_files(broker))
     described = f"ActiveMQ {broker.release.text}, {broker.host}, node {broker.identity.node} of {broker.pair}"
     return {
-        "description": " ".join(described.split()).replace("\\", "\\\\").replace("%", "%%"),
-        "mounts": (where.base, *store),
-        "user": settings.user,
-        "paths": where,
-        "environment_file": f"{where.current}/{environment_path(broker)}",
-        "before": tuple(_before(broker)),
-        "command": " ".join((java(broker), "$ACTIVEMQ_OPTS", *map(_word, arguments(broker)))),
+        "description": v(" ".join(described.split()).replace("\\", "\\\\").replace("%", "%%")),
+        "mounts": v(" ".join((where.base, *store))),
+        "user": v(settings.user),
+        "directory": v(where.data),
+        "environment_file": v(f"{where.current}/{environment_path(broker)}"),
+        "before": tuple([v(line) for line in _before(broker)]),
+        "command": v(" ".join((java(broker), "$ACTIVEMQ_OPTS", *map(_word, arguments(broker))))),
         "start_timeout": _SLAVE_START_TIMEOUT if slave else _START_TIMEOUT,
         "stop_timeout": _STOP_TIMEOUT,
-        "restart": restart,
+        "restart": settings.ha != "pure",
         # A share that is away must fail in ExecStartPre, which says so, not while mounting.
-        "writable": (where.data, *(f"-{directory}" for directory in store)),
+        "writable": v(" ".join((where.data, *(f"-{directory}" for directory in store)))),
         "protect_home": "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes",
         # Capabilities of a user namespace do not open the host's ports.
         "private_users": "no" if low_port else "yes",
@@ -213,23 +225,23 @@ def _key_files(broker: Broker) -> tuple[str, ...]:
 def _before(broker: Broker) -> Iterator[str]:
     """What must hold before java starts; each says in one line what to do when it does not."""
     if broker.settings.ha == "shared-file":
-        yield _script("/bin/sh", _MARKER_TEST, broker.store_directory, broker.pair, STORE_MARKER)
+        yield _script(_MARKER_TEST, broker.store_directory, broker.pair, STORE_MARKER)
     elif broker.settings.ha == "pure" and broker.role == "slave" and broker.peer_address:
         host, port = broker.peer_address
-        yield _script("/bin/bash", _MASTER_WAIT, host, str(port))
+        yield _script(_MASTER_WAIT, host, str(port))
 
 
-def _script(shell: str, script: str, *words: str) -> str:
+def _script(script: str, *words: str) -> str:
     """A shell script as one command line; ``words`` are ``$0``, ``$1`` … and never code."""
-    return " ".join((shell, "-c", _word(script), *map(_word, words)))
+    return " ".join((script, *map(_word, words)))
 
 
-_MARKER_TEST = (
+_MARKER_TEST = "/bin/sh -c " + _word(
     'grep -qsxF -e "$1" "$0/$2" || { echo "activemq: $0 is not the store of pair $1: '
     "$2 in it is missing or names another pair. Mount the share of this pair; "
     'when it is mounted and new, write the name $1 into $0/$2" >&2; exit 1; }'
 )
-_MASTER_WAIT = (
+_MASTER_WAIT = "/bin/bash -c " + _word(
     'echo "activemq: waiting for the master at $0 port $1"; '
     'until (exec 3<>"/dev/tcp/$0/$1") 2>/dev/null; do sleep 1; done'
 )
