@@ -111,6 +111,30 @@ def test_two_beans_of_spring_are_two() -> None:
     assert [bean.get("id") for bean in found(merged(own, "beans"), "/b:beans/b:bean[@id]")] == ["a", "b"]
 
 
+def test_another_kind_of_store_takes_the_place_of_ours() -> None:
+    root = merged("<persistenceAdapter><memoryPersistenceAdapter/></persistenceAdapter>")
+
+    assert [etree.QName(store).localname for store in root.findall(".//c:persistenceAdapter/*", CORE)] == [
+        "memoryPersistenceAdapter"
+    ]
+
+
+def test_another_kind_of_locker_takes_the_place_of_ours_and_the_store_stays() -> None:
+    root = merged("<persistenceAdapter><kahaDB><locker><database-locker/></locker></kahaDB></persistenceAdapter>")
+
+    assert [etree.QName(locker).localname for locker in root.findall(".//c:kahaDB/c:locker/*", CORE)] == [
+        "database-locker"
+    ]
+
+
+def test_a_slave_dials_its_one_master_as_told() -> None:
+    fragments = [{"xml": "<services><masterConnector remoteURI='tcp://10.0.0.1:61616'/></services>"}]
+    found_fleet = fleet("o-mq1", "o-mq2", xml_fragments=fragments, release="5.5.1", ha="pure")
+    root = etree.fromstring(activemq_xml(found_fleet.broker("o-mq1-b")))
+
+    assert [connector["remoteURI"] for connector in found(root, "//c:masterConnector")] == ["tcp://10.0.0.1:61616"]
+
+
 @pytest.mark.parametrize(
     ("xml", "parent", "said"),
     [

@@ -17,11 +17,15 @@ _BROKER = f"{{{CORE}}}broker"
 _TOLD_APART_BY = {
     "authenticationUser": ("username",),
     "authorizationPlugin": (),
+    "masterConnector": (),
     "networkConnector": ("name",),
     "policyEntry": ("queue", "topic"),
     "simpleAuthenticationPlugin": (),
     "transportConnector": ("name",),
 }
+
+# Properties that we fill and that hold one bean: another kind of bean takes its place.
+_HOLDS_ONE = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
 
 
 def parser() -> etree.XMLParser:
@@ -36,7 +40,8 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
     (``plugins``, ``locker``), below a property beans. A property goes to its alphabetical place,
     or into the one that is already there, because each may stand once to 5.5. A bean joins a list
     of beans, or merges with the one that it would contradict: its attributes replace, its
-    properties join. Raises SettingsError that names the fragment.
+    properties join. Another kind of store, locker or exception handler takes the place of ours.
+    Raises SettingsError that names the fragment.
     """
     root = etree.fromstring(document, parser())
     for position, fragment in enumerate(broker.settings.xml_fragments):
@@ -96,10 +101,13 @@ def _put_property(bean: etree._Element, element: etree._Element) -> None:
 def _put_bean(parent: etree._Element, element: etree._Element) -> None:
     element.tail = None
     same = next((child for child in parent.findall(str(element.tag)) if _is_same(child, element, parent)), None)
-    if same is None:
-        parent.append(element)
-    else:
+    if same is not None:
         _merge(same, element, _put_property)
+        return
+    if _name(parent) in _HOLDS_ONE:
+        for other in list(parent):
+            parent.remove(other)
+    parent.append(element)
 
 
 def _is_same(one: etree._Element, other: etree._Element, parent: etree._Element) -> bool:
