@@ -76,6 +76,7 @@ def build_fleet(
         findings=tuple(waive(findings, waivers)),
         waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
         warnings=(*release_warnings, *_nearly(nearly), *warnings),
+        naming_pattern=pattern,
     )
 
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
-from activemq_fleet.naming import Identity, Role
+from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Role
 from activemq_fleet.releases import Release
 from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import Settings
@@ -226,6 +226,7 @@ class Fleet:
     findings: tuple[Finding, ...] = ()
     waivers: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    naming_pattern: str = DEFAULT_PATTERN
 
     @cached_property
     def _by_host(self) -> dict[str, Broker]:
