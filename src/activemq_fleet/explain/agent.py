@@ -1,0 +1,98 @@
+"""A host that runs the failover agent: its home pair, why that one, and what it is told."""
+
+from __future__ import annotations
+
+from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.people import mb_urls
+from activemq_fleet.explain.places import file_entry
+from activemq_fleet.explain.takeover import lasts
+from activemq_fleet.render import render_agent
+from activemq_fleet.topology import Agent, Fleet, Pair
+
+_PURPOSES = {
+    "agent.conf": "what the agent reads: brokers in their order, topics, its state",
+    "mb.password": "the password of its account",
+    "jndi.properties": "the same brokers, for Java clients on this host",
+    "systemd/activemq-agent.service": "the unit that starts it",
+}
+
+
+def agent_title(agent: Agent) -> str:
+    """What it is, for the head of the page."""
+    return f"a failover agent, at home in pair {agent.pair} of group {agent.group}"
+
+
+def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
+    """Home, what it is told, what happens when a broker dies, files."""
+    pair = fleet.pairs[agent.pair]
+    return [_home(fleet, agent, pair), _told(agent, pair), _dies(pair), _files(agent)]
+
+
+def _home(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
+    settings = agent.settings
+    pairs = next(len(group.pairs) for group in fleet.groups if group.name == agent.group)
+    why_group = "" if settings.agent_group else "the only group there is"
+    group = set_by(settings, "agent_group", "group", agent.group, why=why_group, data={"group": agent.group})
+    if settings.agent_pair:
+        why = "set by hand"
+    elif pairs == 1:
+        why = f"the only pair of {agent.group}"
+    else:
+        why = f"a stable hash of this host's name among the {pairs} pairs of {agent.group}"
+    home = set_by(settings, "agent_pair", "home pair", agent.pair, why=why, data={"pair": agent.pair})
+    nodes = [
+        Entry(
+            b.identity.host,
+            f"preferred {b.role}" if b.settings.ha != "none" else "a single broker",
+            why=f"ActiveMQ {b.release.text}",
+        )
+        for b in pair.in_order
+    ]
+    intro = "A durable MQTT session lives in one pair's store, so its list holds that pair's nodes and no others."
+    return Section("home", "Its home, and why", (group, home, *nodes), intro=intro)
+
+
+def _told(agent: Agent, pair: Pair) -> Section:
+    settings, urls = agent.settings, mb_urls(pair)
+    shown = [
+        Entry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
+        set_by(settings, "agent_username", "account", settings.agent_username or "none"),
+        set_by(settings, "agent_client_id", "client id", settings.agent_client_id or agent.host),
+        set_by(settings, "agent_topics", "topics", ", ".join(settings.agent_topics) or "none"),
+        set_by(settings, "agent_publisher_timeout", "publisher", f"{settings.agent_publisher_timeout} s at most"),
+        set_by(settings, "agent_handlers", "handlers", settings.agent_handlers or "none"),
+    ]  # fmt: skip
+    return Section("told", "What it is told", tuple(shown))
+
+
+def _dies(pair: Pair) -> Section:
+    master, brokers = pair.preferred_master, pair.in_order
+    entries = [
+        Entry(f"{broker.identity.host}", _fate(broker is master, len(brokers), master.settings.ha))
+        for broker in brokers
+    ]
+    entries.append(Entry("within", lasts(master)))
+    entries.append(
+        Entry("both", "what is to be sent waits on this host until one of them is back; no other pair is tried")
+    )
+    return Section("dies", "When a broker of its home pair dies", tuple(entries))
+
+
+def _fate(is_master: bool, nodes: int, ha: str) -> str:
+    if nodes == 1 or ha == "none":
+        return "the agent waits until it is back"
+    if ha == "pure":
+        return "the agent waits: a promoted slave takes no clients" if is_master else "nothing changes for the agent"
+    return "where it was active, the agent finds its session and its messages on the other node"
+
+
+def _files(agent: Agent) -> Section:
+    settings = agent.settings
+    entries = [
+        set_by(settings, "agent_config", "below", settings.agent_config, why="a link to the version that is in force"),
+        set_by(settings, "agent_state", "state", settings.agent_state, why="journal and outbox"),
+    ]
+    entries += [
+        file_entry(path, settings.agent_config, _PURPOSES.get(path, "your own file")) for path in render_agent(agent)
+    ]
+    return Section("agent-files", "Its files", tuple(entries))

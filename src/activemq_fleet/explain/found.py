@@ -1,0 +1,46 @@
+"""What the rules say about a host, and what has been waived there."""
+
+from __future__ import annotations
+
+import fnmatch
+
+from activemq_fleet.explain.model import Entry, Section
+from activemq_fleet.findings import Finding
+from activemq_fleet.topology import Broker, Fleet
+
+_ORDER = ("error", "warning", "info")
+
+
+def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
+    """Its own findings, worst first, those of the other node of its pair, and waivers that cover it."""
+    peer = broker.peer if broker else None
+    mine = sorted(
+        (finding for finding in fleet.findings if finding.host in (host, peer)),
+        key=lambda f: (f.host != host, f.waived is not None, _ORDER.index(f.severity), f.rule, f.message),
+    )
+    entries = [_entry(finding, host) for finding in mine]
+    used = {finding.rule for finding in mine if finding.waived is not None and finding.host == host}
+    for waiver in fleet.waivers:
+        rule = waiver["rule"]
+        if rule not in used and any(fnmatch.fnmatchcase(host, pattern) for pattern in waiver["hosts"]):
+            until = f", until {waiver['until']}" if waiver.get("until") else ""
+            text = f"would be let pass{until}: {waiver['reason']}"
+            entries.append(Entry(f"waiver {rule}", text, variable="activemq_waivers", origin="inventory"))
+    if not entries:
+        entries = [Entry("none", "nothing to say about this host")]
+    return Section("findings", "Findings and waivers", tuple(entries))
+
+
+def _entry(finding: Finding, host: str) -> Entry:
+    kind = finding.severity if finding.waived is None else "waived"
+    whose = "" if finding.host == host else f"{finding.host}: "
+    where = f"{finding.file}:{finding.line}: " if finding.file and finding.line else ""
+    details = (f"fix: {finding.fix}",) if finding.waived is None else (f"waived: {finding.waived}",)
+    return Entry(
+        f"{kind} {finding.rule}",
+        f"{whose}{where}{finding.message}",
+        why=finding.why,
+        details=details,
+        severity=kind,
+        data=finding.to_dict(),
+    )

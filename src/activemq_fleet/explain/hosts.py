@@ -1,0 +1,87 @@
+"""A name -> the story of that host, whatever it is: a broker, an agent, a balancer, or refused."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.explain.agent import agent_sections, agent_title
+from activemq_fleet.explain.balancer import balancer_sections
+from activemq_fleet.explain.found import findings_section
+from activemq_fleet.explain.links import links_in, links_out
+from activemq_fleet.explain.model import Section, Story
+from activemq_fleet.explain.people import accounts_section, clients_section, pointing_section
+from activemq_fleet.explain.places import broker_files, ports_section
+from activemq_fleet.explain.release import release_section
+from activemq_fleet.explain.role import role_section
+from activemq_fleet.explain.store import store_section
+from activemq_fleet.explain.takeover import takeover_section
+from activemq_fleet.topology import Broker, Fleet
+
+_OF_A_BROKER: tuple[Callable[[Fleet, Broker], Section | None], ...] = (
+    role_section,
+    release_section,
+    ports_section,
+    store_section,
+    links_out,
+    links_in,
+    takeover_section,
+    clients_section,
+    pointing_section,
+    accounts_section,
+    broker_files,
+)
+
+
+def story_of(fleet: Fleet, name: str) -> Story:
+    """The story of a host, by inventory name or by a first label that is one host's only.
+
+    Raises InputError for a name that is no host's of the fleet, with the nearest one.
+    """
+    host = _resolve(fleet, name)
+    broker = next((b for b in fleet.brokers if b.host == host), None)
+    agent = next((a for a in fleet.agents if a.host == host), None)
+    balancer = next((b for b in fleet.balancers if b.host == host), None)
+    kinds, titles = [], []
+    sections: list[Section] = []
+    if broker:
+        kinds.append("broker")
+        titles.append(_broker_title(broker))
+        sections += [section for build in _OF_A_BROKER if (section := build(fleet, broker))]
+    if agent:
+        kinds.append("agent")
+        titles.append(agent_title(agent))
+        sections += agent_sections(fleet, agent)
+    if balancer:
+        kinds.append("balancer")
+        titles.append("a load balancer")
+        sections += balancer_sections(fleet, balancer)
+    if not kinds:
+        titles.append("nothing is deployed here, as the findings say why")
+    sections.append(findings_section(fleet, host, broker))
+    return Story(host, tuple(kinds), f"{host}: {', and '.join(titles)}", tuple(sections))
+
+
+def _broker_title(broker: Broker) -> str:
+    release = f"ActiveMQ {broker.release.text}"
+    if broker.settings.ha == "none":
+        return f"a broker on its own in group {broker.group}, {release}"
+    return f"preferred {broker.role} of pair {broker.pair} in group {broker.group}, {release}"
+
+
+def _resolve(fleet: Fleet, name: str) -> str:
+    everyone: dict[str, None] = {}
+    for found in (fleet.brokers, fleet.agents, fleet.balancers, fleet.findings):
+        everyone |= dict.fromkeys(item.host for item in found if item.host)
+    if name in everyone:
+        return name
+    short = [host for host in everyone if host.partition(".")[0] == name]
+    if len(short) == 1:
+        return short[0]
+    if short:
+        raise InputError(f"{name} names {len(short)} hosts: say which of {', '.join(sorted(short))}")
+    labels = {host.partition(".")[0]: host for host in everyone} | {host: host for host in everyone}
+    near = difflib.get_close_matches(name, labels, n=1)
+    hint = f"did you mean {labels[near[0]]}?" if near else f"such as {next(iter(everyone), 'none: it has no hosts')}"
+    raise InputError(f"{name} is no broker, agent or load balancer of this inventory: {hint}")

@@ -1,0 +1,159 @@
+"""The links of a broker: those that it dials, and those by which others dial it."""
+
+from __future__ import annotations
+
+from activemq_fleet.addresses import join
+from activemq_fleet.explain.model import Entry, Origin, Section
+from activemq_fleet.settings import PREFIX
+from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology.brokers import shares_store
+
+_KINDS = {
+    "multicast": "each that it hears",
+    "masterslave": "whichever node is active",
+    "failover": "whichever node is active; its addresses are tried in turn",
+    "static": "one fixed address",
+}
+_MOST_LISTED = 12
+
+
+def links_out(fleet: Fleet, broker: Broker) -> Section:
+    """What this broker dials, with how far and what each link carries."""
+    entries = [_out(fleet, broker, link) for link in broker.links]
+    if not entries:
+        entries = [Entry("none", _no_links(fleet, broker))]
+    intro = ""
+    if broker.links and broker.settings.ha in ("shared-file", "shared-jdbc") and broker.peer:
+        intro = "Dialled while it is active; the other node has the same links under the same names."
+        if broker.settings.pair_links == "static":
+            intro = (
+                "Dialled while it is active; the other node has the same links to other pairs, under the same names."
+            )
+    elif broker.links and broker.settings.ha == "pure" and broker.role == "slave":
+        intro = "Dialled only once it is promoted, to hand its messages to other masters."
+    return Section("links-out", "Links that it dials", tuple(entries), intro=intro, stacked=bool(broker.links))
+
+
+def _no_links(fleet: Fleet, broker: Broker) -> str:
+    pairs = next(len(group.pairs) for group in fleet.groups if group.name == broker.group)
+    if pairs == 1:
+        return f"{broker.unit} is all of group {broker.group}, and activemq_links has none that begins here"
+    return f"activemq_topology is {broker.settings.topology}, and activemq_links has none that begins here"
+
+
+def _out(fleet: Fleet, broker: Broker, link: Link) -> Entry:
+    variable, origin = _variable(fleet, broker, link)
+    way = "duplex, messages go both ways" if link.duplex else "one way, from here"
+    return Entry(
+        link.name,
+        f"to {_target(fleet, link)}, {link.kind}: {way}",
+        why=_idle(broker, link) or _KINDS[link.kind],
+        details=(link.uri, *_carried(link), reach(link)),
+        variable=variable,
+        origin=origin,
+        data=link.to_dict(),
+    )
+
+
+def _idle(broker: Broker, link: Link) -> str:
+    """Why a link to the other node of a shared store is never up; empty for every other link."""
+    to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
+    if not to_peer or not shares_store(broker.settings):
+        return ""
+    return "never up: while this node is active the other one waits, with its ports closed"
+
+
+def _target(fleet: Fleet, link: Link) -> str:
+    if link.kind == "multicast":
+        return f"the brokers of group {link.target}"
+    pair = fleet.pairs.get(link.target)
+    if pair is None:
+        return link.target
+    return f"{pair.name} ({', '.join(b.identity.host for b in pair.in_order)})"
+
+
+def reach(link: Link) -> str:
+    """How far messages and demand travel, in words."""
+    if link.network_ttl is not None:
+        return f"networkTTL {link.network_ttl}: a message crosses at most {_counted(link.network_ttl, 'bridge')}"
+    limit = "any number of bridges" if link.message_ttl == -1 else _counted(link.message_ttl or 0, "bridge")
+    demand = _counted(link.consumer_ttl or 0, "bridge")
+    return f"consumerTTL {link.consumer_ttl}, messageTTL {link.message_ttl}: demand crosses {demand}, messages {limit}"
+
+
+def _carried(link: Link) -> tuple[str, ...]:
+    lines = []
+    if link.include:
+        lines.append(f"carries only {', '.join(link.include)}")
+    if link.exclude:
+        lines.append(
+            f"carries all but {', '.join(link.exclude)}" if not link.include else f"not {', '.join(link.exclude)}"
+        )
+    return tuple(lines)
+
+
+def _variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
+    """The variable that made a link, and whether the inventory sets it."""
+    given = broker.settings.model_fields_set
+
+    def named(name: str) -> tuple[str, Origin]:
+        return PREFIX + name, "inventory" if name in given else "default"
+
+    if link.kind == "multicast":
+        return named("discovery" if broker.settings.discovery or broker.settings.ha != "pure" else "ha")
+    if broker.peer and link.target == broker.peer.partition(".")[0]:
+        return named("pair_links")
+    for position, entry in enumerate(broker.settings.links):
+        mine = entry.source in (broker.unit, broker.pair, broker.group)
+        wanted = entry.name or f"{broker.unit}-to-{link.target}"
+        if mine and link.name in (wanted, f"{entry.name}-{link.target}") and entry.to in _names_of(fleet, link.target):
+            return f"{PREFIX}links[{position}]", "inventory"
+    return named("topology")
+
+
+def _names_of(fleet: Fleet, target: str) -> set[str]:
+    """A link's target, its pair and its group: what an entry of activemq_links may call it."""
+    pair = fleet.pairs.get(target)
+    if pair is None:
+        broker = next((b for b in fleet.brokers if b.identity.host == target), None)
+        return {target} | ({broker.pair, broker.group} if broker else set())
+    return {target, pair.group}
+
+
+def links_in(fleet: Fleet, broker: Broker) -> Section:
+    """Links of others that lead here: who dials, and whether messages also go back."""
+    names = {broker.unit, broker.identity.host}
+    found: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
+    heard: list[Broker] = []
+    for other in fleet.brokers:
+        if other is broker:
+            continue
+        for link in other.links:
+            if link.kind == "multicast" and link.target == broker.group and other.unit != broker.unit:
+                heard.append(other)
+            elif link.target in names:
+                found.setdefault((other.unit, link.name), []).append((other, link))
+    entries = [_in(unit, name, dialled) for (unit, name), dialled in found.items()]
+    if heard and broker.openwire:
+        listed = ", ".join(b.identity.host for b in heard[:_MOST_LISTED])
+        more = f" and {len(heard) - _MOST_LISTED} more" if len(heard) > _MOST_LISTED else ""
+        text = f"each broker of the group that hears it: {listed}{more}"
+        entries.append(Entry("multicast", text, data={"from": [b.host for b in heard]}))
+    if entries:
+        return Section("links-in", "Links that lead here", tuple(entries), stacked=True)
+    why = "it has nothing that a link could dial" if broker.openwire is None else ""
+    return Section("links-in", "Links that lead here", (Entry("none", "no link leads here", why=why),))
+
+
+def _in(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> Entry:
+    link = next((link for _, link in dialled if link.duplex), dialled[0][1])
+    hosts = [broker.identity.host for broker, _ in dialled]
+    who = f"{hosts[0]} dials" if len(hosts) == 1 else f"the active one of {' and '.join(hosts)} dials"
+    way = "messages go both ways" if link.duplex else "messages come in"
+    at = ", ".join(join(*address) for address in link.addresses)
+    data = {"from": unit, "kind": link.kind, "duplex": link.duplex, "dialled_by": [b.host for b, _ in dialled]}
+    return Entry(name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried(link)), data=data)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,122 @@
+"""Who uses a broker: accounts by name, what clients are told to dial, agents and balancers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from activemq_fleet import uris
+from activemq_fleet.addresses import format_list, join
+from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.settings import PREFIX
+from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
+from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
+
+MOST_AGENTS = 12
+
+
+def accounts_section(fleet: Fleet, broker: Broker) -> Section:
+    """Names and groups, never passwords, and what the groups may do."""
+    entries = [_account(account) for account in broker.accounts]
+    if not entries:
+        entries = [Entry("none", "nobody can log in")]
+    if broker.permissions:
+        entries += [_permission(permission) for permission in broker.permissions]
+    else:
+        entries.append(set_by(broker.settings, "acl", "rights", "whoever logs in may do everything"))
+    return Section("accounts", "Who may log in", tuple(entries))
+
+
+def _account(account: Account) -> Entry:
+    groups = ", ".join(account.groups)
+    why = ""
+    if NETWORK_GROUP in account.groups:
+        why = "bridges log in with it, on both sides"
+    elif AGENT_GROUP in account.groups:
+        why = "an agent of this group"
+    return Entry(
+        account.name,
+        f"in {groups}" if groups else "in no group",
+        why=why,
+        variable=account.variable if account.variable.startswith(PREFIX) else "",
+        origin="inventory",
+        data={"name": account.name, "groups": list(account.groups)},
+    )
+
+
+def _permission(permission: Permission) -> Entry:
+    rights = (("read", permission.read), ("write", permission.write), ("admin", permission.admin))
+    said = "; ".join(f"{right} {', '.join(groups)}" for right, groups in rights if groups)
+    data = {right: list(groups) for right, groups in rights}
+    return Entry(f"{permission.kind} {permission.destination}", said or "nobody", variable=PREFIX + "acl", data=data)
+
+
+def clients_section(fleet: Fleet, broker: Broker) -> Section:
+    """What clients of this broker's pair are to be told."""
+    unit = _unit(fleet, broker)
+    entries = [*_java(unit), *_mqtt(unit)]
+    entries.append(
+        Entry("jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render")
+    )
+    return Section("clients", f"What clients of {unit.name} dial", tuple(entries), stacked=True)
+
+
+def _unit(fleet: Fleet, broker: Broker) -> Pair:
+    """The pair, or the single broker where no other stands in for it."""
+    if broker.settings.ha == "none":
+        return Pair(broker.unit, broker.group, (broker,))
+    return fleet.pairs[broker.pair]
+
+
+def _java(unit: Pair) -> Iterator[Entry]:
+    dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in unit.in_order if b.openwire]
+    if not dialled:
+        yield Entry("Java", "nothing: no node has an OpenWire connector", data={"failover": None})
+        return
+    uri = uris.failover_among(dialled)
+    yield Entry("Java", uri, data={"failover": uri})
+
+
+def _mqtt(unit: Pair) -> Iterator[Entry]:
+    urls = mb_urls(unit)
+    if urls:
+        yield Entry("mb.urls", urls, why="agents, preferred master first", data={"mb_urls": urls})
+        return
+    old = not unit.preferred_master.release.has_usable_mqtt
+    why = f"release {unit.preferred_master.release.text} has no usable MQTT" if old else "no mqtt connector"
+    yield Entry("mb.urls", "none", why=why, data={"mb_urls": None})
+
+
+def mb_urls(unit: Pair) -> str:
+    """The list of a pair as agent.conf has it; empty where it serves no agent."""
+    listening = [(b.address, c) for b in unit.in_order if b.release.has_usable_mqtt and (c := b.connector("mqtt"))]
+    addresses = [(address, connector.port) for address, connector in listening]
+    if any(connector.tls for _, connector in listening):
+        return ",".join(f"ssl://{join(*address)}" for address in addresses)
+    return format_list(addresses) if addresses else ""
+
+
+def at_home(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
+    """The agents whose home pair is this broker's."""
+    return [agent for agent in fleet.agents if agent.pair == broker.pair]
+
+
+def pointing_section(fleet: Fleet, broker: Broker) -> Section | None:
+    """Agents at home here and balancers of the inventory; None where there are none."""
+    entries = []
+    agents = at_home(fleet, broker)
+    for agent in agents[:MOST_AGENTS]:
+        variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
+        why = "" if variable else "by a stable hash of its name"
+        text = f"at home in {agent.pair}"
+        entries.append(Entry(agent.host, text, why=why, variable=variable, origin="inventory" if variable else None))
+    if len(agents) > MOST_AGENTS:
+        entries.append(Entry("agents", f"and {len(agents) - MOST_AGENTS} more, {len(agents)} in all"))
+    if broker.settings.vip:
+        why = "a balancer's address for this group"
+        entries.append(set_by(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
+    for balancer in fleet.balancers:
+        text = "load balancer: it points at preferred masters only" if broker.settings.ha == "pure" else "load balancer"
+        if broker.settings.ha == "pure" and broker.role == "slave":
+            text = "load balancer: it does not point here, for a pure slave takes no clients"
+        entries.append(Entry(balancer.host, text))
+    return Section("pointing", "Agents and balancers", tuple(entries)) if entries else None

@@ -1,0 +1,147 @@
+"""Where a broker listens and which files it has: each port with its reason, each file with its use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.render import mode_of, render
+from activemq_fleet.render.service import environment_path, paths, unit_path
+from activemq_fleet.settings import PREFIX, Settings
+from activemq_fleet.topology import Broker, Connector, Fleet
+from activemq_fleet.uris import is_openwire
+
+_USES = {
+    "stomp": "STOMP clients",
+    "mqtt": "MQTT clients and failover agents",
+    "amqp": "AMQP clients",
+    "ws": "browsers, over WebSocket",
+    "wss": "browsers, over WebSocket",
+    "http": "OpenWire clients behind proxies",
+    "https": "OpenWire clients behind proxies",
+}
+_PURPOSES = {
+    "conf/activemq.xml": "the broker: store, lock, links, accounts; passwords only by reference",
+    "conf/credentials.properties": "every password that activemq.xml refers to",
+    "conf/log4j.properties": "what is logged, and where",
+    "conf/log4j2.properties": "what is logged, and where",
+    "conf/jetty.xml": "the web console: where it listens, who may use it",
+    "conf/jetty-spring.xml": "the web console: what is loaded",
+    "conf/jetty-spring.properties": "the web console: where it listens",
+    "conf/jetty/jetty-security.xml": "the web console: who may use what",
+    "conf/jetty-realm.properties": "the web console's accounts",
+    "conf/users.properties": "the web console's accounts",
+    "conf/groups.properties": "which of these accounts are admins",
+    "conf/login.config": "how the web console checks a login",
+}
+
+
+def ports_section(fleet: Fleet, broker: Broker) -> Section:
+    """Every port, what it is for and why it has this number."""
+    settings = broker.settings
+    entries = [_connector(broker, connector) for connector in broker.connectors]
+    if not broker.connectors:
+        pure = settings.ha == "pure"
+        why = "a pure slave serves no client, not even when promoted: it hands what it has to the other masters"
+        entries.append(Entry("none", "no connector", why=why if pure else "activemq_connectors is empty"))
+    if "console" in broker.ports:
+        entries.append(_console(broker))
+    if broker.connectors:
+        entries.append(set_by(settings, "bind", "listens on", settings.bind, data={"bind": settings.bind}))
+    if settings.port_offset:
+        why = "added to every port of this host"
+        entries.append(set_by(settings, "port_offset", "offset", str(settings.port_offset), why=why))
+    if settings.tls:
+        client = "clients need a certificate" if settings.tls.client_auth else "clients need no certificate"
+        stores = (f"key {settings.tls.keystore}", f"trust {settings.tls.truststore}")
+        entries.append(set_by(settings, "tls", "TLS", client, details=stores))
+    return Section("ports", "Where it listens", tuple(entries), intro=_who_listens(broker))
+
+
+def _who_listens(broker: Broker) -> str:
+    if broker.settings.ha in ("shared-file", "shared-jdbc"):
+        return "A standby opens none of these ports, the console included, until it takes over."
+    if broker.settings.ha == "pure" and broker.role == "master":
+        return "They open before its slave is attached; it is ready when its log says `started`."
+    return ""
+
+
+def _connector(broker: Broker, connector: Connector) -> Entry:
+    settings = broker.settings
+    reasons = [_use(connector), *_number(settings, connector.port)]
+    if connector.tls and settings.tls:
+        reasons.append("TLS because activemq_tls is set")
+    details = (f"announced at {connector.discovery_uri}",) if connector.discovery_uri else ()
+    return set_by(
+        settings,
+        "replication_port" if connector.name == "replication" else "connectors",
+        connector.name,
+        f"{connector.port} {connector.scheme}",
+        why=", ".join(reasons),
+        details=details,
+        data={
+            "port": connector.port,
+            "scheme": connector.scheme,
+            "tls": connector.tls,
+            "offset": settings.port_offset,
+            "options": dict(connector.options),
+        },
+    )
+
+
+def _use(connector: Connector) -> str:
+    if connector.name == "replication":
+        return "its slave copies from here"
+    if is_openwire(connector.scheme):
+        return "Java clients and bridges"
+    protocol = connector.scheme.split("+")[0]
+    return _USES.get(protocol, f"{protocol} clients")
+
+
+def _number(settings: Settings, port: int) -> Iterator[str]:
+    if settings.port_offset:
+        yield f"{port - settings.port_offset} + {settings.port_offset}"
+
+
+def _console(broker: Broker) -> Entry:
+    settings, port = broker.settings, broker.ports["console"]
+    reasons = [f"web console on {settings.console_bind}", *_number(settings, port)]
+    data = {"port": port, "scheme": "http", "tls": False, "offset": settings.port_offset, "bind": settings.console_bind}
+    return set_by(settings, "console_port", "console", f"{port} http", why=", ".join(reasons), data=data)
+
+
+def broker_files(fleet: Fleet, broker: Broker) -> Section:
+    """Every deployed file with its mode and use, and where it lies on the host."""
+    where, settings = paths(broker), broker.settings
+    own = {extra.path: position for position, extra in enumerate(settings.extra_files)}
+    uses = _PURPOSES | {
+        environment_path(broker): "heap and options of Java, directories",
+        unit_path(broker): "the unit that starts it",
+    }
+    if settings.service == "systemd":
+        uses[unit_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
+    entries = [
+        set_by(settings, "base", "below", where.current, why="a link to the version that is in force"),
+        set_by(settings, "instance", "instance", settings.instance, why="names the unit and the directories"),
+        set_by(settings, "home", "the release", where.home, why=_INSTALLED[settings.install]),
+        Entry("logs", where.data),
+    ]
+    for path in render(broker):
+        variable = f"{PREFIX}extra_files[{own[path]}]" if path in own else ""
+        entries.append(file_entry(path, where.current, uses.get(path, "your own file"), variable))
+    return Section("files", "Its files", tuple(entries))
+
+
+_INSTALLED = {
+    "archive": "unpacked from activemq_archive",
+    "package": "the distribution's package",
+    "jars": "a set of jars",
+    "none": "installed by others",
+}
+
+
+def file_entry(path: str, below: str, use: str, variable: str = "") -> Entry:
+    """One file: its path in the tree, its mode and what it is for."""
+    mode = f"{mode_of(path):04o}"
+    data = {"path": path, "mode": mode, "on_host": f"{below}/{path}"}
+    return Entry(path, f"{mode} {use}", variable=variable, origin="inventory" if variable else None, data=data)

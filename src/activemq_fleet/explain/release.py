@@ -1,0 +1,109 @@
+"""What the release of a broker brings and lacks that matters for what this broker does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.topology import Broker, Fleet
+
+
+def release_section(fleet: Fleet, broker: Broker) -> Section:
+    """Only answers that change this broker's files or its fate; the others are left out."""
+    release = broker.release
+    asked = set_by(
+        broker.settings,
+        "release",
+        "release",
+        f"{release.text}, for Java {release.java_minimum} or later",
+        why="; ".join(release.warnings),
+        data={"release": release.text, "java": release.java_minimum, "data_release": release.data_release},
+    )
+    answers = [*_survival(broker), *_network(broker), *_clients(broker), _security(broker)]
+    entries = (
+        Entry("has" if good else "lacks", text, data={"has": good, "what": name}) for name, good, text in answers
+    )
+    return Section("release", "Its release", (asked, *entries))
+
+
+_Answer = tuple[str, bool, str]
+
+
+def _survival(broker: Broker) -> Iterator[_Answer]:
+    release, ha = broker.release, broker.settings.ha
+    if ha == "pure":
+        yield (
+            ("pure", True, "pure master/slave: a master that waits for its slave and copies to it")
+            if release.has_pure_master_slave
+            else ("pure", False, "pure master/slave, which activemq_ha asks for: its attributes do nothing")
+        )
+    elif ha == "shared-file" and not release.has_lockers:
+        yield "lockers", False, "<locker>: the lock is taken at the start and never looked at again"
+    elif ha == "shared-file":
+        yield "lockers", True, _lock_checks(broker)
+    elif ha == "shared-jdbc" and not release.has_adjustable_lease:
+        yield "lease", False, "a lease of one's own length: it is always 5 s"
+    if ha in ("shared-file", "shared-jdbc"):
+        yield (
+            ("restart", True, "the way back in one process: a node that loses its lock becomes standby again")
+            if release.has_restart_allowed
+            else ("restart", False, "the way back in one process: a node that loses its lock ends, and is started anew")
+        )
+    if release.has_ignore_no_space_errors:
+        yield "no-space", True, "a stop on a full disk (ignoreNoSpaceErrors=false), instead of losing what was accepted"
+    elif ha != "shared-jdbc":
+        yield "no-space", False, "a stop on a full disk: what was accepted then can be lost"
+
+
+def _lock_checks(broker: Broker) -> str:
+    if broker.release.lock_keepalive_checks_owner:
+        return "<locker>: a keep-alive that sees a lock file deleted, or written by another broker"
+    if broker.release.lock_keepalive_checks_file:
+        return "<locker>: a keep-alive that sees a lock file deleted, but not that another broker wrote it"
+    return "<locker>, with a keep-alive that does not look at the lock file"
+
+
+def _network(broker: Broker) -> Iterator[_Answer]:
+    release = broker.release
+    if not broker.networked:
+        return
+    if broker.settings.ha != "pure":
+        yield (
+            ("masterslave", True, "masterslave: in links, one URI for both nodes of a pair")
+            if release.has_masterslave_discovery
+            else (
+                "masterslave",
+                False,
+                "masterslave: in links, which are static:(failover:(…)) with "
+                f"maxReconnectAttempts={release.bridge_reconnect_attempts}, so that a lost bridge is built anew",
+            )
+        )
+    if release.forgets_early_bridge_failures:
+        yield "bridges", False, "memory of a bridge that fails while it starts: it can stay away until a restart"
+    if not release.has_replay_when_no_consumers:
+        yield "replay", False, "replayWhenNoConsumers: messages do not go back to a broker they came from"
+    elif release.replay_needs_audit_off:
+        yield "replay", True, "replayWhenNoConsumers, with enableAudit=false so that a replay is no duplicate"
+    else:
+        yield "replay", True, "replayWhenNoConsumers: messages go back to a broker whose consumers came back"
+    yield (
+        ("ttl", True, "consumerTTL and messageTTL apart")
+        if release.has_consumer_ttl
+        else ("ttl", False, "consumerTTL and messageTTL apart: one networkTTL limits demand and messages alike")
+    )
+
+
+def _clients(broker: Broker) -> Iterator[_Answer]:
+    if broker.release.has_usable_mqtt:
+        yield "mqtt", True, "MQTT that delivers, so agents can be at home here"
+    else:
+        yield "mqtt", False, "MQTT that delivers: no failover agent can be at home here"
+
+
+def _security(broker: Broker) -> _Answer:
+    release = broker.release
+    count = len(release.advisories)
+    said = "open to no published advisory" if not count else f"open to {count} published advisories"
+    said = "open to one published advisory" if count == 1 else said
+    text = f"the security fixes that a new installation needs (from {release.security_floor} on); {said}"
+    return "security", release.meets_security_floor, text

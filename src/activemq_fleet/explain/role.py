@@ -1,0 +1,108 @@
+"""Who a broker is: what its name says, its role, its pair, its profile."""
+
+from __future__ import annotations
+
+from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology.brokers import shares_store
+
+_PROFILES = {
+    "shared-file": "both nodes use one kahaDB store; who holds its lock is active",
+    "shared-jdbc": "both nodes use one database; who holds the lease is active",
+    "pure": "the master copies each message to its slave before it answers",
+    "none": "a single broker: no other takes over from it",
+}
+_FOUND_OUT = "which node is active now is found out at run time: module broker_info, or `lab status` in the lab"
+
+
+def role_section(fleet: Fleet, broker: Broker) -> Section:
+    """From the name to the role, each with its reason."""
+    return Section(
+        "role",
+        "Who it is, and why",
+        (
+            _name(fleet, broker),
+            _role(broker),
+            _pair(fleet, broker),
+            _group(fleet, broker),
+            set_by(broker.settings, "ha", "profile", broker.settings.ha, why=_PROFILES[broker.settings.ha]),
+            _broker_name(broker),
+            _address(broker),
+        ),
+    )
+
+
+def _name(fleet: Fleet, broker: Broker) -> Entry:
+    identity = broker.identity
+    domain = f", domain {identity.domain}" if identity.domain else ", no domain"
+    return Entry(
+        "name",
+        f"{identity.host} is group {identity.group}, number {identity.number}, node {identity.node}{domain}",
+        details=(f"as read by {fleet.naming_pattern}",),
+        variable="activemq_naming_pattern",
+        origin="default" if fleet.naming_pattern == DEFAULT_PATTERN else "inventory",
+        data=identity.to_dict(),
+    )
+
+
+def _role(broker: Broker) -> Entry:
+    if broker.settings.ha == "none":
+        return Entry("preferred role", "none", why="a single broker has no other node", data={"role": None})
+    node, letter = broker.identity.node, broker.settings.master_node
+    why = f"its node letter is {node}"
+    why += ", the letter of preferred masters" if node == letter else f", and preferred masters have {letter}"
+    return set_by(
+        broker.settings,
+        "master_node",
+        "preferred role",
+        broker.role,
+        why=why,
+        details=(_FOUND_OUT,),
+        data={"role": broker.role},
+    )
+
+
+def _pair(fleet: Fleet, broker: Broker) -> Entry:
+    data = {"pair": broker.pair, "peer": broker.peer}
+    if broker.settings.ha == "none":
+        others = [b.host for b in fleet.pairs[broker.pair].brokers if b is not broker]
+        text = f"{broker.pair}, which is only a name here" + (
+            f": {', '.join(others)} is on its own too" if others else ""
+        )
+        return Entry("pair", text, data=data)
+    if broker.peer is None:
+        return Entry("pair", f"{broker.pair}, of which the other node is not in the inventory", data=data)
+    role = "slave" if broker.role == "master" else "master"
+    return Entry("pair", f"{broker.pair}, with {broker.peer} (preferred {role})", data=data)
+
+
+def _group(fleet: Fleet, broker: Broker) -> Entry:
+    pairs = next(len(group.pairs) for group in fleet.groups if group.name == broker.group)
+    data = {"group": broker.group, "pairs": pairs, "topology": broker.settings.topology}
+    if any(link.kind == "multicast" for link in broker.links):
+        shape = "they find each other by multicast"
+        return set_by(broker.settings, "discovery", "group", f"{broker.group}, {_counted(pairs)}: {shape}", data=data)
+    if pairs == 1:
+        return Entry("group", f"{broker.group}, whose only pair this is", data=data)
+    topology = broker.settings.topology
+    shape = "with no links between them" if topology == "none" else f"linked as a {topology}"
+    return set_by(broker.settings, "topology", "group", f"{broker.group}, {_counted(pairs)} {shape}", data=data)
+
+
+def _broker_name(broker: Broker) -> Entry:
+    if broker.settings.broker_name:
+        why = ""
+    elif shares_store(broker.settings):
+        why = "the pair's name for both nodes, since durable subscriptions of bridges carry it"
+    else:
+        why = "the host's own, since each node has a store of its own"
+    return set_by(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
+
+
+def _address(broker: Broker) -> Entry:
+    return set_by(broker.settings, "address", "address", broker.address, why="what peers and clients dial")
+
+
+def _counted(pairs: int) -> str:
+    return f"{pairs} pair{'' if pairs == 1 else 's'}"

@@ -1,0 +1,128 @@
+"""Where a broker keeps its messages, and what keeps two brokers from writing there at once.
+
+Numbers are read from the rendered activemq.xml: what stands there is what the broker obeys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lxml import etree
+
+from activemq_fleet import uris
+from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.topology import Broker, Fleet
+
+_CORE = {"c": "http://activemq.apache.org/schema/core"}
+
+
+def rendered(broker: Broker) -> etree._Element:
+    """The broker's own activemq.xml, parsed."""
+    return etree.fromstring(activemq_xml(broker))
+
+
+def locking_of(broker: Broker) -> dict[str, int | str]:
+    """``acquire`` and ``keepalive`` (ms), and ``holder``, as far as the file sets them."""
+    store = rendered(broker).find(".//c:persistenceAdapter/*", _CORE)
+    found: dict[str, int | str] = {}
+    if store is None:
+        return found
+    locker = store.find("c:locker/*", _CORE)
+    asked = {
+        "acquire": store.get("databaseLockedWaitDelay") if locker is None else locker.get("lockAcquireSleepInterval"),
+        "keepalive": store.get("lockKeepAlivePeriod"),
+    }
+    found |= {name: int(value) for name, value in asked.items() if value}
+    if locker is not None and locker.get("leaseHolderId"):
+        found["holder"] = locker.get("leaseHolderId", "")
+    return found
+
+
+def store_section(fleet: Fleet, broker: Broker) -> Section:
+    """Store, lock or lease, and how much fits."""
+    profile = {
+        "shared-file": _shared_file,
+        "shared-jdbc": _shared_jdbc,
+        "pure": _pure,
+        "none": _single,
+    }[broker.settings.ha]
+    return Section("store", "Its store and its lock", (*profile(broker), *_limits(broker)))
+
+
+def _directory(broker: Broker, why: str, *details: str) -> Entry:
+    data = {"directory": broker.store_directory}
+    return set_by(
+        broker.settings, "store_directory", "directory", broker.store_directory, why=why, details=details, data=data
+    )
+
+
+def _shared_file(broker: Broker) -> Iterator[Entry]:
+    locking = locking_of(broker)
+    yield _directory(broker, "kahaDB, one and the same directory for both nodes")
+    marker = f"{STORE_MARKER} in it must name {broker.pair}, else the unit does not start the broker"
+    yield Entry("marker", marker, why="a missing mount must not become two stores")
+    acquire = locking.get("acquire")
+    tried = (
+        f"a standby tries to take it every {acquire} ms" if acquire else "a standby tries to take it again and again"
+    )
+    yield set_by(broker.settings, "lock_acquire_interval", "lock", tried, data={"acquire_ms": acquire})
+    keepalive = locking.get("keepalive")
+    if keepalive:
+        text = f"who holds it looks at it every {keepalive} ms, and stops when it is lost"
+        yield set_by(broker.settings, "lock_keepalive_interval", "keep-alive", text, data={"keepalive_ms": keepalive})
+    else:
+        yield Entry("keep-alive", f"none: release {broker.release.text} has no <locker>", data={"keepalive_ms": None})
+
+
+def _shared_jdbc(broker: Broker) -> Iterator[Entry]:
+    jdbc, locking = broker.settings.jdbc, locking_of(broker)
+    if jdbc:
+        # Never the URL itself: some drivers take the password there.
+        kind = re.match(r"jdbc:([a-z0-9]+)", jdbc.url)
+        text = f"{kind[1] if kind else 'jdbc'} through {jdbc.driver}, as {jdbc.username}"
+        yield set_by(broker.settings, "jdbc", "database", text, why="one for both nodes")
+    yield set_by(
+        broker.settings,
+        "lock_acquire_interval",
+        "lease",
+        f"{locking.get('acquire')} ms long, held as {locking.get('holder')}",
+        data={"acquire_ms": locking.get("acquire"), "holder": locking.get("holder")},
+    )
+    yield set_by(
+        broker.settings,
+        "lock_keepalive_interval",
+        "keep-alive",
+        f"renewed every {locking.get('keepalive')} ms",
+        why="at most half the lease, so that one late renewal does not lose it",
+        data={"keepalive_ms": locking.get("keepalive")},
+    )
+
+
+def _pure(broker: Broker) -> Iterator[Entry]:
+    yield _directory(broker, "kahaDB, this node's own; the other node has a copy")
+    if broker.role == "slave" and broker.peer_address:
+        dialled = uris.replication(broker.peer_address)
+        yield Entry("copies from", dialled, why="never failover:, with which it would attach and never take over")
+    elif broker.role == "master" and broker.peer:
+        said = f"{broker.peer} attaches to port {broker.ports.get('replication')}; until then this one waits"
+        yield Entry("copied by", said, why="waitForSlave")
+    yield Entry(
+        "lock", "none: two stores, so nothing keeps both nodes from being active when the wire between them is cut"
+    )
+
+
+def _single(broker: Broker) -> Iterator[Entry]:
+    yield _directory(broker, "kahaDB, this broker's own")
+
+
+def _limits(broker: Broker) -> Iterator[Entry]:
+    root, settings = rendered(broker), broker.settings
+    memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
+    yield set_by(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
+    if memory is not None:
+        name = "memory_limit" if settings.memory_limit else "heap"
+        why = "" if settings.memory_limit else f"70 % of a heap of {settings.heap}"
+        yield set_by(settings, name, "memory", f"{memory.get('limit')} for messages", why=why)

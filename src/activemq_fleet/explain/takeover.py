@@ -1,0 +1,156 @@
+"""What happens when a broker dies: who takes over, how soon, and what becomes of its messages.
+
+The times were measured with kill -9 on one machine, brokers started from the releases' jars, small
+stores; the bound for a shared store is the one that the lab's drills hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.people import MOST_AGENTS, at_home
+from activemq_fleet.explain.store import locking_of
+from activemq_fleet.topology import Broker, Fleet
+
+# Seconds that opening a store and all connectors may take after the lock is had.
+_OPENING = 5
+_MEASURED_SHARED = (
+    "after kill -9, with a lock tried every 1000 ms: 0.8 s on 5.5.1, 1.8 to 4.7 s on 5.17.2, "
+    "3.0 s on 5.18.3, 2.3 to 3.2 s on 6.3.1"
+)
+_MEASURED_PURE = "after kill -9 of the master, on 5.5.1: 0.02 s in a pair alone, 0.2 s in a network of two pairs"
+_NOBODY = "nobody"
+
+
+def lasts(broker: Broker) -> str:
+    """How soon the other node of a broker's pair serves, in words."""
+    match broker.settings.ha:
+        case "shared-file":
+            acquire = int(locking_of(broker).get("acquire", 0))
+            bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
+            return f"{bound}: the lock is tried every {acquire} ms, and store and ports open in {_OPENING} s"
+        case "shared-jdbc":
+            acquire = int(locking_of(broker).get("acquire", 0))
+            return f"{2 * acquire / 1000 + _OPENING:g} s: a lease of {acquire} ms must end, and is asked for as often"
+        case "pure":
+            return "a second where the process dies; where the host vanishes, when the connection is given up"
+        case _:
+            return "never: it is a single broker"
+
+
+def takeover_section(fleet: Fleet, broker: Broker) -> Section:
+    """One entry a question: who, how soon, and what of messages, clients, bridges and agents."""
+    if broker.settings.ha == "none":
+        entries = _alone("activemq_ha is none")
+    elif broker.peer is None:
+        entries = _alone("the other node of its pair is not in the inventory")
+    else:
+        entries = _pure(fleet, broker) if broker.settings.ha == "pure" else _shared(broker)
+    return Section("dies", "When it dies", (*entries, *_agents(fleet, broker)))
+
+
+def _alone(why: str) -> Iterator[Entry]:
+    yield Entry("takes over", _NOBODY, why=why, data={"by": None, "seconds": None})
+    yield Entry("its messages", "wait on its disk until it is back")
+    yield Entry("its clients", "wait for it: there is no other address in their list")
+    yield Entry("its links", "are tried again until it is back")
+
+
+def _shared(broker: Broker) -> Iterator[Entry]:
+    lease = broker.settings.ha == "shared-jdbc"
+    what = "lease" if lease else "lock"
+    acquire = int(locking_of(broker).get("acquire", 0))
+    seconds = (2 if lease else 1) * acquire / 1000 + _OPENING
+    yield Entry("takes over", f"{broker.peer}", why=f"whoever has the {what} is active", data={"by": broker.peer})
+    yield set_by(broker.settings, "lock_acquire_interval", "within", lasts(broker), data={"seconds": seconds})
+    if not lease:
+        yield Entry("measured", _MEASURED_SHARED)
+    yield Entry("while standby", "nobody notices, and until it is back nobody stands in for the other node")
+    yield Entry("its messages", "nothing that was acknowledged is lost: the other node opens the same store")
+    yield Entry("its clients", "find the other node where their list has both; what was not acknowledged is sent again")
+    yield from _bridges(broker)
+    yield _frozen(broker, what)
+    where = "database" if lease else "file system"
+    yield Entry("the whole host", f"the {where} must give the {what} back first, as fast as it is told to")
+    yield Entry("both nodes", "its messages wait in the store until one of them is back")
+    yield Entry("the way back", f"it comes back as standby, and {broker.peer} stays active")
+
+
+def _bridges(broker: Broker) -> Iterator[Entry]:
+    if not broker.networked:
+        return
+    release = broker.release
+    yield Entry("bridges", "are built anew to and from the other node; measured: 0.2 to 4.0 s after it is active")
+    if release.forgets_early_bridge_failures:
+        said = "a bridge can stay away (1 of 83 take-overs on 5.5.1): restart the broker that dials it"
+        yield Entry("bridges", said, why=f"release {release.text}")
+
+
+def _frozen(broker: Broker, what: str) -> Entry:
+    meaning = {
+        "off": "and nothing looks for that",
+        "warn": "and the watchdog only warns",
+        "kill": "and the watchdog kills it",
+    }[broker.settings.watchdog]
+    text = f"a process that hangs keeps the {what}: nobody takes over until it is killed, {meaning}"
+    return set_by(broker.settings, "watchdog", "when it hangs", text)
+
+
+def _pure(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
+    if broker.role == "master":
+        yield from _pure_master(fleet, broker)
+    else:
+        yield from _pure_slave(broker)
+    steps = (
+        "by hand, as it is never restarted by itself: look at both nodes, stop both, copy the store "
+        "from the one that ran last, start the master, wait for its connectors, start the slave"
+    )
+    yield Entry("the way back", steps, why="a slave with an old store would be a second, older master")
+
+
+def _pure_master(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
+    others = [
+        b.identity.host
+        for group in fleet.groups
+        if group.name == broker.group
+        for b in group.brokers
+        if b.role == "master" and b.pair != broker.pair
+    ]
+    yield Entry(
+        "takes over", f"{broker.peer}", why="a slave is promoted once its master is gone", data={"by": broker.peer}
+    )
+    yield Entry("within", lasts(broker))
+    yield Entry("measured", _MEASURED_PURE)
+    if others:
+        listed = ", ".join(others[:MOST_AGENTS])
+        yield Entry("its messages", f"queues drain from the slave to {listed}, where consumers ask for them")
+        yield Entry("its messages", "those of durable topic subscriptions stay on the slave until the way back")
+    else:
+        yield Entry("its messages", "stay on the slave until the way back", why="there is no other master to drain to")
+    yield Entry("its clients", "go to another master where their list has one: a promoted slave opens no port")
+    yield Entry("a wire that is cut", "both nodes are active then, each with its own messages: that is not safe")
+
+
+def _pure_slave(broker: Broker) -> Iterator[Entry]:
+    said = f"{broker.peer} goes on without it, and no client notices"
+    yield Entry("takes over", "no need", why=said, data={"by": broker.peer})
+    yield Entry("its messages", "what the master takes from then on has no copy, until the way back")
+
+
+def _agents(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
+    agents = [agent.host for agent in at_home(fleet, broker)]
+    if not agents:
+        return
+    listed = ", ".join(agents[:MOST_AGENTS]) + (
+        f" and {len(agents) - MOST_AGENTS} more" if len(agents) > MOST_AGENTS else ""
+    )
+    if broker.settings.ha == "pure":
+        waits = (
+            "wait until it is back: a promoted slave takes no clients" if broker.role == "master" else "notice nothing"
+        )
+    elif broker.settings.ha == "none" or broker.peer is None:
+        waits = "wait until it is back: theirs is no other pair"
+    else:
+        waits = "find their sessions on the other node"
+    yield Entry("its agents", f"{listed} {waits}", data={"agents": agents})

@@ -1,0 +1,73 @@
+"""A story as text: one page, 80 to 100 columns, the same words with and without colours."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+
+from activemq_fleet.explain.model import Entry, Section, Story
+
+MOST_LABEL = 30
+_INDENT = 2
+# A word that does not fit stays whole, so that a URI can be copied.
+_WHOLE = {"break_long_words": False, "break_on_hyphens": False}
+
+Emphasis = Callable[[str, str], str]
+"""(text, kind) -> text; kinds are title, heading, label, variable, error, warning, info, waived."""
+
+
+def to_text(story: Story, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text) -> str:
+    """The page; no line is longer than ``width`` but for a single word that is."""
+    title = textwrap.wrap(story.title, width, **_WHOLE)  # type: ignore[arg-type]
+    lines = [emphasis(line, "title") for line in title]
+    for section in story.sections:
+        lines += ["", *_section(section, width, emphasis)]
+    return "\n".join(lines)
+
+
+def _section(section: Section, width: int, emphasis: Emphasis) -> Iterator[str]:
+    yield emphasis(section.title, "heading")
+    if section.intro:
+        yield from _wrapped(section.intro, width, _INDENT)
+    longest = max((len(entry.label) for entry in section.entries), default=0)
+    column = 2 * _INDENT if section.stacked else 2 * _INDENT + min(longest, MOST_LABEL)
+    for entry in section.entries:
+        yield from _entry(entry, width, column, emphasis)
+
+
+def _entry(entry: Entry, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
+    said = f"{entry.text} ({entry.why})" if entry.why else entry.text
+    variable = _variable(entry)
+    lines = _wrapped(f"{said} {variable}" if variable else said, width, column)
+    if variable:
+        lines[-1:] = [_marked(lines[-1], variable, emphasis)]
+    start = " " * _INDENT + emphasis(entry.label, entry.severity or "label")
+    room = column - _INDENT - len(entry.label)
+    if room >= 2:
+        yield start + " " * room + lines[0][column:]
+        yield from lines[1:]
+    else:
+        yield start
+        yield from lines
+    for detail in entry.details:
+        yield from _wrapped(detail, width, column)
+
+
+def _variable(entry: Entry) -> str:
+    """One word, which no line break parts: ``[activemq_ha]`` or ``[activemq_ha:\u00a0default]``."""
+    if not entry.variable:
+        return ""
+    return f"[{entry.variable}:\u00a0default]" if entry.origin == "default" else f"[{entry.variable}]"
+
+
+def _marked(line: str, variable: str, emphasis: Emphasis) -> str:
+    shown = variable.replace("\u00a0", " ")
+    head, found, tail = line.rpartition(shown)
+    return f"{head}{emphasis(found, 'variable')}{tail}" if found else line
+
+
+def _wrapped(text: str, width: int, column: int) -> list[str]:
+    # A narrow terminal still gets words side by side.
+    room = max(width - column, 24)
+    wrapped = textwrap.wrap(text, room, **_WHOLE) or [""]  # type: ignore[arg-type]
+    return [" " * column + line.replace("\u00a0", " ") for line in wrapped]
