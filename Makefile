@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo test test-full lint unit molecule integration hosts golden bench package requirements clean distclean
+.PHONY: help setup demo test test-full lint unit molecule integration hosts golden rules bench package requirements clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -45,6 +45,10 @@ golden: ## write the golden files anew: look at `git diff` before committing the
 	@$(PY) -m pytest tests/unit --update-golden --quiet
 	@FLEET_GOLDEN=update $(PY) -m scripts.run_tests molecule
 	@git status --short -- tests/golden molecule
+
+rules: ## write docs/rules.md anew from the rules' docstrings
+	@scripts/setup.sh
+	@$(PY) -m scripts.rules_page
 
 bench: ## the table of the README
 	@scripts/setup.sh --java

@@ -42,6 +42,7 @@ CHECKS = (
     Check("ansible-lint", [PYTHON, "-m", "ansiblelint", "--offline", "-q", "--nocolor"]),
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
+    Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
 )
 
 TIERS = (

@@ -45,7 +45,7 @@ class ActionModule(ActionBase):
         agents = {agent.host: deployment.files_of(agent) for agent in fleet.agents}
         documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}
         load_schema = library("artifacts").load_schema
-        fleet = library("validation").with_schema_findings(fleet, documents, load_schema)
+        fleet = library("validation").checked(fleet, documents, load_schema)
         if fleet.blocking:
             raise AnsibleActionFail(_list([_line(finding) for finding in fleet.blocking]))
         told = [_line(finding) for finding in fleet.findings if finding.severity != "info"]

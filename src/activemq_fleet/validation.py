@@ -1,11 +1,13 @@
-"""Every rendered activemq.xml against the schema of the release that will read it."""
+"""A whole fleet, looked at by everything that knows something: schema, rules, routes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from activemq_fleet.findings import Finding
+from activemq_fleet.lint import Selection, fleet_findings
+from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.schema import Schema
@@ -13,34 +15,44 @@ from activemq_fleet.settings import WaiverSettings
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import waive
 
-RULE = "V002"
+_EVERY_RULE = Selection()
 
 
-def with_schema_findings(fleet: Fleet, documents: Mapping[str, bytes], schema_of: Callable[[Release], Schema]) -> Fleet:
-    """The fleet, with a finding for each place where a document breaks its release's schema.
+def checked(
+    fleet: Fleet,
+    documents: Mapping[str, bytes],
+    schema_of: Callable[[Release], Schema],
+    selection: Selection = _EVERY_RULE,
+) -> Fleet:
+    """The fleet with everything found about it: topology, schema, rules, routes, in the order of a report.
 
     ``documents`` are rendered activemq.xml by inventory name; ``schema_of`` is asked once a
-    release. Line and column are 1-based, in that document. Raises what ``schema_of`` raises.
+    release. Lines and columns are 1-based, in those documents. Waivers are applied. Raises what
+    ``schema_of`` raises.
     """
+    found = [*_by_schema(fleet, documents, schema_of), *fleet_findings(fleet, documents, selection)]
+    found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
+    waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
+    return replace(fleet, findings=tuple(waive((replace(f, waived=None) for f in found), waivers)))
+
+
+def _by_schema(
+    fleet: Fleet, documents: Mapping[str, bytes], schema_of: Callable[[Release], Schema]
+) -> Iterator[Finding]:
     schemas: dict[str, Schema] = {}
-    found: list[Finding] = []
     for broker in fleet.brokers:
         schema = schemas.get(broker.release.text)
         if schema is None:
             schema = schemas[broker.release.text] = schema_of(broker.release)
         document = documents[broker.host]
         if not schema.is_valid(document):
-            found += _findings(broker, document, schema)
-    if not found:
-        return fleet
-    waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
-    return replace(fleet, findings=(*fleet.findings, *waive(found, waivers)))
+            yield from _explained(broker, document, schema)
 
 
-def _findings(broker: Broker, document: bytes, schema: Schema) -> list[Finding]:
-    return [
-        Finding(
-            rule=RULE,
+def _explained(broker: Broker, document: bytes, schema: Schema) -> Iterator[Finding]:
+    for problem in schema.explain(document):
+        yield Finding(
+            rule=SCHEMA_RULE,
             severity="error",
             host=broker.host,
             file=ACTIVEMQ_XML,
@@ -50,5 +62,3 @@ def _findings(broker: Broker, document: bytes, schema: Schema) -> list[Finding]:
             fix="correct activemq_broker_attributes or activemq_xml_fragments",
             why=f"release {broker.release.text} checks the file when it starts, and does not start with this one",
         )
-        for problem in schema.explain(document)
-    ]

@@ -1,28 +1,60 @@
-"""``check``: what is wrong with a fleet, before any host is touched."""
+"""``check``: what is wrong with a fleet, or with anyone's activemq.xml, before a host is touched."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from activemq_fleet.cli.formats import FORMATS
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
 
+if TYPE_CHECKING:
+    from activemq_fleet.cli.formats import Report
+    from activemq_fleet.lint import Selection
+
+_PATH = click.Path(path_type=Path)
+
 
 @click.command("check")
-@inventory_options()
+@inventory_options(required=False)
+@click.option(
+    "--file", "named", metavar="FILE", multiple=True, type=_PATH, help="Check anyone's activemq.xml. May be repeated."
+)
+@click.argument("files", nargs=-1, type=_PATH)
+@click.option("--release", metavar="X", help="The release that reads the files, such as 5.18.3.")
+@click.option("--select", multiple=True, metavar="RULES", help="Only these rules or families: N,L003. May be repeated.")
+@click.option("--ignore", multiple=True, metavar="RULES", help="Not these rules or families. May be repeated.")
+@click.option("--baseline", type=_PATH, metavar="FILE", help="Findings that are known: only new ones fail.")
+@click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write what is found now as the baseline.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
-def command(inventory: InventoryOptions, form: str) -> int:
-    """Check the topology, and every activemq.xml against its release's schema.
+def command(
+    inventory: InventoryOptions,
+    named: tuple[Path, ...],
+    files: tuple[Path, ...],
+    release: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    baseline: Path | None,
+    write_baseline: Path | None,
+    form: str,
+) -> int:
+    """Check a fleet (-i INVENTORY), or files as they are (--file activemq.xml --release X).
 
-    Exit code 1 for an error finding that is not waived.
+    A fleet is checked as a whole: its topology, every activemq.xml against its release's schema
+    and the linter's rules, and the routes that messages can take. A file is checked for what one
+    file can show; the files beside it (accounts, console, logging) are looked at as well.
+
+    Exit code 1 for an error finding that is neither waived nor in the baseline.
     """
-    from activemq_fleet.cli.findings import schema_of, tell_findings, tell_warnings
-    from activemq_fleet.render.activemq_xml import activemq_xml
-    from activemq_fleet.validation import with_schema_findings
+    from activemq_fleet.cli.checking import report_on_files, report_on_fleet, selection_of, settle
 
-    fleet = inventory.load_fleet()
-    tell_warnings(fleet)
-    documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
-    checked = with_schema_findings(fleet, documents, schema_of)
-    tell_findings(checked, form)
-    return 1 if checked.blocking else 0
+    paths = (*named, *files)
+    if bool(inventory) == bool(paths):
+        raise click.UsageError("say what to check: -i INVENTORY, or --file activemq.xml --release X")
+    if inventory and release:
+        raise click.UsageError("--release goes with --file: the inventory's hosts have activemq_release")
+    selection: Selection = selection_of(select, ignore)
+    report: Report = report_on_files(paths, release, selection) if paths else report_on_fleet(inventory, selection)
+    return settle(report, form, baseline, write_baseline)

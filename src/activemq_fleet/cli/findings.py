@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
-from activemq_fleet.topology import Fleet
+
+if TYPE_CHECKING:
+    # `check --file` comes by here, and does without the weight of the topology
+    from activemq_fleet.topology import Fleet
 
 
 def tell_warnings(fleet: Fleet) -> None:

@@ -28,7 +28,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     from activemq_fleet.cli.output import check_directory, write_tree
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
-    from activemq_fleet.validation import with_schema_findings
+    from activemq_fleet.validation import checked as checked_fleet
 
     check_directory(output)
     fleet = inventory.load_fleet()
@@ -38,11 +38,11 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         return 1
     files = render_fleet(fleet)
     documents = {broker.host: files[f"hosts/{broker.host}/{ACTIVEMQ_XML}"] for broker in fleet.brokers}
-    checked = with_schema_findings(fleet, documents, schema_of)
+    checked = checked_fleet(fleet, documents, schema_of)
     if checked.blocking:
         tell_findings(checked, err=True)
         return 1
-    if checked is not fleet:  # a finding about the schema was waived: fleet.json lists it
+    if checked.findings != fleet.findings:  # fleet.json lists what is known, and what was waived
         files = render_fleet(checked)
     write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()})
     click.echo(f"{output}: {len(fleet.brokers)} brokers, {len(fleet.agents)} agents, {len(files) + 1} files")

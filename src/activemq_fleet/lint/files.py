@@ -49,8 +49,19 @@ def file_findings(
         found = list(document_findings(document, host, file, selection))
         if schema is not None:
             found += [_schema_finding(problem, release, host, file) for problem in schema.explain(stray)]
-    taken = (finding for finding in dict.fromkeys(found) if selection.takes(finding.rule))
+    taken = (finding for finding in without_echoes(found) if selection.takes(finding.rule))
     return tuple(sorted(taken, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
+
+
+def without_echoes(found: Iterable[Finding]) -> list[Finding]:
+    """The findings without the schema's on a place where a rule has said more about the same."""
+    findings = list(dict.fromkeys(found))
+    told = {(f.host, f.line, f.column) for f in findings if f.rule != SCHEMA_RULE and _refuses(f.rule)}
+    return [f for f in findings if f.rule != SCHEMA_RULE or (f.host, f.line, f.column) not in told]
+
+
+def _refuses(name: str) -> bool:
+    return name in RULES and RULES[name].refuses
 
 
 def _outside_cdata(data: bytes) -> bytes:
@@ -80,8 +91,8 @@ def told(one: Rule, problems: Iterable[Problem], host: str, file: str | None = N
             severity=problem.severity or one.severity,
             host=problem.host or host,
             message=problem.message,
-            fix=problem.fix or one.fix,
-            why=one.why,
+            fix=problem.fix or one.fix.removesuffix("."),
+            why=one.why.removesuffix("."),
             file=_beside(file, problem.file) if problem.file else file,
             line=line,
             column=column,
@@ -99,7 +110,7 @@ def _schema_finding(problem: SchemaProblem, release: Release, host: str, file: s
         severity=one.severity,
         host=host,
         message=problem.message,
-        fix=one.fix,
+        fix=one.fix.removesuffix("."),
         why=f"release {release.text} checks the file when it starts, and does not start with this one",
         file=file,
         line=problem.line,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
@@ -19,9 +19,12 @@ from activemq_fleet.lint.engine import Problem
 from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings, told
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
-from activemq_fleet.releases import Release
 from activemq_fleet.schema import UnreadableError
-from activemq_fleet.topology import Broker, Fleet, Link
+
+if TYPE_CHECKING:
+    # `check --file` comes by here, and does without the weight of the topology
+    from activemq_fleet.releases import Release
+    from activemq_fleet.topology import Broker, Fleet, Link
 
 _EVERY_RULE = Selection()
 _REMEMBERED = 4096

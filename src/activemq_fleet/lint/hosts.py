@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.engine import Problem
 from activemq_fleet.lint.files import told
 from activemq_fleet.lint.table import rules
-from activemq_fleet.topology import Broker
+
+if TYPE_CHECKING:
+    from activemq_fleet.topology import Broker
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

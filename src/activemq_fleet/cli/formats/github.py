@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.cli.formats.report import Report, path_of
+from activemq_fleet.cli.formats.report import Report, path_of, subject_of
 from activemq_fleet.findings import Finding
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -14,10 +14,11 @@ def write(report: Report) -> str:
 
 
 def _command(finding: Finding) -> str:
-    properties = {"title": f"{finding.rule} {finding.host}"}
+    properties = {"title": f"{finding.rule} {subject_of(finding)}"}
     path = path_of(finding)
     if path is not None:
-        properties = {"file": path, "line": str(finding.line), "col": str(finding.column), **properties}
+        place = {"line": finding.line, "col": finding.column}
+        properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
     shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{_COMMANDS[finding.severity]} {shown}::{_data(f'{finding.message}. Fix: {finding.fix}')}"
 

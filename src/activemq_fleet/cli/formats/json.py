@@ -13,7 +13,7 @@ def write(report: Report) -> str:
         "findings": [finding.to_dict() for finding in report.findings],
         "waivers": [dict(waiver) for waiver in report.waivers],
         "warnings": list(report.warnings),
-        "hosts": list(report.hosts),
+        "files" if report.files else "hosts": list(report.hosts),
         "counts": report.counts,
     }
     return json.dumps(content, indent=2, ensure_ascii=False)

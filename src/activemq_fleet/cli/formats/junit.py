@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from lxml import etree
 
-from activemq_fleet.cli.formats.report import Report
+from activemq_fleet.cli.formats.report import Report, place_of, subject_of
 from activemq_fleet.findings import Finding
 
 
@@ -15,7 +15,7 @@ def write(report: Report) -> str:
     suite = etree.Element("testsuite", name="activemq-fleet")
     by_host: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
-        by_host[finding.host].append(finding)
+        by_host[subject_of(finding)].append(finding)
     for host in dict.fromkeys((*report.hosts, *by_host)):
         for finding in by_host[host]:
             _case(suite, finding)
@@ -29,8 +29,8 @@ def write(report: Report) -> str:
 
 
 def _case(suite: etree._Element, finding: Finding) -> None:
-    case = etree.SubElement(suite, "testcase", classname=_safe(finding.host), name=_safe(finding.rule))
-    where = f"{finding.file}:{finding.line}:{finding.column}: " if finding.file else ""
+    case = etree.SubElement(suite, "testcase", classname=_safe(subject_of(finding)), name=_safe(finding.rule))
+    where = f"{place_of(finding)}: " if finding.file else ""
     why = f"why: {finding.why}\n" if finding.why else ""
     text = _safe(f"{where}{finding.message}\n{why}fix: {finding.fix}")
     if finding.waived is not None:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.topology import Fleet
+
+if TYPE_CHECKING:
+    from activemq_fleet.topology import Fleet
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``hosts`` are those that were looked at; ``waivers`` those in force."""
+    """``hosts`` are those that were looked at, or with ``files`` the files; ``waivers`` those in force."""
 
     hosts: tuple[str, ...]
     findings: tuple[Finding, ...]
     waivers: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
+    files: bool = False
 
     @classmethod
     def of(cls, fleet: Fleet) -> Report:
@@ -35,6 +38,17 @@ class Report:
         for finding in self.findings:
             found["waived" if finding.waived is not None else finding.severity] += 1
         return found
+
+
+def subject_of(finding: Finding) -> str:
+    """What a finding is about: a host, or a file of nobody's."""
+    return finding.host or finding.file or ""
+
+
+def place_of(finding: Finding) -> str:
+    """``FILE:LINE:COLUMN`` as far as they are known; empty for findings about the inventory."""
+    known = (finding.file, finding.line, finding.column)
+    return ":".join(str(part) for part in known if part is not None)
 
 
 def path_of(finding: Finding) -> str | None:

@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import quote
 
 from activemq_fleet import __version__
-from activemq_fleet.cli.formats.report import Report, path_of
+from activemq_fleet.cli.formats.report import Report, path_of, subject_of
 from activemq_fleet.findings import Finding
+from activemq_fleet.lint import rules as lint_rules
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
@@ -19,7 +20,7 @@ def write(report: Report) -> str:
     driver = {
         "name": "activemq-fleet",
         "semanticVersion": __version__,
-        "rules": [{"id": rule} for rule in rules],
+        "rules": [_rule(name) for name in rules],
     }
     run = {
         "tool": {"driver": driver},
@@ -29,8 +30,22 @@ def write(report: Report) -> str:
     return json.dumps({"version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
 
+def _rule(name: str) -> dict[str, Any]:
+    """What is known of a rule; the topology's own have no more than a name."""
+    known = next((one for one in lint_rules() if one.id == name), None)
+    if known is None:
+        return {"id": name}
+    return {
+        "id": name,
+        "shortDescription": {"text": known.title},
+        "fullDescription": {"text": known.why},
+        "help": {"text": known.fix},
+        "defaultConfiguration": {"level": _LEVELS[known.severity]},
+    }
+
+
 def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
-    text = f"{finding.host}: {finding.message}. Fix: {finding.fix}"
+    text = f"{finding.host}: " * bool(finding.host) + f"{finding.message}. Fix: {finding.fix}"
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rules.index(finding.rule),
@@ -44,7 +59,7 @@ def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
 
 
 def _location(finding: Finding) -> dict[str, Any]:
-    location: dict[str, Any] = {"logicalLocations": [{"name": finding.host, "kind": "resource"}]}
+    location: dict[str, Any] = {"logicalLocations": [{"name": subject_of(finding), "kind": "resource"}]}
     path = path_of(finding)
     if path is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import click
 
-from activemq_fleet.cli.formats.report import SEVERITIES, Report
+from activemq_fleet.cli.formats.report import SEVERITIES, Report, place_of, subject_of
 from activemq_fleet.findings import Finding
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
@@ -15,9 +15,12 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "brig
 
 def write(report: Report) -> str:
     """The report with terminal colours, which ``click.echo`` takes out where there is no terminal."""
-    order = sorted(report.findings, key=lambda f: (f.host, SEVERITIES.index(f.severity), f.rule, f.line or 0))
+    if report.files:
+        order = sorted(report.findings, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule))
+    else:
+        order = sorted(report.findings, key=lambda f: (f.host, SEVERITIES.index(f.severity), f.rule, f.line or 0))
     lines: list[str] = []
-    for host, findings in groupby(order, key=lambda f: f.host):
+    for host, findings in groupby(order, key=subject_of):
         lines.append(click.style(host, bold=True))
         for finding in findings:
             lines += _lines(finding)
@@ -27,7 +30,7 @@ def write(report: Report) -> str:
 
 def _lines(finding: Finding) -> Iterator[str]:
     kind = "waived" if finding.waived is not None else finding.severity
-    where = f"{finding.file}:{finding.line}:{finding.column}: " if finding.file else ""
+    where = f"{place_of(finding)}: " if finding.file else ""
     yield f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])} {where}{finding.message}"
     if finding.waived is not None:
         yield f"      waived: {finding.waived}"
@@ -41,7 +44,7 @@ def _summary(report: Report) -> str:
     counts = report.counts
     found = [_counted(counts["error"], "error"), _counted(counts["warning"], "warning"), f"{counts['info']} info"]
     waived = f", {counts['waived']} waived" if counts["waived"] else ""
-    return f"{_counted(len(report.hosts), 'host')}: {', '.join(found)}{waived}"
+    return f"{_counted(len(report.hosts), 'file' if report.files else 'host')}: {', '.join(found)}{waived}"
 
 
 def _counted(number: int, what: str) -> str:

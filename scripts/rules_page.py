@@ -1,0 +1,98 @@
+"""Writes docs/rules.md from the docstrings of the rules; with --check says whether it is up to date."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from activemq_fleet.lint import FAMILIES, Example, Rule, rules
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
+_SCOPES = {
+    "file": "one file (`check --file`) and fleets",
+    "fleet": "fleets (`check -i`)",
+    "host": "hosts (the role's preflight)",
+}
+_LANGUAGES = {"file": "xml", "fleet": "yaml", "host": "yaml"}
+_HEAD = """\
+<!-- Made by `make rules` from the rules' docstrings in src/activemq_fleet/lint. -->
+# Rules
+
+What `check` looks for. An **error** keeps a broker from starting or can lose messages, and fails the check (exit
+code 1); a **warning** works until an incident; an **info** is a hint. A rule speaks up only where the mistake is
+certain from what it sees: a value such as `${broker.name}` is decided elsewhere, and is passed over.
+
+`--select N,L003` and `--ignore C` choose rules by name or by the beginning of a name. `activemq_waivers` lets a finding
+of a fleet pass, with a reason; `--write-baseline FILE` and `--baseline FILE` do so for all that an old fleet has today.
+The topology's own findings (T001 …) are in [topology-errors.md](topology-errors.md).
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with --check return 1 when it is not the one that would be written."""
+    page = "".join(_page())
+    if "--check" not in arguments:
+        PAGE.write_text(page, encoding="utf-8")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
+        return 0
+    print(f"{PAGE.name} is not what the rules say: run `make rules`", file=sys.stderr)
+    return 1
+
+
+def _page() -> Iterator[str]:
+    yield _HEAD
+    every = rules()
+    for letter, subject in FAMILIES.items():
+        family = [one for one in every if one.id.startswith(letter)]
+        if not family:
+            continue
+        yield f"\n## {letter}: {subject}\n\n| rule | severity | says that |\n|---|---|---|\n"
+        for one in family:
+            yield f"| [{one.id}](#{one.id.lower()}) | {one.severity} | {_cell(one.title)} |\n"
+        for one in family:
+            yield from _section(one)
+
+
+def _section(one: Rule) -> Iterator[str]:
+    yield f"\n### {one.id}\n\n**{_escaped(one.title)}** "
+    yield f"{one.severity.capitalize()}; {_SCOPES[one.scope]}; {_releases(one)}.\n\n"
+    yield f"Why: {_escaped(one.why)}\n\nFix: {_escaped(one.fix)}\n\n"
+    if one.cannot_see:
+        yield f"Cannot see: {_escaped(one.cannot_see)}\n\n"
+    for kind, examples in (("Fires", one.fires), ("Silent", one.silent)):
+        for example in examples:
+            yield f"{kind} on {example.release}{_file(example)}:\n\n"
+            yield f"```{_LANGUAGES[one.scope]}\n{example.text.rstrip()}\n```\n\n"
+    yield f"Source: {_escaped(one.source)}.\n"
+
+
+def _file(example: Example) -> str:
+    return "" if example.file == "activemq.xml" else f", in {example.file}"
+
+
+def _releases(one: Rule) -> str:
+    """The span in words: "5.6.0 and later", "before 5.8.0"."""
+    words = one.releases.split()
+    ends = [word[1:] for word in words if word.startswith("!")]
+    floors = [word for word in words if not word.startswith("!")]
+    if not ends:
+        return "all releases" if floors == ["5.3.0"] else f"{', '.join(floors)} and later"
+    if len(ends) == 1 and floors == ["5.3.0"]:
+        return f"before {ends[0]}"
+    if len(ends) == 1 and len(floors) == 1:
+        return f"{floors[0]} to before {ends[0]}"
+    return f"releases {one.releases.replace('!', 'up to ')}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+
+
+def _cell(text: str) -> str:
+    return _escaped(text).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,56 @@
+"""A baseline: the findings that an old fleet is known to have. Only new ones fail."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from activemq_fleet.cli.output import write_file
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding
+
+REASON = "in the baseline"
+_VERSION = 1
+Fingerprint = tuple[str, str, str, str]
+
+
+def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
+    """Write the findings that nothing waives, and return how many. Lines are left out: they move."""
+    known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
+    entries = [dict(zip(("rule", "host", "file", "message"), one, strict=True)) for one in known]
+    content = {"version": _VERSION, "findings": entries}
+    write_file(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    return len(entries)
+
+
+def read_baseline(path: Path) -> Counter[Fingerprint]:
+    """How often each finding is known. Raises InputError for a file that is no baseline."""
+    try:
+        content = json.loads(path.read_bytes())
+        if content["version"] != _VERSION:
+            raise InputError(f"{path}: a baseline of another version: write it again with --write-baseline")
+        return Counter((str(e["rule"]), str(e["host"]), str(e["file"]), str(e["message"])) for e in content["findings"])
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError):
+        raise InputError(f"{path}: is no baseline: write one with --write-baseline") from None
+
+
+def within_baseline(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
+    """The findings, those of the baseline waived; the second of two that look alike is new."""
+    left = known.copy()
+    marked = []
+    for finding in findings:
+        fingerprint = _fingerprint(finding)
+        if finding.waived is None and left[fingerprint] > 0:
+            left[fingerprint] -= 1
+            finding = replace(finding, waived=REASON)
+        marked.append(finding)
+    return tuple(marked)
+
+
+def _fingerprint(finding: Finding) -> Fingerprint:
+    return finding.rule, finding.host, finding.file or "", finding.message
