@@ -267,12 +267,19 @@ def _complete(
         mine = at_home[broker.group]
         accounts = access.accounts_of(broker, mine)
         bridged = broker.unit in includes or len(network.multicast_groups.get(broker.group, ())) > 1
-        linked = replace(broker, links=links_of(broker, network), accounts=accounts, networked=bridged)
-        carried = access.carried_by([*includes.get(broker.unit, ()), *(link.include for link in linked.links)])
-        complete.append(replace(linked, permissions=access.permissions_of(linked, accounts, mine, carried)))
-        findings += problems.closed_doors(linked)
-        findings += problems.account_passwords(linked, mine)
-        findings += problems.doubled_names(linked)
+        links = links_of(broker, network)
+        carried = access.carried_by([*includes.get(broker.unit, ()), *(link.include for link in links)])
+        done = replace(
+            broker,
+            links=links,
+            networked=bridged,
+            accounts=accounts,
+            permissions=access.permissions_of(broker, accounts, mine, carried),
+        )
+        complete.append(done)
+        findings += problems.closed_doors(done)
+        findings += problems.account_passwords(done, mine)
+        findings += problems.doubled_names(done)
     return complete
 
 
