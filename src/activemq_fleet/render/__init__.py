@@ -51,9 +51,14 @@ def render_clients(fleet: Fleet) -> dict[str, bytes]:
 
 def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, bytes]]:
     """The tree of every host; one that runs a broker and an agent has the files of both."""
-    trees = {broker.host: render(broker, reveal=reveal) for broker in fleet.brokers}
+    shared: dict[bytes, bytes] = {}  # more than half of what a host holds is the same on others
+
+    def once(tree: dict[str, bytes]) -> dict[str, bytes]:
+        return {path: shared.setdefault(content, content) for path, content in tree.items()}
+
+    trees = {broker.host: once(render(broker, reveal=reveal)) for broker in fleet.brokers}
     for agent in fleet.agents:
-        trees[agent.host] = trees.get(agent.host, {}) | render_agent(agent, reveal=reveal)
+        trees[agent.host] = trees.get(agent.host, {}) | once(render_agent(agent, reveal=reveal))
     return trees
 
 

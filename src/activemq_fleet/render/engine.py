@@ -25,8 +25,8 @@ from activemq_fleet.render.holes import Escaper, escaping, put_out
 # Nearly all values need no escaping: to see that is many times faster than to escape.
 _XML_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 _XML_SPECIAL = re.compile('[&<>"\n\r\t]')
-_PLAIN_PROPERTY = re.compile(r"[A-Za-z0-9][ !-\[\]-~]*")
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
+_PLAIN_PROPERTY = re.compile(r"[A-Za-z0-9@][ -\[\]-~]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9@][!-9;<>-\[\]-~]*")
 
 
 def xml(value: object) -> str:

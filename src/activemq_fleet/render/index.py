@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from activemq_fleet.topology import Fleet
+
+_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
@@ -16,15 +18,19 @@ def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
         "findings": [finding.to_dict() for finding in fleet.findings],
         "waivers": [dict(waiver) for waiver in fleet.waivers],
     }
-    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
     # An item a line: two versions are compared line by line, and the encoder that indents is slow.
     parts = [f'"{name}": [{_lines(map(_text, items))}]' for name, items in lists.items()]
-    parts.append(f'"files": {{{_lines(f"{_text(path)}: {_text(sha)}" for path, sha in hashes.items())}}}')
+    parts.append(f'"files": {{{_lines(_hashes(files))}}}')
     return ("{\n  " + ",\n  ".join(parts) + "\n}\n").encode()
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _hashes(files: Mapping[str, bytes]) -> Iterator[str]:
+    known: dict[bytes, str] = {}  # hosts share contents
+    for path, content in sorted(files.items()):
+        sha = known.get(content)
+        if sha is None:
+            sha = known[content] = hashlib.sha256(content).hexdigest()
+        yield f'{_text(path)}: "{sha}"'
 
 
 def _lines(items: Iterable[str]) -> str:

@@ -113,7 +113,9 @@ def _with(part: Shape, value_of: Callable[[int], Any]) -> Any:
 
 
 def _chain(names: Sequence[str]) -> Escaper:
-    if len(names) == 1:
-        return ESCAPERS[names[0]]
-    escapers = [ESCAPERS[name] for name in names]
-    return lambda value: reduce(lambda text, escape: escape(text), escapers, str(value))
+    first, *others = [ESCAPERS[name] for name in names] or [str]
+    return reduce(_after, others, first)
+
+
+def _after(first: Escaper, then: Escaper) -> Escaper:
+    return lambda value: then(first(value))
