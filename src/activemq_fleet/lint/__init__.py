@@ -9,7 +9,7 @@ from __future__ import annotations
 from activemq_fleet.lint.engine import FAMILIES, Example, Problem, Rule, Scope
 from activemq_fleet.lint.files import file_findings
 from activemq_fleet.lint.fleets import FleetView, fleet_findings
-from activemq_fleet.lint.hosts import HostFacts, HostView, host_findings
+from activemq_fleet.lint.hosts import HostFacts, HostView, Subject, host_findings
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
 
@@ -23,6 +23,7 @@ __all__ = [
     "Rule",
     "Scope",
     "Selection",
+    "Subject",
     "file_findings",
     "fleet_findings",
     "host_findings",

@@ -1,3 +1,238 @@
-"""What only the machine shows."""
+"""What only the machine itself shows: Java, file systems, clocks, interfaces, accounts."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.hosts import HostView
+
+_NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
+# Their locks hold on one host only, or may be lost without a word.
+_NO_CLUSTER_LOCKS = frozenset({"cifs", "smb3", "smbfs", "ocfs2", "fuse.sshfs", "fuse.s3fs", "9p", "vboxsf"})
+_LOCAL_LOCKS = ("nolock", "local_lock=all", "local_lock=posix", "localflocks")
+_LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
+
+
+@rule("V012", "error", scope="host", source="class file versions in the jars of the release tags")
+def java_too_old(host: HostView) -> Iterator[Problem]:
+    """A Java older than the release needs.
+
+    Why: the broker ends at once with UnsupportedClassVersionError.
+    Fix: install the Java that the message names, or point activemq_java_home at one.
+
+    Fires on 5.18.3::
+
+        facts: {java: 8}
+
+    Silent on 5.18.3::
+
+        facts: {java: 17}
+    """
+    needed = host.broker.release.java_minimum
+    if host.facts.java is not None and host.facts.java < needed:
+        yield host.problem(f"Java {host.facts.java} is here, and {host.broker.release.text} needs {needed} or later")
+
+
+@rule("V017", "warning", scope="host", source="bin/activemq of the release tags: the first file found is the only one")
+def settings_in_two_places(host: HostView) -> Iterator[Problem]:
+    """A settings file that the start script reads first, or that no script of this release reads.
+
+    Why: bin/activemq takes the first file that it finds and reads no other, so whoever starts the broker by hand gets
+      other settings than the unit does.
+    Fix: move the file away; its settings belong into activemq_heap, activemq_java_options and activemq_java_home.
+
+    Fires on 5.18.3::
+
+        broker: {environment: /var/lib/activemq/activemq/current/bin/env}
+        facts: {settings_files: [/etc/default/activemq, /var/lib/activemq/activemq/current/bin/env]}
+
+    Silent on 5.18.3::
+
+        broker: {environment: /var/lib/activemq/activemq/current/bin/env}
+        facts: {settings_files: [/var/lib/activemq/activemq/current/bin/env]}
+    """
+    unread = {"bin/env": "bin/setenv", "bin/setenv": "bin/env"}.get(host.broker.release.environment_file)
+    for path in host.facts.settings_files:
+        if path == host.broker.environment:
+            continue
+        if unread and path.endswith(f"/{unread}"):
+            yield host.problem(f"{path} is here, and {host.broker.release.text} does not read it")
+        elif not path.endswith(("/bin/env", "/bin/setenv")):
+            yield host.problem(f"{path} is here, and bin/activemq reads it before any other")
+
+
+@rule("L001", "error", scope="host", source="NFSv3: locks live in a server of their own and outlive the host that died")
+def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
+    """A shared store on NFS version 3 or older.
+
+    Why: the server keeps the lock of a master that died, so the standby waits for ever.
+    Fix: mount the share with vers=4.1 or later and a short lease, or use a cluster file system or block storage.
+
+    Fires on 5.18.3::
+
+        facts: {store_filesystem: nfs, store_mount_options: [rw, vers=3]}
+
+    Silent on 5.18.3::
+
+        facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.2]}
+    """
+    if not host.broker.shared or host.facts.store_filesystem not in _NETWORK_FILE_SYSTEMS:
+        return
+    options = dict(option.partition("=")[::2] for option in host.facts.store_mount_options)
+    version = options.get("vers") or options.get("nfsvers") or ("3" if host.facts.store_filesystem == "nfs" else "4")
+    if version.startswith(("2", "3")):
+        yield host.problem(f"{host.broker.directory or 'the store'} is on NFS version {version}")
+
+
+@rule("L002", "error", scope="host", source="AMQ-4378; Linux nfs(5): nolock and local_lock keep locks on the client")
+def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
+    """A shared store where locks do not reach the other host.
+
+    Why: each node takes a lock that the other cannot see, and both become master on one store.
+    Fix: use NFS version 4 without nolock and local_lock, or a file system with POSIX locks across the cluster.
+
+    Fires on 5.18.3::
+
+        facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.1, local_lock=all]}
+
+    Fires on 5.18.3::
+
+        facts: {store_filesystem: cifs}
+
+    Silent on 5.18.3::
+
+        facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.1, local_lock=none]}
+    """
+    if not host.broker.shared or host.facts.store_filesystem is None:
+        return
+    where = host.broker.directory or "the store"
+    if host.facts.store_filesystem in _NO_CLUSTER_LOCKS:
+        yield host.problem(f"{where} is on {host.facts.store_filesystem}, whose locks hold on one host only")
+    for option in host.facts.store_mount_options:
+        if option in _LOCAL_LOCKS:
+            yield host.problem(f"{where} is mounted with {option}: its locks stay on this host")
+
+
+@rule("L006", "error", scope="host", source="LockFile of the release tags")
+def locking_switched_off(host: HostView) -> Iterator[Problem]:
+    """A Java option that switches file locks off.
+
+    Why: the broker then starts without a lock, so both nodes become master on one store.
+    Fix: take -Djava.nio.channels.FileLock.broken=true out of activemq_java_options and of the environment.
+
+    Fires on 5.18.3::
+
+        facts: {java_options: [-Xmx512m, -Djava.nio.channels.FileLock.broken=true]}
+
+    Silent on 5.18.3::
+
+        facts: {java_options: [-Xmx512m]}
+    """
+    if host.broker.shared and _LOCKING_OFF in host.facts.java_options:
+        yield host.problem("FileLock.broken=true stands on the broker's command line")
+
+
+@rule("L011", "warning", scope="host", releases="5.7.0", source="LeaseDatabaseLocker of the release tags")
+def lease_without_clock(host: HostView) -> Iterator[Problem]:
+    """A lease in a database on a host whose clock is not kept in time.
+
+    Why: the lease ends by the clock of the host that looks; one that is ahead takes it while the other still serves.
+    Fix: let chrony or systemd-timesyncd keep the clock, on both nodes.
+
+    Fires on 5.18.3::
+
+        broker: {ha: shared-jdbc}
+        facts: {clock_synchronised: false}
+
+    Silent on 5.18.3::
+
+        broker: {ha: shared-jdbc}
+        facts: {clock_synchronised: true}
+    """
+    if host.broker.ha == "shared-jdbc" and host.facts.clock_synchronised is False:
+        yield host.problem("the clock is not synchronised, and the lock is a lease")
+
+
+@rule("L025", "warning", scope="host", source="BrokerService.checkStoreUsageLimits; measured")
+def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
+    """A store limit that the file system cannot hold.
+
+    Why: the broker lowers the limit when it starts, and producers are held back long before the size that was planned.
+    Fix: make the file system larger, or set activemq_store_limit to what it holds.
+
+    Fires on 5.18.3::
+
+        broker: {store_limit: 21474836480, directory: /srv/activemq/orders-mq01}
+        facts: {store_capacity: 5368709120}
+
+    Silent on 5.18.3::
+
+        broker: {store_limit: 21474836480, directory: /srv/activemq/orders-mq01}
+        facts: {store_capacity: 53687091200}
+    """
+    limit, there = host.broker.store_limit, host.facts.store_capacity
+    if limit is not None and there is not None and there < limit:
+        where = host.broker.directory or "the store"
+        yield host.problem(f"the store may take {limit >> 20} MiB, and {where} has room for {there >> 20} MiB")
+
+
+@rule("M001", "error", scope="host", source="networks of clouds forward no multicast: their own documentation")
+def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
+    """Multicast discovery on a machine of a cloud.
+
+    Why: its network forwards no multicast, so no broker finds another and no bridge comes up.
+    Fix: set activemq_discovery to static or masterslave, or a waiver where the network is known to forward it.
+
+    Fires on 5.18.3::
+
+        broker: {multicast: true}
+        facts: {cloud: Amazon EC2}
+
+    Silent on 5.18.3::
+
+        broker: {multicast: true}
+        facts: {cloud: }
+    """
+    if host.broker.multicast and host.facts.cloud:
+        yield host.problem(f"the links are multicast, and this is a machine of {host.facts.cloud}")
+
+
+@rule("M005", "error", scope="host", source="measured on Java 17 in a network namespace with a loopback interface only")
+def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
+    """Multicast discovery where there is no interface but the loopback one.
+
+    Why: Java finds no interface to join the group with, and the broker does not start.
+    Fix: set activemq_multicast_interface: lo for a test on one machine, or bring up the interface.
+
+    Fires on 5.18.3::
+
+        broker: {multicast: true}
+        facts: {interfaces: [lo]}
+
+    Silent on 5.18.3::
+
+        broker: {multicast: true, multicast_interface: lo}
+        facts: {interfaces: [lo]}
+    """
+    if host.broker.multicast and host.facts.interfaces == ("lo",) and not host.broker.multicast_interface:
+        yield host.problem("the links are multicast, and only the loopback interface is up")
+
+
+@rule("S013", "warning", scope="host", source="SECURITY.md of the project, and common sense")
+def broker_runs_as_root(host: HostView) -> Iterator[Problem]:
+    """A broker that runs as root.
+
+    Why: whoever finds a hole in the broker then owns the machine.
+    Fix: stop it and let the unit of this collection run it as activemq_user.
+
+    Fires on 5.18.3::
+
+        facts: {user: root}
+
+    Silent on 5.18.3::
+
+        facts: {user: activemq}
+    """
+    if host.facts.user == "root":
+        yield host.problem("the broker runs as root")

@@ -4,66 +4,97 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.engine import Problem
 from activemq_fleet.lint.files import told
 from activemq_fleet.lint.table import rules
+from activemq_fleet.releases import Release
 
-if TYPE_CHECKING:
-    from activemq_fleet.topology import Broker
+_Data = TypeVar("_Data", bound="Subject | HostFacts")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What the inventory says of the broker, defaults applied; see ``deployment.broker_facts``."""
+
+    host: str
+    release: Release
+    ha: str = "shared-file"
+    directory: str | None = None
+    """The store's directory; None where the store is a database."""
+    store_limit: int | None = None
+    """Bytes."""
+    environment: str | None = None
+    """The environment file that the unit reads."""
+    multicast: bool = False
+    multicast_interface: str | None = None
+
+    @property
+    def shared(self) -> bool:
+        """True where a lock on a shared file system decides who is master."""
+        return self.ha == "shared-file"
+
+    @classmethod
+    def of(cls, host: str, facts: Mapping[str, Any]) -> Subject:
+        """From ``broker_facts``. Raises ReleaseError for a release that nobody knows."""
+        return _taken(cls, {**facts, "host": host, "release": Release.of(facts["release"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Evidence from one host; None is *not known*, and no rule fires on what is not known."""
+    """Evidence from one host; None or empty is *not known*, and no rule fires on that."""
 
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
     store_filesystem: str | None = None
-    """Type of the file system that holds the store directory: ``xfs``, ``nfs4``, ``nfs``, ``cifs``, ``ocfs2``."""
+    """Type of the file system that holds the store's directory: ``xfs``, ``nfs4``, ``nfs``, ``cifs``, ``ocfs2``."""
     store_mount_options: tuple[str, ...] = ()
     """As in /proc/mounts: ``vers=3``, ``nolock``, ``local_lock=all``."""
-    store_mounted_at: str | None = None
-    store_free_bytes: int | None = None
-    java_options: str = ""
-    """Everything that ends up on the broker's command line: the unit's, the environment files'."""
+    store_capacity: int | None = None
+    """Bytes that the file system of the store has free, and that the store itself holds already."""
+    java_options: tuple[str, ...] = ()
+    """Everything that ends up on the broker's command line."""
     settings_files: tuple[str, ...] = ()
-    """Files that a start script would read and that are there: ``/etc/default/activemq``, ``bin/env``."""
+    """Files that some release's start script would read, and that are there."""
     clock_synchronised: bool | None = None
     user: str | None = None
-    """Who runs, or would run, the broker."""
+    """Who runs the broker now."""
     interfaces: tuple[str, ...] = ()
     """Interfaces that are up, loopback included."""
-    virtualisation: str | None = None
-    """As ansible_virtualization_type, or the cloud's name."""
-    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What the names of its peers resolve to on this host; an empty tuple is *not at all*."""
+    cloud: str | None = None
+    """The cloud that the machine says it is of, such as ``Amazon EC2``."""
 
     @classmethod
     def of(cls, evidence: Mapping[str, Any]) -> HostFacts:
         """From what the preflight's module returned; keys that are not known here are passed over."""
-        known = {item.name for item in fields(cls)}
-        taken: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in evidence.items()
-        }
-        return cls(**{name: value for name, value in taken.items() if name in known and value is not None})
+        return _taken(cls, evidence)
+
+
+def _taken(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
+    names = {item.name for item in fields(cls)}
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if name in names and value is not None
+    }
+    return cls(**known)
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
     """What a host rule looks at."""
 
-    broker: Broker
-    facts: HostFacts
+    broker: Subject
+    facts: HostFacts = field(default_factory=HostFacts)
 
     def problem(self, message: str, **more: Any) -> Problem:
+        """What a rule yields about this host."""
         return Problem(message, host=self.broker.host, **more)
 
 
-def host_findings(broker: Broker, facts: HostFacts) -> tuple[Finding, ...]:
+def host_findings(broker: Subject, facts: HostFacts) -> tuple[Finding, ...]:
     """What the host rules say about a broker and the machine it runs on."""
     view = HostView(broker, facts)
     applying = (one for one in rules("host") if one.applies_to(broker.release))

@@ -1,0 +1,49 @@
+"""The host rules' own examples, and what is not known."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from activemq_fleet.lint import HostFacts, Rule, host_findings, rules
+from activemq_fleet.lint.engine import Example
+from activemq_fleet.lint.hosts import Subject
+
+
+def cases(kind: str) -> list[object]:
+    return [
+        pytest.param(one, example, id=f"{one.id}-{number}")
+        for one in rules("host")
+        for number, example in enumerate(getattr(one, kind))
+    ]
+
+
+def found(example: Example) -> set[str]:
+    given = yaml.safe_load(example.text)
+    subject = Subject.of("orders-mq01-a", {"release": example.release, **(given.get("broker") or {})})
+    return {finding.rule for finding in host_findings(subject, HostFacts.of(given.get("facts") or {}))}
+
+
+@pytest.mark.parametrize(("one", "example"), cases("fires"))
+def test_the_example_that_fires_does(one: Rule, example: Example) -> None:
+    assert one.id in found(example)
+
+
+@pytest.mark.parametrize(("one", "example"), cases("silent"))
+def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
+    assert one.id not in found(example)
+
+
+@pytest.mark.parametrize("ha", ["shared-file", "shared-jdbc", "pure", "none"])
+def test_nothing_is_said_about_what_is_not_known(ha: str) -> None:
+    subject = Subject(host="a", release=Subject.of("a", {"release": "5.7.0"}).release, ha=ha, multicast=True)
+    assert host_findings(subject, HostFacts()) == ()
+
+
+def test_a_local_lock_is_no_mistake_where_the_store_is_the_brokers_own() -> None:
+    facts = HostFacts(store_filesystem="nfs", store_mount_options=("vers=3", "nolock"))
+    assert host_findings(Subject.of("a", {"release": "5.7.0", "ha": "pure"}), facts) == ()
+
+
+def test_evidence_may_hold_more_than_the_rules_know() -> None:
+    assert HostFacts.of({"java": 17, "colour": "green", "user": None}) == HostFacts(java=17)
