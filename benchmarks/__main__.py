@@ -1,4 +1,4 @@
-"""``python -m benchmarks --output DIR [render|site …]``: measure and write DIR/benchmarks.md."""
+"""``python -m benchmarks --output DIR [core|render|site …]``: measure and write DIR/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import render, site
+from benchmarks import core, render, site
 from benchmarks.measure import BenchmarkError
+
+
+def _core(work: Path) -> str:
+    return core.table(core.measure(work))
 
 
 def _render(work: Path) -> str:
@@ -21,7 +25,11 @@ def _site(work: Path) -> str:
     return site.table(site.measure(work))
 
 
-PARTS = {"render": ("Rendering a whole fleet", _render), "site": ("Rolling out to hosts", _site)}
+PARTS = {
+    "core": ("The core on one core", _core),
+    "render": ("Rendering a whole fleet", _render),
+    "site": ("Rolling out to hosts", _site),
+}
 
 
 def main() -> int:

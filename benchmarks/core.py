@@ -1,0 +1,228 @@
+"""The core alone, on one core: variables in memory to checked files in memory, stage by stage.
+
+Beside it what one would write without it: a loop over a plain Jinja template that makes the same
+activemq.xml, each validated with lxml against the same schema, and nothing else checked or made.
+Groups of four pairs; each broker has a user of its own, each group a network user of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+from lxml import etree
+
+from activemq_fleet.artifacts import load_schema
+from activemq_fleet.releases import Release
+from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
+from activemq_fleet.topology import Fleet, build_fleet
+from benchmarks.measure import BenchmarkError, run, say
+
+RELEASE = "5.18.3"
+PAIRS = 4
+GROUP = 2 * PAIRS
+SIZES = {104: 5, 1_000: 5, 10_000: 3}
+"""Brokers, whole groups of them, and how often each size is measured."""
+
+Hosts = dict[str, dict[str, Any]]
+
+
+def hosts(brokers: int) -> Hosts:
+    """The variables of a fleet by inventory name."""
+    found: Hosts = {}
+    for group in (f"fleet{number:05d}" for number in range(brokers // GROUP)):
+        for label in (f"{group}-mq{pair:02d}-{node}" for pair in range(1, PAIRS + 1) for node in "ab"):
+            found[f"{label}.example.com"] = {
+                "activemq_release": RELEASE,
+                "activemq_network_username": f"network-{group}",
+                "activemq_network_password": f"only-measured-with-{group}",
+                "activemq_users": [
+                    {"name": f"app-{label}", "password": f"only-measured-with-{label}", "groups": ["admins"]}
+                ],
+            }
+    return found
+
+
+@dataclass
+class Core:
+    """One fleet on its way through the stages."""
+
+    hosts: Hosts
+    fleet: Fleet = field(init=False)
+    files: Mapping[str, bytes] = field(init=False)
+    documents: dict[str, bytes] = field(init=False)
+
+    def settings_and_topology(self) -> None:
+        self.fleet = build_fleet(self.hosts, {})
+
+    def render(self) -> None:
+        self.files = render_fleet(self.fleet)
+        self.documents = {host: self.files[f"hosts/{host}/{ACTIVEMQ_XML}"] for host in self.hosts}
+
+    def schema(self) -> None:
+        schema = load_schema(Release.of(RELEASE))
+        if not all(schema.is_valid(document) for document in self.documents.values()):
+            raise BenchmarkError("the fleet that is measured is not valid")
+
+    def lint(self) -> None:
+        from activemq_fleet.lint import fleet_findings
+
+        self._refuse(fleet_findings(self.fleet, self.documents))
+
+    def routes(self) -> None:
+        from activemq_fleet.routes import routes_of
+
+        self._refuse(routes_of(self.fleet).findings())
+
+    def _refuse(self, findings: tuple[Any, ...]) -> None:
+        worse = [finding for finding in (*self.fleet.findings, *findings) if finding.severity != "info"]
+        if worse:
+            raise BenchmarkError(f"the fleet that is measured is not sound: {worse[0]}")
+
+
+STAGES: dict[str, Callable[[Core], None]] = {
+    "settings, topology": Core.settings_and_topology,
+    "render": Core.render,
+    "schema": Core.schema,
+    "lint": Core.lint,
+    "routes": Core.routes,
+}
+
+
+def stages() -> dict[str, Callable[[Core], None]]:
+    """Those that are there."""
+    return {name: stage for name, stage in STAGES.items() if name not in ("lint", "routes") or _has(name)}
+
+
+def _has(part: str) -> bool:
+    return find_spec(f"activemq_fleet.{part}") is not None
+
+
+def core(brokers: int) -> dict[str, float]:
+    """CPU seconds by stage."""
+    seconds = {}
+    made = Core(hosts(brokers))
+    for name, stage in stages().items():
+        began = time.process_time()
+        stage(made)
+        seconds[name] = time.process_time() - began
+    return seconds
+
+
+def plain(brokers: int) -> dict[str, float]:
+    """CPU seconds of the plain template and of lxml. The template is ours with its decisions taken."""
+    made, small = Core(hosts(brokers)), Core(hosts(GROUP))
+    small.settings_and_topology()
+    small.render()
+    first = small.fleet.brokers[0]
+    template = Environment(keep_trailing_newline=True).from_string(  # noqa: S701 -- as plain as can be
+        _template(small.documents[first.host].decode())
+    )
+    schema = load_schema(Release.of(RELEASE))
+    began = time.process_time()
+    documents = {host: template.render(_variables(host, made.hosts[host])).encode() for host in made.hosts}
+    rendered = time.process_time()
+    valid = all(schema.accepts(etree.fromstring(document)) for document in documents.values())
+    ended = time.process_time()
+    if not valid or any(documents[host] != document for host, document in small.documents.items()):
+        raise BenchmarkError("the plain template does not give the files that the core gives")
+    return {"template": rendered - began, "lxml": ended - rendered}
+
+
+def _variables(host: str, said: dict[str, Any]) -> dict[str, Any]:
+    label = host.partition(".")[0]
+    pair, _, node = label.rpartition("-")
+    group = pair.partition("-")[0]
+    return {
+        "label": label,
+        "pair": pair,
+        "node": node,
+        "role": "master" if node == "a" else "slave",
+        "pairs": [f"{group}-mq{number:02d}" for number in range(1, PAIRS + 1)],
+        "network_user": said["activemq_network_username"],
+        "user": said["activemq_users"][0]["name"],
+    }
+
+
+def _template(document: str) -> str:
+    """The document of the first node of the first pair as a template of whoever knows the answers."""
+    head, opening, rest = document.partition("    <networkConnectors>\n")
+    links, closing, tail = rest.partition("    </networkConnectors>\n")
+    link = links[: links.index("/>\n") + 3]
+    block = "{% for other in pairs if other != pair %}" + link + "{% endfor %}"
+    pair, label = "fleet00000-mq01", "fleet00000-mq01-a"
+    text = head + opening + block.replace("fleet00000-mq02", "{{ other }}") + closing + tail
+    for name, variable in (
+        (f"app-{label}", "user"),
+        ("network-fleet00000", "network_user"),
+        (f"{label}: node a (preferred master)", "label }}: node {{ node }} (preferred {{ role"),
+        (label, "label"),
+        (pair, "pair"),
+    ):
+        text = text.replace(name, "{{ " + variable + (" }})" if name.endswith(")") else " }}"))
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Medians: CPU seconds by stage, and peak MiB of the whole process."""
+
+    seconds: dict[str, float]
+    peak: float
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+
+def measure(work: Path) -> dict[int, tuple[Figures, Figures]]:
+    """(core, plain template) by number of brokers, each run a process of its own."""
+    found = {}
+    for brokers, runs in SIZES.items():
+        say(f"the core with {brokers:,} brokers, {runs} times")
+        found[brokers] = _median("core", brokers, runs, work), _median("plain", brokers, runs, work)
+    return found
+
+
+def _median(what: str, brokers: int, runs: int, work: Path) -> Figures:
+    told, each, peaks = work / f"{what}-{brokers}.json", [], []
+    for _ in range(runs):
+        peaks.append(run([sys.executable, "-m", "benchmarks.core", what, str(brokers), told]).peak)
+        each.append(json.loads(told.read_text()))
+    return Figures({name: statistics.median(one[name] for one in each) for name in each[0]}, statistics.median(peaks))
+
+
+def table(found: dict[int, tuple[Figures, Figures]]) -> str:
+    """The figures in Markdown."""
+    names = [*next(iter(found.values()))[0].seconds]
+    lines = [
+        f"| brokers | core, brokers/s | {' | '.join(names)} | peak MiB | plain template and lxml, brokers/s |",
+        "|---" * (len(names) + 4) + "|",
+    ]
+    for brokers, (ours, theirs) in found.items():
+        speed, speed_of_theirs = brokers / ours.total, brokers / theirs.total
+        shares = " | ".join(f"{second / brokers * 1e6:.0f} µs" for second in ours.seconds.values())
+        lines.append(f"| {brokers:,} | {speed:,.0f} | {shares} | {ours.peak:.0f} | {speed_of_theirs:,.0f} |")
+    (few, (small, _)), (many, (large, _)) = list(found.items())[-2:]
+    ratio = (large.total / many) / (small.total / few)
+    lines.append(f"\nCPU time of one core. With {many:,} brokers each takes {ratio:.2f} times as long as with {few:,}.")
+    return "\n".join(lines) + "\n"
+
+
+def main(what: str, brokers: str, told: str) -> None:
+    """One run: ``core`` or ``plain``, once with a few brokers to be warm, then measured."""
+    measured = {"core": core, "plain": plain}[what]
+    measured(GROUP)
+    Path(told).write_text(json.dumps(measured(int(brokers))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
