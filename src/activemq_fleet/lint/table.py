@@ -10,6 +10,8 @@ from activemq_fleet.lint.engine import RULES, Rule, Scope
 # Subject and scope decide where a rule stands; its letter is its family in docs/rules.md.
 _MODULES = (
     "versions",
+    "versions_files",
+    "versions_names",
     "locks",
     "pure",
     "bridges",

@@ -4,8 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document
+from activemq_fleet.lint.document import Document, Node
 from activemq_fleet.lint.engine import Problem, rule
+
+
+@rule(
+    "V001",
+    "error",
+    releases="5.4.0 !5.6.0",
+    source="the XSDs of 5.4 and 5.5; AMQ-3570; measured on 5.5.1 and 5.6.0",
+    refuses=True,
+)
+def children_out_of_order(document: Document) -> Iterator[Problem]:
+    """Children of <broker> that are not in alphabetical order, or stand there twice.
+
+    Why: to 5.5 the schema is a sequence of all children in alphabetical order, each once at most. The broker checks
+        that at its start and does not start.
+    Fix: sort the children of <broker> by name, and join those that are there twice. From 5.6 on any order will do.
+
+    Fires on 5.5.1::
+
+        <broker>
+          <transportConnectors>
+            <transportConnector name="openwire" uri="tcp://0.0.0.0:61616"/>
+          </transportConnectors>
+          <persistenceAdapter>
+            <kahaDB directory="${activemq.data}/kahadb"/>
+          </persistenceAdapter>
+        </broker>
+
+    Silent on 5.5.1::
+
+        <broker>
+          <persistenceAdapter>
+            <kahaDB directory="${activemq.data}/kahadb"/>
+          </persistenceAdapter>
+          <transportConnectors>
+            <transportConnector name="openwire" uri="tcp://0.0.0.0:61616"/>
+          </transportConnectors>
+        </broker>
+    """
+    for broker in document.brokers:
+        last: Node | None = None
+        seen: set[str] = set()
+        for child in broker.children():
+            if child.name == "bean":  # of Spring's namespace: has no place in the order
+                continue
+            if child.name in seen:
+                yield child.problem(f"<broker> holds a second <{child.name}>, and {document.release.line} takes one")
+            elif last is not None and child.name < last.name:
+                yield child.problem(f"<{child.name}> stands after <{last.name}>, and must stand before it")
+            seen.add(child.name)
+            if last is None or child.name > last.name:
+                last = child
 
 
 @rule("V002", "error", source="the XSD in the release's own jar; measured", refuses=True)
@@ -25,3 +76,170 @@ def not_in_the_schema(document: Document) -> Iterator[Problem]:
     """
     # Told by the schema itself: see files.file_findings.
     yield from ()
+
+
+@rule(
+    "V003",
+    "error",
+    releases="5.8.0",
+    source="AMQ-4165; measured on 5.8.0, 5.18.3 and 6.3.1",
+    refuses=True,
+)
+def removed_master_connector(document: Document) -> Iterator[Problem]:
+    """A masterConnector on a release that has no pure master/slave any more.
+
+    Why: 5.8.0 took it out, schema and code; the broker does not start, with validate=false neither.
+    Fix: give both nodes one store and its lock (activemq_ha shared-file or shared-jdbc), and let bridges dial
+        masterslave:(…).
+
+    Fires on 5.8.0::
+
+        <masterConnector remoteURI="nio://orders-mq01-a:61618"/>
+
+    Fires on 5.18.3::
+
+        <broker masterConnectorURI="tcp://orders-mq01-a:61616"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" lockKeepAlivePeriod="2000">
+          <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
+        </kahaDB>
+    """
+    gone = f"release {document.release.text} has no pure master/slave: it ended with 5.7.0"
+    for connector in document.all("masterConnector"):
+        yield connector.problem(f"<masterConnector>: {gone}")
+    for broker in document.brokers:
+        if broker.has("masterConnectorURI"):
+            yield broker.problem(f"masterConnectorURI: {gone}", "masterConnectorURI")
+
+
+@rule(
+    "V004", "error", releases="5.8.0", source="BrokerService of the release tags; measured on 5.8.0, 5.18.3 and 6.3.1"
+)
+def dead_attribute(document: Document) -> Iterator[Problem]:
+    """An attribute of pure master/slave that the schema still takes and no code reads.
+
+    Why: since 5.8.0 the broker starts with it and does nothing: a master with waitForSlave="true" opens its connectors
+        without a slave, so the protection that the file promises is not there.
+    Fix: take it out. What protects messages on this release is one store for both nodes, with a lock.
+
+    Fires on 5.18.3::
+
+        <broker waitForSlave="true" shutdownOnSlaveFailure="true"/>
+
+    Silent on 5.7.0::
+
+        <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="true"/>
+    """
+    for broker in document.brokers:
+        for name in broker.attributes:
+            if name in document.release.dead_attributes:
+                yield broker.problem(
+                    f'{name}="{broker.get(name)}" does nothing on {document.release.text}',
+                    name,
+                    # switched off, or only a time: nobody counts on it
+                    severity="info" if name.endswith("Timeout") or broker.flag(name, False) is False else None,
+                )
+
+
+@rule(
+    "V005",
+    "error",
+    releases="5.14.2",
+    source="AMQ-7502; the XSDs of 5.16.6 and 5.17.0; measured on 5.17.6",
+    refuses=True,
+)
+def level_db(document: Document) -> Iterator[Problem]:
+    """A LevelDB store, which the release no longer has, or no longer cares for.
+
+    Why: the store was given up with 5.14.2 and taken out with 5.17.0, where a broker that names it does not start.
+    Fix: move to kahaDB or a JDBC store: drain the queues, or let a new pair take over while the old one empties.
+
+    Fires on 5.17.6::
+
+        <levelDB directory="${activemq.data}/leveldb"/>
+
+    Fires on 5.18.3::
+
+        <replicatedLevelDB directory="${activemq.data}/leveldb" zkAddress="zoo:2181" zkPath="/activemq" replicas="3"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb"/>
+    """
+    for store in document.all("levelDB", "replicatedLevelDB"):
+        if document.release.supports(store.name):
+            text = f"<{store.name}> is unsupported since 5.14.2, and gone from 5.17.0 on"
+            yield store.problem(text, severity="warning")
+        else:
+            yield store.problem(f"release {document.release.text} has no <{store.name}>")
+
+
+@rule(
+    "V006",
+    "error",
+    releases="5.9.0",
+    source="the XSDs of 5.8.0 and 5.9.0; measured on 5.11.4 and 5.18.3",
+    refuses=True,
+)
+def removed_store(document: Document) -> Iterator[Problem]:
+    """A store of 5.8 and older: amqPersistenceAdapter or kahaPersistenceAdapter.
+
+    Why: both went with 5.9.0, and a broker that names one does not start. No newer release can read their files.
+    Fix: let the old release drain its queues, then start the new one on an empty <kahaDB directory="…"/>.
+
+    Fires on 5.11.4::
+
+        <amqPersistenceAdapter directory="${activemq.data}/amq"/>
+
+    Fires on 5.18.3::
+
+        <kahaPersistenceAdapter directory="${activemq.data}/kaha"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb"/>
+    """
+    for store in document.all("amqPersistenceAdapter", "amqPersistenceAdapterFactory", "kahaPersistenceAdapter"):
+        yield store.problem(f"release {document.release.text} has no <{store.name}>: it ended with 5.8.0")
+
+
+@rule(
+    "V007",
+    "error",
+    releases="5.3.0 !5.7.0",
+    source="the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0",
+    refuses=True,
+)
+def locker_before_its_time(document: Document) -> Iterator[Problem]:
+    """A <locker>, useLock, or a kahaDB's lockKeepAlivePeriod before 5.7.
+
+    Why: lockers came with 5.7.0; an older broker does not know these names and does not start.
+    Fix: set databaseLockedWaitDelay (ms) on kahaDB from 5.4 on; a JDBC store takes <databaseLocker> and
+        useDatabaseLock. Nothing looks after the lock on these releases: prefer 5.12 or newer for a shared store.
+
+    Fires on 5.6.0::
+
+        <kahaDB directory="${activemq.data}/kahadb" lockKeepAlivePeriod="2000"/>
+
+    Fires on 5.5.1::
+
+        <kahaDB directory="${activemq.data}/kahadb">
+          <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
+        </kahaDB>
+
+    Silent on 5.6.0::
+
+        <kahaDB directory="${activemq.data}/kahadb" databaseLockedWaitDelay="1000"/>
+    """
+    since = f"came with 5.7.0, and this is {document.release.text}"
+    for locker in document.all("locker"):
+        yield locker.problem(f"<locker> {since}")
+    for store in document.stores:
+        for name in ("locker", "useLock"):
+            if store.has(name):
+                yield store.problem(f"{name} {since}", name)
+    for store in document.all("kahaDB", "mKahaDB"):
+        if store.has("lockKeepAlivePeriod"):
+            yield store.problem(f"lockKeepAlivePeriod on <{store.name}> {since}", "lockKeepAlivePeriod")

@@ -1,0 +1,154 @@
+"""V: the files beside activemq.xml that a release reads, and those it does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document
+from activemq_fleet.lint.engine import Problem, rule
+
+_NO_VALIDATION = re.compile(rb"xbean:[^\s\"'<>]*[?&]validate=false", re.IGNORECASE)
+_CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})
+# Packages that Jetty 12, of 6.3, has not any more under these names.
+_OLD_JETTY = (b"org.eclipse.jetty.webapp.", b"org.eclipse.jetty.util.security.", b"org.mortbay.jetty.")
+_OLD_LOGGING = frozenset({"log4j.properties", "log4j.xml"})
+_NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log4j2.yml", "log4j2.json"})
+
+
+@rule("V011", "warning", releases="5.5.0", source="XBeanBrokerFactory of the release tags")
+def validation_switched_off(document: Document) -> Iterator[Problem]:
+    """A start URI with validate=false.
+
+    Why: the broker then reads activemq.xml without its schema. A misspelt element or attribute shows when it is
+        needed, which for a slave is the day of the failover.
+    Fix: take ?validate=false out of the xbean: URI, and correct what the broker then refuses.
+    Cannot see: the command line itself; looked at are the start files in the same directory (env, setenv,
+        wrapper.conf, a unit) and the URIs of this file.
+
+    Fires on 5.18.3, as env::
+
+        ACTIVEMQ_CONFIG="xbean:file:/etc/activemq/activemq.xml?validate=false"
+
+    Silent on 5.18.3, as env::
+
+        ACTIVEMQ_CONFIG="xbean:file:/etc/activemq/activemq.xml"
+    """
+    for name, data in document.beside.items():
+        for match in _NO_VALIDATION.finditer(data):
+            line = data.count(b"\n", 0, match.start()) + 1
+            begin = data.rfind(b"\n", 0, match.start()) + 1
+            before = data[begin : match.start()].lstrip()
+            if before.startswith((b"#", b"<!--")):
+                continue
+            column = len(data[begin : match.start()].decode("utf-8", "replace")) + 1
+            yield Problem(
+                f"{name} starts the broker with validate=false: nothing checks activemq.xml",
+                file=name,
+                line=line,
+                column=column,
+            )
+    for node in document.all("networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"):
+        for attribute, value in node.attributes.items():
+            if "validate=false" in value and "xbean:" in value:
+                yield node.problem(f"{attribute} starts a broker with validate=false", attribute, "validate=false")
+
+
+@rule(
+    "V013",
+    "error",
+    releases="5.17.0",
+    source="the default activemq.xml of 5.16 and 5.17; measured on 5.17.6, 5.18.3 and 6.3.1",
+    refuses=True,
+)
+def log_query_bean(document: Document) -> Iterator[Problem]:
+    """The logQuery bean of older default files.
+
+    Why: the default activemq.xml of 5.10 to 5.16 has it; its class comes from hawtio's insight-log4j, which 5.17.0
+        took out of the distribution. The broker finds no such class and does not start.
+    Fix: delete the bean; nothing else refers to it.
+
+    Fires on 5.18.3::
+
+        <bean id="logQuery" class="io.fabric8.insight.log.log4j.Log4jLogQuery" lazy-init="false" scope="singleton"
+              init-method="start" destroy-method="stop"/>
+
+    Silent on 5.18.3::
+
+        <broker brokerName="north"/>
+    """
+    for bean in document.all("bean"):
+        if ".insight.log" in bean.get("class"):
+            text = f"{bean.get('class')} is not shipped with {document.release.text}: the last that had it was 5.16"
+            yield bean.problem(text, "class")
+
+
+@rule("V014", "error", source="conf/ of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1", refuses=True)
+def console_file_of_another_release(document: Document) -> Iterator[Problem]:
+    """An import of the console's file under the name that another release uses.
+
+    Why: 6.3.0 replaced conf/jetty.xml by conf/jetty-spring.xml, for Jetty 12. An import of a file that is not there
+        ends the start; a jetty.xml carried over names classes that are gone.
+    Fix: import jetty-spring.xml on 6.3 and later, jetty.xml before, and take the file from the release itself.
+    Cannot see: without the files of its directory whether somebody put one of that name there.
+
+    Fires on 6.3.1::
+
+        <import resource="jetty.xml"/>
+
+    Fires on 5.18.3::
+
+        <import resource="jetty-spring.xml"/>
+
+    Silent on 5.18.3::
+
+        <broker brokerName="north"/>
+    """
+    right = document.release.console_file
+    for node in document.all("import"):
+        name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
+        if name not in _CONSOLE_FILES or name == right:
+            continue
+        beside = document.beside.get(name)
+        if beside is None and _is_extra(document, name):
+            continue
+        if beside is None:
+            yield node.problem(
+                f"{document.release.text} has no {name}: its console stands in {right}", "resource", name
+            )
+        elif right == "jetty-spring.xml" and any(package in beside for package in _OLD_JETTY):
+            text = f"{name} is an older release's: it names classes that Jetty 12 of {document.release.text} has not"
+            yield node.problem(text, "resource", name)
+
+
+@rule("V015", "warning", source="bin/activemq and the logging back end of the release tags")
+def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
+    """Logging settings that this release does not read.
+
+    Why: to 5.16 the broker logs through Log4j 1 and reads log4j.properties, from 5.17.0 on through Log4j 2 and reads
+        log4j2.properties. With the other one alone it writes no log file at all.
+    Fix: take log4j.properties or log4j2.properties from the release's own conf directory, and delete the other.
+    Cannot see: a file elsewhere that a system property such as -Dlog4j2.configurationFile names.
+
+    Fires on 5.18.3, as log4j.properties::
+
+        log4j.rootLogger=INFO, logfile
+
+    Silent on 5.18.3, as log4j2.properties::
+
+        rootLogger.level = INFO
+    """
+    wanted = document.release.log_file_name
+    read, other = _OLD_LOGGING, _NEW_LOGGING
+    if wanted == "log4j2.properties":
+        read, other = other, read
+    if not read & document.beside.keys():
+        for name in sorted(other & document.beside.keys()):
+            text = f"{document.release.text} does not read {name}: it looks for {wanted}, which is not there"
+            yield Problem(text, file=name, line=1)
+
+
+def _is_extra(document: Document, name: str) -> bool:
+    """Whether the fleet's own variables bring a file of that name along."""
+    broker = document.broker
+    return broker is not None and any(extra.path.rpartition("/")[2] == name for extra in broker.settings.extra_files)

@@ -1,0 +1,190 @@
+"""V: schemes that a release knows, and names that may stand once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lxml import etree
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.schema import BEANS, CORE
+
+_VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
+_SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
+# What Spring takes for the end of one name and the beginning of the next.
+_NAMES = re.compile(r"[,;\s]+")
+
+
+@rule(
+    "V008",
+    "error",
+    source="META-INF/services of the release tags; measured on 5.5.1, 5.6.0, 5.18.3 and 6.3.1",
+    refuses=True,
+)
+def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
+    """A networkConnector whose scheme is no discovery agent of the release.
+
+    Why: the broker looks the agent up while it starts, says "DiscoveryAgent scheme NOT recognized", and does not
+        start. masterslave: and zeroconf: came with 5.6.0, rendezvous: ended with 5.5.1, and a transport such as tcp:
+        or failover: is none in any release.
+    Fix: before 5.6 write static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)
+        for masterslave:. From 5.6 on zeroconf: is the name of rendezvous:. Put a transport into static:(…).
+
+    Fires on 5.5.1::
+
+        <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="rendezvous:default"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="failover:(tcp://south-a:61616,tcp://south-b:61616)"/>
+
+    Silent on 5.6.0::
+
+        <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
+    """
+    for node, attribute in [(link, "uri") for link in document.links] + [
+        (connector, "discoveryUri") for connector in document.connectors
+    ]:
+        scheme = node.uri(attribute).scheme
+        if scheme and scheme not in document.release.discovery_schemes:
+            yield node.problem(
+                f"{scheme}: is no discovery agent of {document.release.text}; "
+                f"it knows {', '.join(sorted(document.release.discovery_schemes))}",
+                attribute,
+                f"{scheme}:",
+            )
+
+
+@rule(
+    "V009",
+    "error",
+    source="META-INF/services of the release tags; measured on 5.5.1, 5.7.0, 5.8.0, 5.11.4, 5.18.3 and 6.3.1",
+    refuses=True,
+)
+def unknown_transport_scheme(document: Document) -> Iterator[Problem]:
+    """A transportConnector whose scheme the release cannot listen on.
+
+    Why: the broker finds no code for it while it starts, and does not start. Among others ws came with 5.4, mqtt,
+        nio+ssl and stomp+nio+ssl with 5.6, wss with 5.7, amqp with 5.8, auto with 5.13; xmpp ended with 5.8.
+    Fix: take the connector out, correct its scheme, or run a release that has it.
+
+    Fires on 5.5.1::
+
+        <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883"/>
+
+    Fires on 5.18.3::
+
+        <transportConnector name="more" uri="tpc://0.0.0.0:61617"/>
+
+    Silent on 5.7.0::
+
+        <transportConnector name="mqtt" uri="mqtt+nio://0.0.0.0:1883"/>
+    """
+    for connector in document.connectors:
+        scheme = connector.uri().scheme
+        if scheme and scheme not in document.release.schemes:
+            yield connector.problem(f"{document.release.text} cannot listen on {scheme}:", "uri", f"{scheme}:")
+
+
+@rule(
+    "V010",
+    "warning",
+    source="META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1",
+)
+def versioned_schema_location(document: Document) -> Iterator[Problem]:
+    """A schemaLocation that names one release's activemq-core-X.Y.Z.xsd.
+
+    Why: a release has a copy of some versions only, often not of its own, and downloads the others. Without a way out
+        to the internet the broker does not start; with one it may stop starting at the next upgrade.
+    Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which every release has in its own jar.
+    Cannot see: whether the host could download it.
+
+    Fires on 5.18.3::
+
+        <beans xmlns="http://www.springframework.org/schema/beans"
+               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+               xsi:schemaLocation="http://activemq.apache.org/schema/core
+                                   http://activemq.apache.org/schema/core/activemq-core-5.5.0.xsd">
+          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
+        </beans>
+
+    Silent on 5.18.3::
+
+        <beans xmlns="http://www.springframework.org/schema/beans"
+               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+               xsi:schemaLocation="http://activemq.apache.org/schema/core
+                                   http://activemq.apache.org/schema/core/activemq-core.xsd">
+          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
+        </beans>
+    """
+    for node in document.all("beans", "broker"):
+        for match in _VERSIONED_SCHEMA.finditer(node.get(_SCHEMA_LOCATION)):
+            yield node.problem(
+                f"schemaLocation names the schema of {match[1]}, and the broker is {document.release.text}",
+                _SCHEMA_LOCATION,
+                match[0],
+            )
+
+
+@rule("V016", "error", source="Spring's bean names; measured on eleven releases, 5.5.1 to 6.3.1", refuses=True)
+def name_taken_twice(document: Document) -> Iterator[Problem]:
+    """Two beans of one name or id, such as two networkConnectors.
+
+    Why: name and id of a connector are the name of its Spring bean, whatever its kind, and a second one is refused
+        ("Bean name is already used"): the broker does not start. Spring ends a name at a space, a comma or a
+        semicolon, so "to east" and "to west" are both called "to".
+    Fix: give every connector a name of its own, without spaces: north-to-south for a link, openwire for a connector.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://south:61616)"/>
+        <networkConnector name="south" uri="static:(tcp://east:61616)"/>
+
+    Fires on 5.5.1::
+
+        <networkConnector name="openwire" uri="static:(tcp://south:61616)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://south:61616)"/>
+        <networkConnector name="east" uri="static:(tcp://east:61616)"/>
+    """
+    taken: dict[tuple[Node | None, str], Node] = {}
+    for node in _beans(document):
+        scope = node.within("beans")
+        own = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
+        for attribute, name in own:
+            other = taken.get((scope, name))
+            if other is not None:
+                yield node.problem(
+                    f'"{name}" is the {attribute} of this <{node.name}> and of the <{other.name}> of line '
+                    f"{other.place()[0]}",
+                    attribute,
+                    name,
+                )
+                break
+        taken |= {(scope, name): node for _, name in own if (scope, name) not in taken}
+
+
+def _beans(document: Document) -> Iterator[Node]:
+    """Elements whose names Spring keeps apart: ours anywhere, its own where they are inside no other bean."""
+    for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}bean"):
+        if not isinstance(element.tag, str) or not ("id" in element.attrib or "name" in element.attrib):
+            continue
+        above = [str(ancestor.tag) for ancestor in element.iterancestors(etree.Element)]
+        if f"{{{BEANS}}}bean" in above or (element.tag == f"{{{BEANS}}}bean" and above[:1] != [f"{{{BEANS}}}beans"]):
+            continue
+        yield Node(element, document)
+
+
+def _names(node: Node, attribute: str) -> list[str]:
+    value = node.known(attribute)
+    if value is None:
+        return []
+    return [value] if attribute == "id" else [name for name in dict.fromkeys(_NAMES.split(value)) if name]
