@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,13 @@ def between(groups: str) -> list[dict[str, Any]]:
     return [{"from": a, "to": b} for a in groups for b in groups if a < b]
 
 
+def star(count: int, **link: Any) -> Fleet:
+    """Groups that are linked to the group ``hub`` and to nothing else."""
+    names = [f"shop{number:02}" for number in range(count)]
+    links = [{"from": f"{name}-mq01", "to": "hub-mq01", "duplex": True} | link for name in names]
+    return linked(dict.fromkeys(["hub", *names], 4), *links)
+
+
 FLEETS = {
     "one single broker": fleet("orders-mq01", nodes="a", ha="none"),
     "single brokers": shop(ha="none"),
@@ -69,6 +77,7 @@ FLEETS = {
     "links between seven groups": linked(dict.fromkeys("abcdefg", 1), *between("abcdefg")),
     "links to groups far away": linked(dict.fromkeys("abcdefghijkl", 3), *between("alfg")),
     "more links between than lines": linked(dict.fromkeys("abcdefgh", 1), *between("abcdefgh")),
+    "groups around one": star(30),
     "a hundred pairs": fleet(*(name for i in range(10) for name in pairs(f"group{i}", 10))),
 } | {
     f"{topology} of {count}": fleet(*pairs("orders", count), topology=topology)
@@ -203,6 +212,8 @@ def test_a_mesh_of_many_pairs_is_a_frame_that_says_so() -> None:
 
     assert picture.links == []
     assert "full mesh of 8 pairs: one link from each to each other, 56 links" in picture.texts
+    assert "A full mesh: each pair inside" in picture.texts
+    assert "One way" not in picture.texts
 
 
 @pytest.mark.parametrize(
@@ -236,6 +247,71 @@ def test_more_links_between_groups_than_can_be_drawn_are_listed() -> None:
     assert picture.links == []
     assert "Links between groups (28)" in picture.texts
     assert "a → h (masterslave)" in picture.texts
+
+
+def test_many_groups_around_one_are_joined_to_it_by_one_trunk_and_each_line_is_told() -> None:
+    picture = Picture(to_svg(star(30)))
+    hub = next(box for box in picture.boxes("group-box") if box.title == "group hub")
+    starts = {link.points[0] for link in picture.links}
+
+    assert len(picture.links) == 30
+    assert len(starts) == 1
+    assert next(iter(starts))[0] == pytest.approx(hub.right, abs=10)
+    assert all(f"shop{number:02}-mq01 ↔ hub-mq01" in picture.shown for number in range(30))
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [{"from": "a", "to": "hub"}, {"from": "a", "to": "hub", "duplex": True, "name": "again"}],
+        [{"from": "hub", "to": "a"}],
+    ],
+)
+def test_groups_around_one_whose_lines_differ_are_drawn_line_by_line(links: list[dict[str, Any]]) -> None:
+    others = [{"from": name, "to": "hub"} for name in "bcdef"]
+    picture = Picture(to_svg(linked(dict.fromkeys(["hub", *"abcdef"], 1), *others, *links)))
+
+    assert len({link.points[0] for link in picture.links}) == len(picture.links) == len(others) + len(links)
+
+
+def test_lines_of_different_links_never_run_over_each_other() -> None:
+    links = [link for link in Picture(to_svg(FLEETS["links between seven groups"])).links if link.group is None]
+    segments = [
+        (number, (x1, sorted((y1, y2))))
+        for number, link in enumerate(links)
+        for (x1, y1), (x2, y2) in pairwise(link.points)
+        if abs(x1 - x2) < 0.5
+    ]
+    shared = [
+        (a, b)
+        for position, (a, (x, (top, bottom))) in enumerate(segments)
+        for b, (other, (start, end)) in segments[:position]
+        if a != b and abs(x - other) < 3 and min(bottom, end) - max(top, start) > 10
+    ]
+
+    assert shared == []
+
+
+def test_pairs_are_counted_and_not_spelled() -> None:
+    picture = Picture(to_svg(fleet(*pairs("orders", 101))))
+    cards = sorted(picture.boxes("card"), key=lambda box: (box.y, box.x))
+
+    assert [card.title for card in cards[-3:]] == ["pair orders-mq99", "pair orders-mq100", "pair orders-mq101"]
+
+
+def test_what_all_groups_have_in_common_is_said_once() -> None:
+    picture = Picture(to_svg(FLEETS["a hundred pairs"]))
+
+    assert "all groups: 5.18.3 · shared file stores · full mesh" in picture.shown
+    assert picture.shown.count("shared file stores") == 1
+
+
+def test_a_release_that_differs_is_written_in_full_on_a_small_card() -> None:
+    found = hosts(*pairs("orders", 20))
+    found["orders-mq07-b.example.com"]["activemq_release"] = "5.17.6"
+    shown = Picture(to_svg(build_fleet(found, {}))).shown.splitlines()
+
+    assert "5.17.6" in shown
 
 
 def test_groups_stand_in_the_order_in_which_messages_go() -> None:

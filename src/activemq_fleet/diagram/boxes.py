@@ -25,9 +25,9 @@ _STORES = {
 
 
 class GroupBox:
-    """Measured when made, drawn where it is put."""
+    """Measured when made, drawn where it is put. ``known`` facts stand elsewhere and are left out."""
 
-    def __init__(self, view: GroupView, *, small: bool, card_width: float) -> None:
+    def __init__(self, view: GroupView, *, small: bool, card_width: float, known: Sequence[str] = ()) -> None:
         self.view = view
         self.small = small
         usual = usual_release(view)
@@ -39,7 +39,8 @@ class GroupBox:
         self.inside: Inside = arrange(view, self._cards, small=small)
         name = width_of(view.name, "group-name")
         self.width = max(self.inside.width, min(name, 420.0), 190.0 if small else 250.0) + 2 * _PAD
-        self._facts = wrap(facts_of(view, small=small), "facts", self.width - 2 * _PAD, " · ")
+        facts = [fact for fact in facts_of(view, small=small) if fact not in known]
+        self._facts = wrap(facts, "facts", self.width - 2 * _PAD, " · ")
         notes = wrap(self.inside.notes, "small", self.width - 2 * _PAD, ", ")
         hidden = len(notes) - _MOST_NOTES
         self._notes = notes if hidden <= 0 else [*notes[:_MOST_NOTES], f"and {counted(hidden, 'line')} more"]
@@ -49,10 +50,8 @@ class GroupBox:
 
     @property
     def strokes(self) -> list[Stroke]:
-        """Every line inside, and one for those that a frame stands for."""
+        """Every line inside that is drawn."""
         lines = list(self.inside.strokes)
-        if self.inside.frame:
-            lines.append(Stroke((), self.inside.frame, "forward"))
         if not self.small:
             lines += [Stroke((), *inner_line(pair)) for pair in self.view.pairs if pair.inner]
         return lines
@@ -131,6 +130,15 @@ def facts_of(view: GroupView, *, small: bool) -> list[str]:
         ports = common(view, lambda node: tuple(ports_of(node)), lambda node: bool(node.broker.connectors))
         facts += list(ports) if ports else ["ports differ"]
     return facts
+
+
+def shared_facts(views: Sequence[GroupView]) -> list[str]:
+    """What small boxes of several groups would all say alike, so that it is said once."""
+    if len(views) < 2:
+        return []
+    each = [facts_of(view, small=True) for view in views]
+    # How many pairs a group has belongs to its name.
+    return [fact for fact in each[0][1:] if all(fact in facts[1:] for facts in each)]
 
 
 def shape_text(view: GroupView) -> str:

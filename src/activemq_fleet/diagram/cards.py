@@ -159,12 +159,14 @@ class SmallCard:
         self.height = _ROWS_FROM + _ROW * (len(pair.nodes) + pair.lacks_a_node) + 5
 
     @staticmethod
-    def natural_width(pair: PairView) -> float:
+    def natural_width(pair: PairView, usual: str) -> float:
         corner = badge_width(f"{len(pair.agents)}") + 18 if pair.agents else 0
         needed = [width_of(pair.name, "pair-small") + 18 + corner]
         for node in pair.nodes:
             beside = [badge_width(badge_of(node.findings)) - _OVERHANG] if node.findings else []
-            beside += [width_of(text, "mono") + 8] if (text := _short_address(node)) else []
+            release = node.broker.release.text
+            text = _short_address(node) if release == usual else release
+            beside += [width_of(text, "mono") + 8] if text else []
             needed.append(_INDENT + width_of(node.label, "label") + sum(beside) + 14)
         return min(max(LEAST_SMALL, *needed), MOST_WIDTH)
 

@@ -14,6 +14,7 @@ from activemq_fleet.diagram.scene import Connection, GroupView
 from activemq_fleet.diagram.text import counted, width_of
 
 MOST_MESHED = 5
+_MOST_MESHED_SMALL = 3
 _MOST_ARCS = 10
 _MOST_BESIDE_HUB = 8
 _MOST_IN_A_ROW = 4
@@ -68,7 +69,7 @@ def arrange(view: GroupView, cards: Sequence[Card], *, small: bool) -> Inside:
         return _around_hub(view, ordered, small)
     if shape in ("ring", "chain"):
         return _along(view, ordered, small)
-    if shape == "mesh" and len(cards) > MOST_MESHED:
+    if shape == "mesh" and len(cards) > (_MOST_MESHED_SMALL if small else MOST_MESHED):
         return _framed(view, ordered, small)
     if shape in ("mesh", "other") and len(cards) <= MOST_MESHED + 1 and len(view.connections) <= _MOST_ARCS:
         return _arched(view, ordered, small)
@@ -114,7 +115,10 @@ def _framed(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
     inside = _plain(cards, small)
     inside.places = [(card, (x + 18, y + 26)) for card, (x, y) in inside.places]
     total = counted(sum(c.count for c in view.connections), "link")
-    inside.caption = f"full mesh of {len(cards)} pairs: one link from each to each other, {total}"
+    short = f"full mesh, {total}"
+    full = f"full mesh of {len(cards)} pairs: one link from each to each other, {total}"
+    # A box is not made wider by a sentence where many boxes stand beside each other.
+    inside.caption = full if not small or width_of(full, "label") + 60 <= inside.width + 36 else short
     inside.width = max(inside.width + 36, width_of(inside.caption, "label") + 60)
     inside.height += 44
     inside.frame = view.connections[0].kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from activemq_fleet.diagram.canvas import Canvas
@@ -33,6 +34,7 @@ _FLOWS: dict[Flow, str] = {
     "duplex": "Duplex: one link, messages go both ways.",
     "each way": "Two links, one each way.",
 }
+_FRAME = "A full mesh: each pair inside has a link to each other."
 _MULTICAST = "Multicast: the brokers of a group find each other here and link to every other that they hear."
 _AGENTS = "An agent at its home pair. It tries the preferred master first."
 _AGENTS_MANY = "How many agents are at home at a pair. They try its preferred master first."
@@ -96,8 +98,11 @@ def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width
     return max(tops) - y
 
 
-def signs_of(scene: Scene, strokes: Sequence[Stroke], *, small: bool) -> list[Sign]:
-    """The signs in reading order: pairs, nodes, stores, links, agents, findings."""
+def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], *, small: bool) -> list[Sign]:
+    """The signs in reading order: pairs, nodes, stores, links, agents, findings.
+
+    ``frames`` are the kinds of the links that frames stand for.
+    """
     profiles = {pair.ha for pair in scene.pairs}
     signs = []
     if profiles - {"none"}:
@@ -105,7 +110,8 @@ def signs_of(scene: Scene, strokes: Sequence[Stroke], *, small: bool) -> list[Si
     if "none" in profiles:
         signs.append(Sign(_single, _SINGLE))
     signs += [] if small else [Sign(_SAMPLES[ha], text) for ha, text in _STORES.items() if ha in profiles]
-    signs += _links(strokes)
+    signs += _links(strokes, frames)
+    signs += [Sign(_frame(kind), _FRAME) for kind in sorted(frames)]
     if any(group.multicast for group in scene.groups):
         signs.append(Sign(_bus, _MULTICAST))
     if any(pair.agents for pair in scene.pairs):
@@ -115,9 +121,10 @@ def signs_of(scene: Scene, strokes: Sequence[Stroke], *, small: bool) -> list[Si
     return signs
 
 
-def _links(strokes: Sequence[Stroke]) -> list[Sign]:
+def _links(strokes: Sequence[Stroke], frames: AbstractSet[str]) -> list[Sign]:
     """The kinds of link that are drawn, and the ways in which messages go over them."""
-    kinds = [name for name in _KINDS if any(stroke.kind == name for stroke in strokes)]
+    drawn = {stroke.kind for stroke in strokes} | frames
+    kinds = [name for name in _KINDS if name in drawn]
     flows = {"forward" if stroke.flow == "backward" else stroke.flow for stroke in strokes}
     sample = kinds[0] if kinds else "multicast"
     return [Sign(_line(name), _KINDS[name]) for name in kinds] + [
@@ -133,6 +140,10 @@ def _line(kind: str, flow: Flow | None = None) -> Callable[[Canvas], None]:
             draw_stroke(canvas, Stroke(((1, 10), (35, 10)), kind, flow))
 
     return draw
+
+
+def _frame(kind: str) -> Callable[[Canvas], None]:
+    return lambda canvas: canvas.rect(3, 2, 30, 16, f"line line-{kind}", 4)
 
 
 def _pair(canvas: Canvas) -> None:

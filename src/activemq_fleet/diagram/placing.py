@@ -9,60 +9,37 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from activemq_fleet.diagram.boxes import GroupBox
-from activemq_fleet.diagram.canvas import Canvas, Point
+from activemq_fleet.diagram.canvas import Point
 from activemq_fleet.diagram.captions import caption
 from activemq_fleet.diagram.lanes import assign_lanes
-from activemq_fleet.diagram.lines import Stroke, draw_stroke
+from activemq_fleet.diagram.lines import Stroke
+from activemq_fleet.diagram.placed import Label, Placed, ugliness
+from activemq_fleet.diagram.runs import Run, best_place
 from activemq_fleet.diagram.scene import Connection
+from activemq_fleet.diagram.star import Star
 from activemq_fleet.diagram.text import width_of, wrap
 
 MOST_DRAWN = 24
-# Paper of the A sizes; heading and legend take about so many pixels of its height.
-_SHEET, _BESIDES = math.sqrt(2), 240
-_GAP, _CHANNEL, _LANE, _SIDE, _BEND, _APART = 26.0, 26.0, 26.0, 16.0, 60.0, 10.0
-_LABEL_ROOM, _SMALL_LABEL_ROOM, _LEAST_GAP = 132.0, 84.0, 60.0
+_GAP, _CHANNEL, _LANE, _SIDE, _BEND, _APART = 26.0, 26.0, 26.0, 16.0, 60.0, 12.0
+_LABEL_ROOM, _SMALL_LABEL_ROOM, _LEAST_GAP = 132.0, 112.0, 60.0
 _MOST_COLUMNS = 24
-
-
-@dataclass(slots=True)
-class Label:
-    """Lines of text in the middle of a line, on a patch that interrupts it."""
-
-    at: Point
-    lines: list[str]
-
-
-@dataclass(slots=True)
-class Placed:
-    """All boxes and lines, from (0, 0). Each box comes with its upper left corner and height."""
-
-    width: float = 0.0
-    height: float = 0.0
-    boxes: list[tuple[GroupBox, Point, float]] = field(default_factory=list)
-    strokes: list[Stroke] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
-
-    def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        with canvas.group(at=(x, y)):
-            for box, (left, top), height in self.boxes:
-                box.draw(canvas, left, top, height)
-            for stroke in self.strokes:
-                draw_stroke(canvas, stroke)
-            for label in self.labels:
-                _draw_label(canvas, label)
 
 
 def place(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Placed:
     """The boxes in the number of columns that makes them largest on paper, and their lines."""
     if not boxes:
         return Placed()
+    star = Star.of(boxes, between)
+    if star:
+        return star.placed()
     drawn = between if len(between) <= MOST_DRAWN else ()
     columns = {math.ceil(len(boxes) / rows) for rows in range(1, len(boxes) + 1)}
     candidates = [_Rows(boxes, count, drawn) for count in sorted(columns) if count <= _MOST_COLUMNS]
-    return min(candidates, key=lambda rows: (rows.ugliness, rows.columns)).placed()
+    best = min(candidates, key=lambda rows: (ugliness(rows.size), rows.columns)).placed()
+    best.listed = len(drawn) < len(between)
+    return best
 
 
 class _Rows:
@@ -77,6 +54,7 @@ class _Rows:
         self._sizes = {box.view.name: len(box.view.pairs) for box in boxes}
         far = sum(1 for c in between if abs(self._spot[c.a][0] - self._spot[c.b][0]) > 1)
         self._left = far * _SIDE + 10 if far else 0.0
+        self._runs: list[Run] = []
         self._x = self._columns()
         self.width = max(self._x[b.view.name] + b.width for b in boxes)
         self._ports = self._ports_of()
@@ -84,9 +62,9 @@ class _Rows:
         self._y, self.height = self._heights(channels)
 
     @property
-    def ugliness(self) -> float:
-        """How small the picture becomes on a sheet of paper, which lies on its side."""
-        return max(self.width / _SHEET, self.height + _BESIDES)
+    def size(self) -> Placed:
+        """Nothing but width and height."""
+        return Placed(self.width, self.height)
 
     def _near(self, connection: Connection) -> bool:
         """True for neighbours in one row: their line is straight."""
@@ -126,7 +104,26 @@ class _Rows:
             shift = _APART if side == self._spot[name][0] else 0.0
             for index, (_, position) in enumerate(sorted(found)):
                 ports[position, name] = self._x[name] + width[name] * (index + 1) / (len(found) + 1) + shift
-        return self._straightened(ports)
+        return self._kept_apart(self._straightened(ports))
+
+    def _kept_apart(self, ports: dict[tuple[int, str], float]) -> dict[tuple[int, str], float]:
+        """No two lines leave for one channel at one place, where they would look like one that forks."""
+        channels: dict[int, list[tuple[float, int, str]]] = defaultdict(list)
+        for (position, name), x in ports.items():
+            channels[self._side(self._between[position], name)].append((x, position, name))
+        for found in channels.values():
+            last: tuple[float, int] | None = None
+            for before, position, name in sorted(found):
+                x = ports[position, name]
+                if last and last[1] != position and x - last[0] < _APART:
+                    x = last[0] + _APART
+                    connection = self._between[position]
+                    other = connection.b if name == connection.a else connection.a
+                    if abs(ports[position, other] - before) < 1:  # a straight line stays one
+                        ports[position, other] = x
+                    ports[position, name] = x
+                last = x, position
+        return ports
 
     def _straightened(self, ports: dict[tuple[int, str], float]) -> dict[tuple[int, str], float]:
         """A line that would bend by a little is made straight where its end is free to move."""
@@ -200,6 +197,8 @@ class _Rows:
         for position, connection in enumerate(self._between):
             if not self._near(connection):
                 sides += self._draw_far(result, position, connection, sides, height)
+        for run in self._runs:
+            self._label(result, run)
         return result
 
     def _draw_near(self, result: Placed) -> None:
@@ -233,28 +232,20 @@ class _Rows:
         lane_a, lane_b = self._lane_y(position, first), self._lane_y(position, second)
         if first == second:
             points = ((xa, ya), (xb, yb)) if abs(xa - xb) < 1 else ((xa, ya), (xa, lane_a), (xb, lane_a), (xb, yb))
-            self._label(result, connection, xa, xb, lane_a, room=self.width)
+            self._runs.append(Run(connection, min(xa, xb), max(xa, xb), lane_a))
         else:
             side = sides * _SIDE + 4
             points = ((xa, ya), (xa, lane_a), (side, lane_a), (side, lane_b), (xb, lane_b), (xb, yb))
             x, y = max((xa, lane_a), (xb, lane_b))
-            self._label(result, connection, side, x, y, room=x - side - 20)
+            self._runs.append(Run(connection, side, x, y))
         result.strokes.append(Stroke(points, connection.kind, connection.flow, connection.tooltip))
         return int(first != second)
 
-    def _label(self, result: Placed, connection: Connection, x1: float, x2: float, y: float, room: float) -> None:
-        """The caption in the middle between ``x1`` and ``x2``; where it is too long its end."""
-        lines = caption(connection, self._sizes)
+    def _label(self, result: Placed, run: Run) -> None:
+        """The caption where it covers least; where it is too long its end."""
+        lines = caption(run.connection, self._sizes)
         texts = (" · ".join(lines[start:]) for start in range(len(lines)))
-        text = next((text for text in texts if width_of(text, "label") + 12 <= room), "")
+        text = next((text for text in texts if width_of(text, "label") + 12 <= self.width), "")
         if text:
-            half = width_of(text, "label") / 2 + 6
-            result.labels.append(Label((min(max((x1 + x2) / 2, half), self.width - half), y + 4), [text]))
-
-
-def _draw_label(canvas: Canvas, label: Label) -> None:
-    x, y = label.at
-    for row, line in enumerate(label.lines):
-        width = width_of(line, "label") + 8
-        canvas.rect(x - width / 2, y + 15 * row - 11, width, 15, "paper")
-        canvas.text(x, y + 15 * row, line, "label ink", "middle")
+            where = best_place(run, width_of(text, "label") / 2 + 6, result, self.width)
+            result.labels.append(Label((where, run.y + 4), [text]))

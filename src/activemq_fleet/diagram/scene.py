@@ -6,6 +6,7 @@ edges between the same two places are one connection. Both pictures are drawn fr
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -158,7 +159,8 @@ def scene_of(fleet: Fleet) -> Scene:
             within[edge.source_group].append(edge)
     groups = []
     for group in fleet.groups:
-        pairs = tuple(_pair_view(pair, by_host, agents, inner[pair.name]) for pair in group.pairs)
+        ordered = sorted(group.pairs, key=lambda pair: _counting(pair.name))
+        pairs = tuple(_pair_view(pair, by_host, agents, inner[pair.name]) for pair in ordered)
         groups.append(_group_view(group, pairs, within[group.name]))
     crossing = [edge for edge in edges if edge.source_group != edge.target_group]
     names = downstream([group.name for group in groups], {(e.source_group, e.target_group) for e in crossing})
@@ -221,6 +223,11 @@ def _connections(
         flow: Flow = "duplex" if duplex else "each way" if len(ways) == 2 else "forward" if True in ways else "backward"
         connections.append(Connection(names[a], names[b], kind, flow, tuple(edge for _, edge in found)))
     return tuple(connections)
+
+
+def _counting(name: str) -> list[tuple[int, str]]:
+    """A key that puts mq100 behind mq99 and not behind mq10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _worst_first(finding: Finding) -> tuple[bool, int, str, str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
-from activemq_fleet.diagram.boxes import GroupBox, facts_of
+from activemq_fleet.diagram.boxes import GroupBox, facts_of, shared_facts, usual_release
 from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.captions import describe
 from activemq_fleet.diagram.cards import FullCard, SmallCard
@@ -28,24 +29,34 @@ def to_svg(fleet: Fleet) -> str:
     """
     scene = scene_of(fleet)
     small = len(scene.pairs) > MOST_FULL
-    measure = SmallCard.natural_width if small else FullCard.natural_width
-    card_width = max((measure(pair) for pair in scene.pairs), default=0.0)
-    boxes = [GroupBox(group, small=small, card_width=card_width) for group in scene.groups]
-    return _document(scene, boxes, small=small)
+    known = shared_facts(scene.groups) if small else ()
+    full = max((FullCard.natural_width(pair) for pair in scene.pairs), default=0.0)
+    boxes = [
+        GroupBox(group, small=small, card_width=_small_width(group) if small else full, known=known)
+        for group in scene.groups
+    ]
+    return _document(scene, boxes, known, small=small)
 
 
-def _document(scene: Scene, boxes: list[GroupBox], *, small: bool) -> str:
+def _small_width(group: GroupView) -> float:
+    """Of one group only: a long name there does not make a hundred other cards wider."""
+    usual = usual_release(group)
+    return max(SmallCard.natural_width(pair, usual) for pair in group.pairs)
+
+
+def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, small: bool) -> str:
     placed = place(boxes, scene.between)
     strokes = [*placed.strokes, *(stroke for box in boxes for stroke in box.strokes)]
+    frames = {box.inside.frame for box in boxes if box.inside.frame}
     width = max(placed.width, _LEAST_WIDTH)
     canvas = Canvas()
-    y = _draw_heading(canvas, scene, width)
+    y = _draw_heading(canvas, scene, known, width)
     placed.draw(canvas, _MARGIN + (width - placed.width) / 2, y)
     y += placed.height + 24
-    if len(scene.between) > MOST_DRAWN:
+    if placed.listed:
         y += _draw_between(canvas, scene, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
-    y += draw_legend(canvas, signs_of(scene, strokes, small=small), _MARGIN, y, width) + 18
+    y += draw_legend(canvas, signs_of(scene, strokes, frames, small=small), _MARGIN, y, width) + 18
     total = (number(width + 2 * _MARGIN), number(y))
     title, description = escape(_title(scene)), escape(describe_fleet(scene))
     return (
@@ -57,11 +68,13 @@ def _document(scene: Scene, boxes: list[GroupBox], *, small: bool) -> str:
     )
 
 
-def _draw_heading(canvas: Canvas, scene: Scene, width: float) -> float:
+def _draw_heading(canvas: Canvas, scene: Scene, known: Sequence[str], width: float) -> float:
     canvas.text(_MARGIN, 42, "ActiveMQ fleet", "title ink")
     verdict, css = _verdict(scene)
     canvas.text(_MARGIN + width, 42, verdict, f"summary {css}", "end")
     lines = wrap(_summary(scene), "summary", width, " · ")
+    if known:
+        lines += wrap([f"all groups: {known[0]}", *known[1:]], "summary", width, " · ")
     for row, line in enumerate(lines):
         canvas.text(_MARGIN, 64 + 18 * row, line, "summary muted")
     return 64 + 18 * len(lines) + 6

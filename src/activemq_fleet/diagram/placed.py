@@ -1,0 +1,59 @@
+"""Boxes and lines in their places: what a layout gives back, and how good it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from activemq_fleet.diagram.boxes import GroupBox
+from activemq_fleet.diagram.canvas import Canvas, Point
+from activemq_fleet.diagram.lines import Stroke, draw_stroke
+from activemq_fleet.diagram.text import width_of
+
+# Paper of the A sizes; heading and legend take about so many pixels of its height.
+_SHEET, _BESIDES = math.sqrt(2), 240
+
+
+@dataclass(slots=True)
+class Label:
+    """Lines of text around a point of a line, on a patch that interrupts it."""
+
+    at: Point
+    lines: list[str]
+
+
+@dataclass(slots=True)
+class Placed:
+    """All boxes and lines, from (0, 0). Each box comes with its upper left corner and height.
+
+    ``listed``: the links between groups are too many to be drawn, and are to be written.
+    """
+
+    width: float = 0.0
+    height: float = 0.0
+    boxes: list[tuple[GroupBox, Point, float]] = field(default_factory=list)
+    strokes: list[Stroke] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
+    listed: bool = False
+
+    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        with canvas.group(at=(x, y)):
+            for box, (left, top), height in self.boxes:
+                box.draw(canvas, left, top, height)
+            for stroke in self.strokes:
+                draw_stroke(canvas, stroke)
+            for label in self.labels:
+                _draw_label(canvas, label)
+
+
+def ugliness(placed: Placed) -> float:
+    """How small the picture becomes on a sheet of paper, which lies on its side."""
+    return max(placed.width / _SHEET, placed.height + _BESIDES)
+
+
+def _draw_label(canvas: Canvas, label: Label) -> None:
+    x, y = label.at
+    for row, line in enumerate(label.lines):
+        width = width_of(line, "label") + 8
+        canvas.rect(x - width / 2, y + 15 * row - 11, width, 15, "paper")
+        canvas.text(x, y + 15 * row, line, "label ink", "middle")

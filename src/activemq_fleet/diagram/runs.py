@@ -1,0 +1,64 @@
+"""Where along a line its caption stands: in the middle, unless something else runs through there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from activemq_fleet.diagram.placed import Placed
+from activemq_fleet.diagram.scene import Connection
+from activemq_fleet.diagram.text import width_of
+
+# Shares of the way from left to right, the best first.
+_ALONG = (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82)
+_HALF_HEIGHT = 9.0
+_COVERED_TEXT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The level part of a connection's line, at height ``y``."""
+
+    connection: Connection
+    left: float
+    right: float
+    y: float
+
+
+def best_place(run: Run, half: float, placed: Placed, width: float) -> float:
+    """The middle of a caption that is twice ``half`` wide: where it covers fewest lines and no text."""
+    candidates = list(_candidates(run, half, width))
+    covered = [(_covered(x - half, x + half, run, placed), index) for index, x in enumerate(candidates)]
+    return candidates[min(covered)[1]]
+
+
+def _candidates(run: Run, half: float, width: float) -> Iterator[float]:
+    """On the line where there is room, then beside it; the middle whatever happens."""
+    middle = min(max((run.left + run.right) / 2, half), max(width - half, half))
+    yield middle
+    for share in _ALONG:
+        x = run.left + (run.right - run.left) * share
+        if run.left + half <= x <= run.right - half:
+            yield x
+    for x in (run.right + half + 4, run.left - half - 4):
+        if half <= x <= width - half:
+            yield x
+
+
+def _covered(left: float, right: float, run: Run, placed: Placed) -> int:
+    top, bottom = run.y - _HALF_HEIGHT, run.y + _HALF_HEIGHT
+    count = 0
+    for stroke in placed.strokes:
+        for (x1, y1), (x2, y2) in pairwise(stroke.points):
+            level = abs(y1 - y2) < 1
+            if level and abs(y1 - run.y) < 1 and min(x1, x2) >= run.left - 1 and max(x1, x2) <= run.right + 1:
+                continue  # the line itself
+            across = min(x1, x2) <= right and left <= max(x1, x2)
+            count += across and min(y1, y2) <= bottom and top <= max(y1, y2)
+    for label in placed.labels:
+        x, y = label.at
+        reach = max(width_of(line, "label") for line in label.lines) / 2 + 4
+        beside = x + reach < left or right < x - reach
+        count += 0 if beside or y + 15 * len(label.lines) < top or bottom < y - 11 else _COVERED_TEXT
+    return count

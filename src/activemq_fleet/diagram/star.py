@@ -1,0 +1,94 @@
+"""Many groups that are linked to one and to nothing else: the one beside rows of the others.
+
+The lines run together along a trunk and above each row, and say above each box what they are:
+drawn apart, two dozen of them could not be followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from activemq_fleet.diagram.boxes import GroupBox
+from activemq_fleet.diagram.captions import caption
+from activemq_fleet.diagram.lines import Stroke
+from activemq_fleet.diagram.placed import Label, Placed, ugliness
+from activemq_fleet.diagram.scene import Connection, Flow
+from activemq_fleet.diagram.text import shorten, width_of
+
+_LEAST_SPOKES = 5
+_GAP, _CHANNEL, _LANE, _TRUNK, _DROP = 26.0, 46.0, 34.0, 36.0, 22.0
+_BACK: Mapping[Flow, Flow] = {
+    "forward": "backward", "backward": "forward", "duplex": "duplex", "each way": "each way",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """``spokes`` are the boxes beside ``hub`` with the connection of each; a box may have none."""
+
+    hub: GroupBox
+    spokes: tuple[tuple[GroupBox, Connection | None], ...]
+
+    @classmethod
+    def of(cls, boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Star | None:
+        """The star that the connections make, or None: all of one kind and way, and one to a spoke."""
+        ends = [{connection.a, connection.b} for connection in between]
+        shared = set.intersection(*ends) if ends else set()
+        if len(between) < _LEAST_SPOKES or len(shared) != 1:
+            return None
+        (name,) = shared
+        by_spoke = {connection.b if connection.a == name else connection.a: connection for connection in between}
+        looks = {(c.kind, c.flow if c.a == name else _BACK[c.flow]) for c in between}
+        if len(by_spoke) < len(between) or len(looks) > 1:
+            return None
+        hub = next(box for box in boxes if box.view.name == name)
+        return cls(hub, tuple((box, by_spoke.get(box.view.name)) for box in boxes if box is not hub))
+
+    def placed(self) -> Placed:
+        """In the number of columns that makes the picture largest on paper."""
+        counts = {-(-len(self.spokes) // rows) for rows in range(1, len(self.spokes) + 1)}
+        return min((self._in_columns(count) for count in sorted(counts)), key=ugliness)
+
+    def _in_columns(self, columns: int) -> Placed:
+        left = self.hub.width + 2 * _TRUNK
+        starts = [left]
+        for column in range(min(columns, len(self.spokes))):
+            starts.append(starts[-1] + max(box.width for box, _ in self.spokes[column::columns]) + _GAP)
+        result = Placed(boxes=[(self.hub, (0.0, _CHANNEL), self.hub.height)])
+        start = (self.hub.width, _CHANNEL + self.hub.height / 2)
+        sizes = {box.view.name: len(box.view.pairs) for box, _ in (*self.spokes, (self.hub, None))}
+        y = 0.0
+        for first in range(0, len(self.spokes), columns):
+            row = self.spokes[first : first + columns]
+            y += _CHANNEL
+            height = max(box.height for box, _ in row)
+            for column, (box, connection) in enumerate(row):
+                x = starts[column]
+                result.boxes.append((box, (x, y), height))
+                if connection:
+                    _join(result, connection, sizes, start, (x + _DROP, y), box.width, hub=self.hub.view.name)
+            y += height
+        result.width = starts[-1] - _GAP
+        result.height = max(y, _CHANNEL + self.hub.height)
+        return result
+
+
+def _join(
+    result: Placed,
+    connection: Connection,
+    sizes: Mapping[str, int],
+    start: tuple[float, float],
+    end: tuple[float, float],
+    width: float,
+    *,
+    hub: str,
+) -> None:
+    trunk, lane = start[0] + _TRUNK, end[1] - _LANE
+    points = (start, (trunk, start[1]), (trunk, lane), (end[0], lane), end)
+    flow = connection.flow if connection.a == hub else _BACK[connection.flow]
+    result.strokes.append(Stroke(points, connection.kind, flow, connection.tooltip))
+    text = shorten(" · ".join(caption(connection, sizes)), "label", width - _DROP - 20)
+    if text:
+        middle = end[0] + 14 + width_of(text, "label") / 2
+        result.labels.append(Label((middle, end[1] - 10), [text]))
