@@ -47,8 +47,8 @@ class ActionModule(ActionBase):
         load_schema = library("artifacts").load_schema
         fleet = library("validation").checked(fleet, documents, load_schema)
         if fleet.blocking:
-            raise AnsibleActionFail(_list([_line(finding) for finding in fleet.blocking]))
-        told = [_line(finding) for finding in fleet.findings if finding.severity != "info"]
+            raise AnsibleActionFail(_list([finding.to_line() for finding in fleet.blocking]))
+        told = [finding.to_line() for finding in fleet.findings if finding.severity != "info"]
         for text in (*fleet.warnings, *told):
             self._display.warning(text)
         result: dict[str, Any] = {
@@ -57,6 +57,7 @@ class ActionModule(ActionBase):
             "expected": [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)],
             "brokers": {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers},
             "agents": {agent.host: deployment.agent_facts(agent) for agent in fleet.agents},
+            "waivers": [dict(waiver) for waiver in fleet.waivers],
             "findings": [finding.to_dict() for finding in fleet.findings],
         }
         if archives:
@@ -77,11 +78,6 @@ def _write(kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, An
                 file.write(data)
             archives.setdefault(host, {})[kind] = {"path": path, "sha256": sha256}
     return {"directory": directory, "archives": archives}
-
-
-def _line(finding: Any) -> str:
-    waived = f" (waived: {finding.waived})" if finding.waived else ""
-    return f"{finding.rule} {finding.host}: {finding.message}: {finding.fix}{waived}"
 
 
 def _list(lines: Any) -> str:

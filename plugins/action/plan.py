@@ -12,10 +12,11 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 _ARGUMENTS = {
-    "question": {"type": "str", "required": True, "choices": ["roll", "stores"]},
+    "question": {"type": "str", "required": True, "choices": ["preflight", "roll", "stores"]},
     "brokers": {"type": "dict", "required": True},
     "looks": {"type": "dict", "required": True},
     "configured": {"type": "dict", "default": {}},
+    "waivers": {"type": "list", "elements": "dict", "default": []},
 }
 
 
@@ -34,6 +35,8 @@ class ActionModule(ActionBase):
         unseen = sorted(looks.keys() - brokers.keys())
         if unseen:
             raise AnsibleActionFail(f"{', '.join(unseen)}: not a broker of this fleet")
+        if arguments["question"] == "preflight":
+            return self._preflight(brokers, looks, arguments["waivers"])
         if arguments["question"] == "stores":
             return self._stores(brokers, looks)
         # In check mode the hosts cannot know what the files that were not installed would need.
@@ -41,6 +44,16 @@ class ActionModule(ActionBase):
         for host in owing & looks.keys():
             looks[host] = {**looks[host], "restart_required": True}
         return self._roll(brokers, looks)
+
+    def _preflight(self, brokers: dict[str, Any], looks: dict[str, Any], waivers: list[Any]) -> dict[str, Any]:
+        findings = library("validation").preflight(brokers, looks, waivers)
+        blocking = [finding.to_line() for finding in findings if finding.blocks]
+        if blocking:
+            raise AnsibleActionFail("\n".join(["nothing was changed, because of what the hosts show:", *blocking]))
+        for finding in findings:
+            if finding.severity != "info":
+                self._display.warning(finding.to_line())
+        return {"changed": False, "findings": [finding.to_dict() for finding in findings]}
 
     def _roll(self, brokers: dict[str, Any], looks: dict[str, Any]) -> dict[str, Any]:
         operate = library("operate")

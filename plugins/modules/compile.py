@@ -62,6 +62,11 @@ agents:
   description: The same of each agent.
   type: dict
   returned: always
+waivers:
+  description: The waivers in force, as in C(fleet.json).
+  type: list
+  elements: dict
+  returned: always
 findings:
   description: What the checks say that does not stop a deployment.
   type: list

@@ -15,6 +15,7 @@ description:
     change at any time.
   - V(roll) puts starts and restarts into an order. One node of a pair at a time, the one that serves last.
     Pure pairs are started only when neither store was ever used, and never restarted.
+  - V(preflight) asks the rules about hosts, and fails for an error that no waiver lets pass.
   - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
     not what it should be.
 options:
@@ -22,21 +23,26 @@ options:
     description: What to plan.
     type: str
     required: true
-    choices: [roll, stores]
+    choices: [preflight, roll, stores]
   brokers:
     description: The brokers, as M(activemq.fleet.compile) returned them.
     type: dict
     required: true
   looks:
     description:
-      - For each host the result of M(activemq.fleet.broker_info), or of M(activemq.fleet.store_marker) with
-        O(activemq.fleet.store_marker#module:state=look).
+      - For each host the result of M(activemq.fleet.broker_info), of M(activemq.fleet.machine_info), or of
+        M(activemq.fleet.store_marker) with O(activemq.fleet.store_marker#module:state=look).
     type: dict
     required: true
   configured:
     description: For each host the result of M(activemq.fleet.configure), which knows in check mode what is owed.
     type: dict
     default: {}
+  waivers:
+    description: The waivers in force, as M(activemq.fleet.compile) returned them.
+    type: list
+    elements: dict
+    default: []
 attributes:
   check_mode:
     description: Does the same as without; it changes nothing.
@@ -59,6 +65,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+findings:
+  description: What the rules about hosts say.
+  type: list
+  elements: dict
+  returned: for V(preflight)
 order:
   description: The hosts, in order.
   type: list
@@ -89,10 +100,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 def main() -> None:
     spec = {
-        "question": {"type": "str", "required": True, "choices": ["roll", "stores"]},
+        "question": {"type": "str", "required": True, "choices": ["preflight", "roll", "stores"]},
         "brokers": {"type": "dict", "required": True},
         "looks": {"type": "dict", "required": True},
         "configured": {"type": "dict", "default": {}},
+        "waivers": {"type": "list", "elements": "dict", "default": []},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     module.fail_json(msg="activemq.fleet.plan runs on the controller: the collection's action plugin was not found")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.render import mode_of, render, render_agent
-from activemq_fleet.render.service import STORE_MARKER, paths, unit_path
+from activemq_fleet.render.service import STORE_MARKER, environment_path, java, paths, unit_path
+from activemq_fleet.sizes import size_of
 from activemq_fleet.topology import Agent, Broker
 
 _OPEN = 0o007
@@ -70,6 +71,13 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "home": where.home,
         "home_link": settings.home,
         "unit": unit_path(broker),
+        "java": java(broker),
+        "java_options": list(settings.java_options),
+        "environment": f"{where.current}/{environment_path(broker)}",
+        "directory": broker.store_directory if settings.ha != "shared-jdbc" else None,
+        "store_limit": size_of(settings.store_limit),
+        "multicast": any(link.kind == "multicast" for link in broker.links),
+        "multicast_interface": settings.multicast_interface,
         "store": broker.store_directory if settings.ha == "shared-file" else None,
         "marker": STORE_MARKER,
         "replication": broker.ports.get("replication"),

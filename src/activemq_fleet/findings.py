@@ -32,6 +32,11 @@ class Finding:
         """True for an error that nothing waives: it stops ``render`` and fails ``check``."""
         return self.severity == "error" and self.waived is None
 
+    def to_line(self) -> str:
+        """The finding in one line, for whoever has no more room."""
+        waived = f" (waived: {self.waived})" if self.waived else ""
+        return f"{self.rule} {self.host}: {self.message}: {self.fix}{waived}"
+
     def to_dict(self) -> dict[str, Any]:
         """The finding as it stands in JSON output and in the dataset ``findings``."""
         return asdict(self)

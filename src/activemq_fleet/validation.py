@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import Selection, fleet_findings
+from activemq_fleet.lint import HostFacts, Selection, Subject, fleet_findings, host_findings
 from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
@@ -34,6 +35,23 @@ def checked(
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(fleet, findings=tuple(waive((replace(f, waived=None) for f in found), waivers)))
+
+
+def preflight(
+    brokers: Mapping[str, Mapping[str, Any]],
+    looks: Mapping[str, Mapping[str, Any]],
+    waivers: Sequence[Mapping[str, Any]] = (),
+) -> list[Finding]:
+    """What the rules say of the machines that were looked at, waivers applied.
+
+    ``brokers`` are ``deployment.broker_facts`` by inventory name, ``looks`` the evidence of each host.
+    """
+    found = [
+        finding
+        for host, look in looks.items()
+        for finding in host_findings(Subject.of(host, brokers[host]), HostFacts.of(look))
+    ]
+    return waive(found, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 
 
 def _by_schema(

@@ -214,3 +214,23 @@ def test_a_vaulted_secret_that_cannot_be_opened_is_named(place: Place) -> None:
     assert code != 0
     assert "activemq_network_password is encrypted and cannot be opened" in said
     assert not place.hosts.exists()
+
+
+NO_LOCKS = "-Djava.nio.channels.FileLock.broken=true"
+
+
+def test_a_host_that_is_not_fit_for_its_broker_stops_everything(place: Place) -> None:
+    place.lay(A, B, java_options=[NO_LOCKS])
+    code, said = place.play("site")
+    assert code != 0
+    assert "nothing was changed, because of what the hosts show" in said
+    assert all(f"L006 {host}: " in said for host in (A, B))
+    assert "Traceback" not in said
+    assert not place.hosts.exists()
+
+
+def test_a_waiver_lets_a_finding_about_a_host_pass(place: Place) -> None:
+    place.lay(A, B, java_options=[NO_LOCKS], waivers=[{"rule": "L006", "reason": "the share locks by itself"}])
+    code, said = place.play("site")
+    assert code == 0, said
+    assert "(waived: the share locks by itself)" in said

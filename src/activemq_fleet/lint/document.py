@@ -12,6 +12,7 @@ from lxml import etree
 
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.schema import Place, Positions, parse
+from activemq_fleet.sizes import size_of
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 STRAY = "\ue000"
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 _UNKNOWN = re.compile(r"[$#]\{")
-_SIZE = re.compile(r"\s*(\d+)\s*([kmg]?)b?\s*", re.IGNORECASE)
-_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TRUE = frozenset({"true", "on", "yes", "1"})
 _FALSE = frozenset({"false", "off", "no", "0"})
 
@@ -94,8 +93,7 @@ class Node:
 
     def size(self, attribute: str) -> int | None:
         """Bytes of ``20 gb``, ``64mb`` or ``1024``; None where it is absent, unknown or none."""
-        match = _SIZE.fullmatch(self.known(attribute) or "")
-        return int(match[1]) * _FACTORS[match[2].lower()] if match else None
+        return size_of(self.known(attribute) or "")
 
     def uri(self, attribute: str = "uri") -> Uri:
         """The attribute read as a URI; one without scheme where it is absent."""

@@ -54,8 +54,8 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
     """
     unread = {"bin/env": "bin/setenv", "bin/setenv": "bin/env"}.get(host.broker.release.environment_file)
     for path in host.facts.settings_files:
-        if path == host.broker.environment:
-            continue
+        if path == host.broker.environment or host.broker.install == "package":
+            continue  # the package brings its own, and the unit does not read it
         if unread and path.endswith(f"/{unread}"):
             yield host.problem(f"{path} is here, and {host.broker.release.text} does not read it")
         elif not path.endswith(("/bin/env", "/bin/setenv")):
@@ -129,8 +129,12 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
 
         facts: {java_options: [-Xmx512m]}
     """
-    if host.broker.shared and _LOCKING_OFF in host.facts.java_options:
-        yield host.problem("FileLock.broken=true stands on the broker's command line")
+    if not host.broker.shared:
+        return
+    if _LOCKING_OFF in host.broker.java_options:
+        yield host.problem("activemq_java_options holds FileLock.broken=true")
+    elif _LOCKING_OFF in host.facts.java_options:
+        yield host.problem("the broker that runs has FileLock.broken=true on its command line")
 
 
 @rule("L011", "warning", scope="host", releases="5.7.0", source="LeaseDatabaseLocker of the release tags")

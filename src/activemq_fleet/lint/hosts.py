@@ -26,6 +26,8 @@ class Subject:
     """The store's directory; None where the store is a database."""
     store_limit: int | None = None
     """Bytes."""
+    install: str = "archive"
+    java_options: tuple[str, ...] = ()
     environment: str | None = None
     """The environment file that the unit reads."""
     multicast: bool = False
@@ -55,7 +57,7 @@ class HostFacts:
     store_capacity: int | None = None
     """Bytes that the file system of the store has free, and that the store itself holds already."""
     java_options: tuple[str, ...] = ()
-    """Everything that ends up on the broker's command line."""
+    """What stands on the command line of the broker that runs."""
     settings_files: tuple[str, ...] = ()
     """Files that some release's start script would read, and that are there."""
     clock_synchronised: bool | None = None

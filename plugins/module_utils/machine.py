@@ -1,0 +1,140 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine shows of itself that decides whether a broker can run on it, and fail over."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import re
+import shutil
+import socket
+import struct
+import subprocess
+from dataclasses import dataclass
+
+_GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
+_UP = 0x1  # IFF_UP, linux/if.h
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # proc(5): space, tab, newline and backslash in a mount point
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_CLOUDS = {
+    "Amazon EC2": "Amazon EC2",
+    "Google": "Google Cloud",
+    "Google Compute Engine": "Google Cloud",
+    "Alibaba Cloud": "Alibaba Cloud",
+    "DigitalOcean": "DigitalOcean",
+    "Hetzner": "Hetzner Cloud",
+    "OracleCloud.com": "Oracle Cloud",
+}
+_AZURE = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine there
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A line of /proc/self/mounts."""
+
+    point: str
+    kind: str
+    options: tuple[str, ...]
+
+
+def java_version(java: str) -> int | None:
+    """The feature release of a java, 8 or 17; None where it is not there or says none."""
+    try:
+        ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(ran.stderr + ran.stdout)
+    return int(match[1]) if match else None
+
+
+def mount_of(path: str, mounts: str) -> Mount | None:
+    """The mount that holds a path, or that would hold it; ``mounts`` is the text of /proc/self/mounts."""
+    wanted = os.path.abspath(path)
+    found = None
+    for line in mounts.splitlines():
+        _, point, kind, options, *_ = line.split(" ")
+        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
+        inside = wanted == point or wanted.startswith(point.rstrip("/") + "/")
+        # the later line hides the earlier one on the same point
+        if kind != "autofs" and inside and (found is None or len(point) >= len(found.point)):
+            found = Mount(point, kind, tuple(options.split(",")))
+    return found
+
+
+def capacity(directory: str) -> int | None:
+    """Bytes that a store in this directory can grow to: what it holds, and what is free."""
+    path = os.path.abspath(directory)
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    try:
+        room = os.statvfs(path)
+    except OSError:
+        return None
+    return room.f_bavail * room.f_frsize + sum(_sizes(directory))
+
+
+def _sizes(directory: str) -> list[int]:
+    sizes = []
+    for root, _, names in os.walk(directory):
+        for name in names:
+            try:
+                sizes.append(os.lstat(os.path.join(root, name)).st_blocks * 512)
+            except OSError:
+                continue  # it was deleted just now
+    return sizes
+
+
+def settings_files(home: str, user: str) -> list[str]:
+    """The files that some release's start script would read, and that are there."""
+    try:
+        own = os.path.join(pwd.getpwnam(user).pw_dir, ".activemqrc")
+    except KeyError:
+        own = ""
+    paths = ("/etc/default/activemq", own, f"{home}/bin/env", f"{home}/bin/setenv")
+    return [path for path in paths if path and os.path.isfile(path)]
+
+
+def clock_synchronised() -> bool | None:
+    """What systemd knows of the clock; None where it is not there to be asked."""
+    program = shutil.which("timedatectl")
+    if program is None:
+        return None
+    command = [program, "show", "--property", "NTPSynchronized", "--value"]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return {"yes": True, "no": False}.get(ran.stdout.strip())
+
+
+def interfaces() -> list[str]:
+    """Names of the interfaces that are up, the loopback one included."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(handle, _GET_FLAGS, struct.pack("16sH14x", name.encode(), 0))
+            except OSError:
+                continue  # it went away
+            if struct.unpack("16sH14x", answer)[1] & _UP:
+                found.append(name)
+    return sorted(found)
+
+
+def cloud(root: str = "/") -> str | None:
+    """The cloud that the machine's firmware names. A container sees its host's, and says nothing."""
+    if os.path.exists(f"{root}run/systemd/container") or os.path.exists(f"{root}.dockerenv"):
+        return None
+    for name in ("sys_vendor", "product_name", "chassis_asset_tag"):
+        try:
+            with open(f"{root}sys/class/dmi/id/{name}") as file:
+                said = file.read().strip()
+        except OSError:
+            continue
+        if name == "chassis_asset_tag" and said == _AZURE:
+            return "Microsoft Azure"
+        if said in _CLOUDS:
+            return _CLOUDS[said]
+    return None

@@ -1,0 +1,155 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.machine_info``: evidence for the rules that a file alone does not show."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: machine_info
+short_description: What a machine shows that decides whether its broker can start and fail over
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - A part of the role C(activemq.fleet.broker). It is no interface for other playbooks and may change at any
+    time.
+  - It brings evidence and decides nothing. What it cannot find out is null or empty.
+options:
+  java:
+    description: The java that the unit runs.
+    type: path
+    default: /usr/bin/java
+  directory:
+    description: The store's directory, which need not be there yet.
+    type: path
+  home:
+    description: The release's directory.
+    type: path
+    required: true
+  base:
+    description: The instance's directory, which a running broker has on its command line.
+    type: path
+    required: true
+  user:
+    description: The account of the broker.
+    type: str
+    default: activemq
+attributes:
+  check_mode:
+    description: It changes nothing.
+    support: full
+  diff_mode:
+    description: It changes nothing.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Look at the machine
+  activemq.fleet.machine_info:
+    directory: /srv/activemq/orders-mq01
+    home: /opt/activemq-5.18.3
+    base: /var/lib/activemq/activemq
+"""
+
+RETURN = r"""
+java:
+  description: The feature release of the java, such as 17.
+  type: int
+  returned: always
+store_filesystem:
+  description: The type of the file system that holds the store, such as nfs4.
+  type: str
+  returned: always
+store_mount_options:
+  description: How it is mounted.
+  type: list
+  elements: str
+  returned: always
+store_capacity:
+  description: Bytes that the store can grow to.
+  type: int
+  returned: always
+java_options:
+  description: What the command line of the broker that runs says about file locks.
+  type: list
+  elements: str
+  returned: always
+settings_files:
+  description: Settings files that some start script would read.
+  type: list
+  elements: str
+  returned: always
+clock_synchronised:
+  description: Whether the clock is kept in time.
+  type: bool
+  returned: always
+user:
+  description: Who runs the broker now.
+  type: str
+  returned: always
+interfaces:
+  description: The interfaces that are up.
+  type: list
+  elements: str
+  returned: always
+cloud:
+  description: The cloud that the machine is of.
+  type: str
+  returned: always
+"""
+
+import os
+import pwd
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils import machine
+from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
+
+
+def look(parameters: dict[str, Any]) -> dict[str, Any]:
+    directory = parameters["directory"]
+    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
+        mount = machine.mount_of(directory, file.read()) if directory else None
+    process = find_broker(parameters["base"])
+    return {
+        "java": machine.java_version(parameters["java"]),
+        "store_filesystem": mount.kind if mount else None,
+        "store_mount_options": list(mount.options) if mount else [],
+        "store_capacity": machine.capacity(directory) if directory else None,
+        # only what a rule asks for: an option may hold anything, a password too
+        "java_options": [word for word in process.command if "FileLock" in word] if process else [],
+        "settings_files": machine.settings_files(parameters["home"], parameters["user"]),
+        "clock_synchronised": machine.clock_synchronised(),
+        "user": _owner(process.pid) if process else None,
+        "interfaces": machine.interfaces(),
+        "cloud": machine.cloud(),
+    }
+
+
+def _owner(pid: int) -> str | None:
+    try:
+        return pwd.getpwuid(os.stat(f"/proc/{pid}").st_uid).pw_name
+    except (OSError, KeyError):
+        return None
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "java": {"type": "path", "default": "/usr/bin/java"},
+            "directory": {"type": "path"},
+            "home": {"type": "path", "required": True},
+            "base": {"type": "path", "required": True},
+            "user": {"type": "str", "default": "activemq"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(changed=False, **look(module.params))
+    except OSError as error:
+        module.fail_json(msg=f"this machine cannot be looked at: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""Sizes as ActiveMQ writes them: ``20 gb``, ``64mb``, ``1024``."""
+
+from __future__ import annotations
+
+import re
+
+# Source: XBeanByteConverterUtil of the release tags.
+_SIZE = re.compile(r"\s*(\d+)\s*([kmg]?)b?\s*", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size_of(text: str) -> int | None:
+    """Bytes, None for what is no size."""
+    match = _SIZE.fullmatch(text)
+    return int(match[1]) * _FACTORS[match[2].lower()] if match else None

@@ -1,0 +1,115 @@
+"""What a machine shows of itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import machine
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw,relatime 0 0
+systemd-1 /srv autofs rw 0 0
+server:/one /srv/activemq nfs4 rw,vers=4.2,local_lock=none 0 0
+server:/two /srv/activemq nfs rw,vers=3,nolock 0 0
+server:/three /srv/with\\040space xfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "point", "kind"),
+    [
+        ("/srv/activemq/orders-mq01", "/srv/activemq", "nfs"),
+        ("/srv/activemq", "/srv/activemq", "nfs"),
+        ("/srv/activemq2", "/", "ext4"),
+        ("/srv/with space/x", "/srv/with space", "xfs"),
+        ("/var/lib", "/", "ext4"),
+    ],
+)
+def test_the_mount_that_holds_a_path_is_the_nearest_and_the_last(path: str, point: str, kind: str) -> None:
+    found = machine.mount_of(path, MOUNTS)
+    assert found is not None
+    assert (found.point, found.kind) == (point, kind)
+
+
+def test_options_are_told_apart() -> None:
+    found = machine.mount_of("/srv/activemq", MOUNTS)
+    assert found is not None
+    assert found.options == ("rw", "vers=3", "nolock")
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "25" 2025-09-16', 25),
+        ("no such thing", None),
+    ],
+)
+def test_java_says_its_feature_release(tmp_path: Path, said: str, version: int | None) -> None:
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.chmod(0o755)
+    assert machine.java_version(str(java)) == version
+
+
+def test_a_java_that_is_not_there_has_no_version(tmp_path: Path) -> None:
+    assert machine.java_version(str(tmp_path / "java")) is None
+
+
+def test_what_the_store_holds_counts_as_room_for_it(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "db-1.log").write_bytes(b"x" * 4_000_000)
+    free = os.statvfs(tmp_path)
+    there = machine.capacity(str(store))
+    assert there is not None
+    # others write to the same disk
+    assert abs(there - free.f_bavail * free.f_frsize - 4_000_000) < 500_000_000
+    assert sum(machine._sizes(str(store))) >= 4_000_000
+
+
+def test_a_store_that_is_not_there_yet_has_the_room_of_its_disk(tmp_path: Path) -> None:
+    assert machine.capacity(str(tmp_path / "not" / "yet")) is not None
+
+
+def test_settings_files_are_those_that_are_there(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "setenv").touch()
+    assert f"{tmp_path}/bin/setenv" in machine.settings_files(str(tmp_path), "nobody-here")
+    assert f"{tmp_path}/bin/env" not in machine.settings_files(str(tmp_path), "nobody-here")
+
+
+def test_the_loopback_interface_is_up() -> None:
+    assert "lo" in machine.interfaces()
+
+
+def firmware(root: Path, **names: str) -> str:
+    directory = root / "sys/class/dmi/id"
+    directory.mkdir(parents=True)
+    for name, said in names.items():
+        (directory / name).write_text(f"{said}\n")
+    return f"{root}/"
+
+
+def test_the_firmware_names_the_cloud(tmp_path: Path) -> None:
+    assert machine.cloud(firmware(tmp_path, sys_vendor="Amazon EC2")) == "Amazon EC2"
+
+
+def test_a_container_says_nothing_of_its_hosts_cloud(tmp_path: Path) -> None:
+    (tmp_path / ".dockerenv").touch()
+    assert machine.cloud(firmware(tmp_path, sys_vendor="Amazon EC2")) is None
+
+
+def test_a_vendor_alone_is_no_cloud(tmp_path: Path) -> None:
+    root = firmware(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag="Asset-1234")
+    assert machine.cloud(root) is None
+
+
+def test_one_cloud_is_known_by_its_tag(tmp_path: Path) -> None:
+    tag = "7783-7084-3265-9085-8269-3286-77"
+    assert machine.cloud(firmware(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag=tag)) == (
+        "Microsoft Azure"
+    )
