@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
@@ -39,14 +39,14 @@ def check_directory(directory: Path) -> None:
         )
 
 
-def write_tree(directory: Path, files: Mapping[str, bytes]) -> None:
+def write_tree(directory: Path, files: Mapping[str, bytes], *, check: Callable[[Path], None] = check_directory) -> None:
     """Make ``directory`` hold exactly ``files`` (relative path -> content), in one step.
 
     The tree is written beside it and then changes places with it, so that no reader sees a half
-    of it and an interruption leaves the earlier one. Raises InputError as ``check_directory``
-    does, OSError when it cannot be written.
+    of it and an interruption leaves the earlier one. Raises what ``check`` raises, which says what
+    may be replaced, and OSError when it cannot be written.
     """
-    check_directory(directory)
+    check(directory)
     target = directory.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
