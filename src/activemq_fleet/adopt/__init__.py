@@ -1,0 +1,16 @@
+"""Existing activemq.xml files -> an inventory that renders them again, and a list of the rest.
+
+What the variables can say they say. What only XML can say goes into
+``activemq_broker_attributes`` and ``activemq_xml_fragments``. Then everything is rendered and
+compared: each place where the result says something else is a ``Difference``, so that the list is
+complete by construction. No password is written down.
+"""
+
+from __future__ import annotations
+
+from activemq_fleet.adopt.adoption import Adopted, adopt
+from activemq_fleet.adopt.sources import Document, read_sources
+from activemq_fleet.adopt.trees import Difference
+from activemq_fleet.adopt.written import MARK
+
+__all__ = ["MARK", "Adopted", "Difference", "Document", "adopt", "read_sources"]

@@ -1,0 +1,166 @@
+"""All steps of an adoption, in their order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lxml import etree
+
+from activemq_fleet.adopt.bridges import propose_addresses
+from activemq_fleet.adopt.brokers import HEAP, accounts, propose_acl, propose_brokers, propose_users
+from activemq_fleet.adopt.missing import propose_missing
+from activemq_fleet.adopt.network import propose_network
+from activemq_fleet.adopt.profiles import propose_profiles
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.secrets import build_value, masked
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.trees import Difference, Node, differences, read_node
+from activemq_fleet.adopt.values import is_default
+from activemq_fleet.adopt.written import labels_in, write_inventory
+from activemq_fleet.findings import Finding
+from activemq_fleet.naming import Naming
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.schema._documents import parser
+from activemq_fleet.topology import Broker, Fleet
+
+_DROPPABLE = ("connectors", "store_directory")
+Findings = Callable[[Fleet], Iterable[Finding]]
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """``files`` of the inventory by path; where its rendered documents differ; what to look at.
+
+    ``secrets`` are files below ``.secrets`` of the inventory, and what each is the password of.
+    """
+
+    files: dict[str, bytes]
+    fleet: Fleet
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+    secrets: dict[str, str]
+
+
+def adopt(documents: Sequence[Document], naming: Naming, findings: Findings = lambda fleet: fleet.findings) -> Adopted:
+    """The inventory of these documents.
+
+    ``findings`` are those that would keep ``render`` from writing; the inventory waives them,
+    because what is in force already cannot be refused, and says so.
+    """
+    proposal = Proposal.of(documents, naming)
+    propose_profiles(proposal)
+    propose_brokers(proposal)
+    propose_addresses(proposal)
+    _propose_instances(proposal)
+    propose_network(proposal)
+    propose_users(proposal)
+    propose_acl(proposal)
+    _drop_defaults(proposal)
+    fleet = proposal.fleet()
+    for document in proposal.documents:
+        propose_missing(proposal, document, _rendered(fleet.broker(document.host)))
+    _propose_waivers(proposal, findings)
+    fleet = proposal.fleet()
+    found = [
+        difference
+        for document in proposal.documents
+        for difference in differences(
+            document.host, masked(document.root), masked(_rendered(fleet.broker(document.host)))
+        )
+    ]
+    labels = set().union(*(labels_in(variables) for variables in proposal.variables.values()))
+    _note_what_is_not_there(proposal)
+    return Adopted(
+        files=write_inventory(proposal, fleet),
+        fleet=fleet,
+        differences=tuple(found),
+        notes=tuple(proposal.notes),
+        secrets={label: what for label, what in sorted(proposal.secrets.used.items()) if label in labels},
+    )
+
+
+def _rendered(broker: Broker) -> Node:
+    return read_node(etree.fromstring(activemq_xml(broker), parser()))
+
+
+def _propose_instances(proposal: Proposal) -> None:
+    """Names for the brokers of one machine, which need directories and units of their own."""
+    machines: dict[str, list[Document]] = defaultdict(list)
+    for document in proposal.documents:
+        machines[proposal[document.host].get("address", document.host).lower()].append(document)
+    for address, there in machines.items():
+        if len(there) < 2:
+            continue
+        nodes = [document.identity.node.lower() for document in there]
+        for position, document in enumerate(there):
+            own = nodes[position] if len(set(nodes)) == len(nodes) else str(position + 1)
+            proposal.set(document.host, "instance", f"activemq-{own}")
+            if position and not proposal[document.host].get("port_offset"):
+                proposal[document.host]["console_port"] = 8161 + 10 * position
+        proposal.note(
+            [document.host for document in there],
+            f"are all at {address}: activemq_instance, and the console's port where ports do not differ evenly, "
+            "are chosen by adopt; set them as they are",
+        )
+
+
+def _drop_defaults(proposal: Proposal) -> None:
+    """Leave out what would be so without being said."""
+    whole = proposal.fleet()
+    for name in _DROPPABLE:
+        for said, unsaid in zip(whole.brokers, proposal.fleet(**{name: None}).brokers, strict=True):
+            if _of(name, said) == _of(name, unsaid) or (name == "connectors" and not said.connectors):
+                same_pair = [b for b in whole.brokers if b.pair == said.pair and b.connectors]
+                if name == "connectors" and not said.connectors and same_pair:
+                    continue  # a pure slave: whatever its master has
+                proposal[said.host].pop(name, None)
+    for documents in proposal.pairs().values():
+        hosts = [document.host for document in documents]
+        if proposal[hosts[0]]["ha"] == "pure" and not all("connectors" in proposal[host] for host in hosts):
+            slaves = [host for host in hosts if not whole.broker(host).connectors]
+            for host in slaves:
+                proposal[host].pop("connectors", None)
+    for variables in proposal.variables.values():
+        for name in [name for name, value in variables.items() if is_default(name, build_value(value))]:
+            del variables[name]
+
+
+def _of(name: str, broker: Broker) -> Any:
+    return broker.connectors if name == "connectors" else broker.store_directory
+
+
+def _propose_waivers(proposal: Proposal, findings: Findings) -> None:
+    """What would stop ``render`` was so before: it is waived by name, for the hosts that have it."""
+    hosts: dict[str, dict[str, str]] = defaultdict(dict)
+    for finding in findings(proposal.fleet()):
+        if finding.blocks:
+            hosts[finding.rule].setdefault(finding.host, finding.message)
+    if not hosts:
+        return
+    waivers: list[dict[str, Any]] = []
+    for rule, where in sorted(hosts.items()):
+        waiver: dict[str, Any] = {"rule": rule, "reason": "as it was when adopted: look into it"}
+        if set(where) < set(proposal.variables):
+            waiver["hosts"] = sorted(where)
+        waivers.append(waiver)
+        proposal.note(where, f"{rule}: {next(iter(where.values()))}; waived in the inventory, so that it renders")
+    for variables in proposal.variables.values():
+        variables["waivers"] = waivers
+
+
+def _note_what_is_not_there(proposal: Proposal) -> None:
+    open_to_all = [document.host for document in proposal.documents if not accounts(document)]
+    if open_to_all:
+        proposal.note(
+            open_to_all,
+            "no accounts in the file, and rendered brokers let in nobody without one: "
+            "add those of your clients to activemq_users",
+        )
+    proposal.notes.append(
+        f"not in activemq.xml, so the defaults stand; set these yourself: activemq_heap ({HEAP}), "
+        "activemq_console_port and activemq_console_bind, activemq_install, activemq_home, activemq_base, "
+        "activemq_user, activemq_java_home and activemq_java_options, agents and balancers"
+    )

@@ -1,0 +1,186 @@
+"""networkConnectors as they stand in files: what each dials, and whose address that is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from activemq_fleet.adopt import values
+from activemq_fleet.adopt.profiles import dialled_master
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.trees import Node
+from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.uris import is_openwire
+
+Ttl = int | Literal["unlimited"]
+
+_DIALLED = re.compile(r"(?:tcp|nio|ssl|nio\+ssl|auto(?:\+nio)?(?:\+ssl)?)://(\[[^\]]+\]|[^:/?#,()\s]+):(\d{1,5})")
+_MULTICAST = re.compile(
+    r"multicast://([0-9.]+:[0-9]+)\?group=([A-Za-z0-9._@-]+)(?:&networkInterface=([^&]+)&joinNetworkInterface=\3)?"
+)
+_ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """One networkConnector that dials brokers: ``addresses`` in its order, ``ttl`` 1 where none is said."""
+
+    name: str
+    node: Node
+    kind: Literal["static", "failover", "masterslave"]
+    addresses: tuple[tuple[str, int], ...]
+    duplex: bool
+    ttl: Ttl
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+
+def network_connectors(document: Document) -> list[Node]:
+    """Every networkConnector of a file."""
+    return document.broker.all("networkConnectors/networkConnector")
+
+
+def bridges_of(document: Document) -> Iterator[Bridge]:
+    """Those that a link can stand for: of a known form, with a name that is theirs alone."""
+    names = Counter(node.get("name") for node in network_connectors(document))
+    for node in network_connectors(document):
+        bridge = _bridge(node)
+        if bridge is not None and names[bridge.name] == 1:
+            yield bridge
+
+
+def _bridge(node: Node) -> Bridge | None:
+    uri, name, ttl = node.get("uri"), node.get("name"), _ttl(node)
+    addresses = tuple((host.strip("[]"), int(port)) for host, port in _DIALLED.findall(uri))
+    include = _destinations(node.one("dynamicallyIncludedDestinations"))
+    exclude = _destinations(node.one("excludedDestinations"))
+    whole = len(addresses) == len(re.findall(r"[a-z+]+://(?=[^(])", uri))
+    if not uri.startswith(("static:", "masterslave:")) or not addresses or not whole:
+        return None
+    if ttl is None or include is None or exclude is None or not values.bean_name(name):
+        return None
+    if node.get("duplex", "false") not in ("true", "false"):
+        return None
+    kind: Literal["static", "failover", "masterslave"] = "failover" if "failover:" in uri else "static"
+    if uri.startswith("masterslave:"):
+        kind = "masterslave"
+    return Bridge(name, node, kind, addresses, node.get("duplex") == "true", ttl, include, exclude)
+
+
+def _ttl(node: Node) -> Ttl | None:
+    consumer, message = node.get("consumerTTL"), node.get("messageTTL")
+    if consumer or message:
+        return "unlimited" if (consumer, message) == ("1", "-1") and not node.get("networkTTL") else None
+    text = node.get("networkTTL", "1")
+    return int(text) if text.isascii() and text.isdigit() and 1 <= int(text) <= 100 else None
+
+
+def _destinations(holder: Node | None) -> tuple[str, ...] | None:
+    """As ``activemq_links`` writes them, or None where one cannot be written so."""
+    found = []
+    for node in holder.children if holder else ():
+        text = f"{node.name}://{node.get('physicalName')}"
+        if node.name not in ("queue", "topic") or set(node.attributes) != {"physicalName"} or node.children:
+            return None
+        if not values.fits("links", [{"from": "a", "to": "b", "include": [text]}]):
+            return None
+        found.append(text)
+    return tuple(found)
+
+
+def multicast_of(document: Document, name: str) -> tuple[Node, str, str, str | None] | None:
+    """The connector of this name that finds its peers by multicast: element, address, group, interface."""
+    for node in network_connectors(document):
+        found = _MULTICAST.fullmatch(node.get("uri"))
+        if found and node.get("name") == name:
+            return node, found[1], found[2], found[3]
+    return None
+
+
+def propose_addresses(proposal: Proposal) -> None:
+    """``activemq_address`` of hosts that their peers dial by another name."""
+    said: dict[str, Counter[str]] = defaultdict(Counter)
+    by_name = _by_name(proposal.documents)
+    unknown: list[tuple[Bridge, Document]] = []
+    for document in proposal.documents:
+        for bridge in bridges_of(document):
+            owners = [by_name.get(host.lower()) for host, _ in bridge.addresses]
+            if None in owners:
+                unknown.append((bridge, document))
+            for owner, (host, _) in zip(owners, bridge.addresses, strict=True):
+                if owner:
+                    said[owner][host] += 1
+    for owner, address in _slaves_say(proposal):
+        said[owner][address] += 1
+    for document in proposal.documents:
+        bind = proposal[document.host].get("bind")
+        if bind and bind not in _ANYWHERE and document.host not in said:
+            said[document.host][bind] += 1
+    for bridge, _ in unknown:
+        for owner, address in _named_by_link(bridge, proposal):
+            said[owner][address] += 1
+    for owner, counted in said.items():
+        address = counted.most_common(1)[0][0]
+        if address != owner:
+            proposal.set(owner, "address", address)
+
+
+def _slaves_say(proposal: Proposal) -> Iterator[tuple[str, str]]:
+    for documents in proposal.pairs().values():
+        if proposal[documents[0].host]["ha"] == "pure":
+            for document, master in (documents, documents[::-1]):
+                dialled = dialled_master(document)
+                if dialled and dialled[0] not in _ANYWHERE:
+                    yield master.host, dialled[0]
+
+
+def _named_by_link(bridge: Bridge, proposal: Proposal) -> Iterator[tuple[str, str]]:
+    """Who is meant by ``X-to-Y``: the nodes of pair Y, or host Y, in the order in which they are dialled."""
+    target = bridge.name.rpartition("-to-")[2]
+    pair = proposal.pairs().get(target) or [d for d in proposal.documents if d.identity.host == target]
+    letter = {proposal[d.host].get("master_node", "a") for d in pair}
+    ordered = sorted(pair, key=lambda d: (d.identity.node not in letter, d.identity.node))
+    ports = [_port(proposal[d.host]) for d in ordered]
+    if ports == [port for _, port in bridge.addresses]:
+        for document, (host, _) in zip(ordered, bridge.addresses, strict=True):
+            yield document.host, host
+
+
+def _port(variables: Mapping[str, object]) -> int | None:
+    connectors = variables.get("connectors")
+    offset = variables.get("port_offset", 0)
+    for entry in connectors if isinstance(connectors, list) else ():
+        if is_openwire(entry["scheme"]) and isinstance(offset, int):
+            return int(entry["port"]) + offset
+    return None
+
+
+def _by_name(documents: Iterable[Document]) -> dict[str, str]:
+    """Names and unique first labels, in small letters -> host."""
+    labels = Counter(document.identity.host.lower() for document in documents)
+    found = {d.identity.host.lower(): d.host for d in documents if labels[d.identity.host.lower()] == 1}
+    return found | {document.host.lower(): document.host for document in documents}
+
+
+class Addresses:
+    """Who is dialled at an address, in a fleet as it is proposed."""
+
+    def __init__(self, fleet: Fleet, documents: Sequence[Document]) -> None:
+        self._names = _by_name(documents)
+        self._brokers: dict[str, list[Broker]] = defaultdict(list)
+        for broker in fleet.brokers:
+            self._brokers[broker.address.lower()].append(broker)
+        self._by_host = {broker.host: broker for broker in fleet.brokers}
+
+    def owner(self, host: str, port: int) -> Broker | None:
+        """The broker, or None where nobody or more than one could be meant."""
+        found = self._brokers.get(host.lower(), [])
+        if len(found) > 1:
+            found = [b for b in found if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]
+        if not found and host.lower() in self._names:
+            found = [self._by_host[self._names[host.lower()]]]
+        return found[0] if len(found) == 1 else None

@@ -1,0 +1,231 @@
+"""What one file says of its broker alone: connectors, TLS, limits, console, accounts, permissions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from activemq_fleet.adopt import values
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.trees import Node, is_console
+from activemq_fleet.render.activemq_xml import memory_limit
+from activemq_fleet.settings import DEFAULT_OPTIONS, Settings
+from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
+
+_LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
+_NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
+HEAP = str(Settings.model_fields["heap"].default)
+_OTHER_PORTS = ("console", "replication")
+_LIMITS = {
+    "memory_limit": "memoryUsage/memoryUsage",
+    "store_limit": "storeUsage/storeUsage",
+    "temp_limit": "tempUsage/tempUsage",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A transportConnector that ``activemq_connectors`` can hold."""
+
+    name: str
+    scheme: str
+    bind: str
+    port: int
+    options: Mapping[str, str]
+
+    def to_setting(self) -> dict[str, Any]:
+        """As an entry of ``activemq_connectors``."""
+        entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
+        if list(self.options.items()) != list(DEFAULT_OPTIONS.items()):
+            entry["options"] = dict(self.options)
+        return entry
+
+
+def propose_brokers(proposal: Proposal) -> None:
+    """Everything that a file says without its peers."""
+    for document in proposal.documents:
+        _propose_limits(proposal, document)
+        if not any(is_console(node) for node in document.root.children):
+            proposal[document.host]["console"] = False
+    for documents in proposal.pairs().values():
+        _propose_connectors(proposal, documents)
+
+
+def _propose_limits(proposal: Proposal, document: Document) -> None:
+    for name, path in _LIMITS.items():
+        usage = document.broker.one(f"systemUsage/systemUsage/{path}")
+        default = memory_limit(HEAP) if name == "memory_limit" else Settings.model_fields[name].default
+        if usage is not None and usage.get("limit") != default:
+            proposal.set(document.host, name, usage.get("limit"))
+
+
+def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> None:
+    found = {document.host: list(_listeners(proposal, document)) for document in documents}
+    for document in documents:
+        host, listeners = document.host, found[document.host]
+        binds = Counter(listener.bind for listener in listeners)
+        if binds and binds.most_common(1)[0][0] != "0.0.0.0":  # noqa: S104 -- the default
+            proposal.set(host, "bind", binds.most_common(1)[0][0])
+        found[host] = listeners = _with_tls(proposal, document, listeners)
+        proposal[host]["connectors"] = [listener.to_setting() for listener in listeners]
+    _propose_offset(proposal, found)
+    if proposal[documents[0].host].get("ha") == "pure":
+        # A slave opens no connector: whatever it is given, and so what its master has.
+        master = max(documents, key=lambda document: len(found[document.host]))
+        for document in documents:
+            if not found[document.host]:
+                for name in ("connectors", "bind", "port_offset"):
+                    if name in proposal[master.host]:
+                        proposal[document.host][name] = proposal[master.host][name]
+
+
+def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
+    names = Counter(node.get("name") for node in connectors(document))
+    if document.broker.one("services/masterConnector") and proposal[document.host]["ha"] == "pure":
+        return
+    for node in connectors(document):
+        parsed = _LISTENS.fullmatch(node.get("uri"))
+        name = node.get("name")
+        if id(node) in proposal.stood_for or not parsed or names[name] > 1 or name in _OTHER_PORTS:
+            continue
+        scheme, bind, port, query = parsed.groups()
+        options = _options(query or "")
+        listener = Listener(name, scheme, bind.strip("[]"), int(port), options)
+        if scheme not in document.release.schemes or scheme == "vm":
+            continue
+        if not values.fits("connectors", [listener.to_setting()]):
+            listener = replace(listener, options={})
+        if values.fits("connectors", [listener.to_setting()]):
+            yield listener
+
+
+def connectors(document: Document) -> list[Node]:
+    """Every transportConnector of a file."""
+    return document.broker.all("transportConnectors/transportConnector")
+
+
+def _options(query: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in query.split("&") if part]
+    return {name: value for name, _, value in pairs}
+
+
+def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener]) -> list[Listener]:
+    """``activemq_tls``, where every connector is TLS; the connectors without what it adds."""
+    context = document.broker.one("sslContext/sslContext")
+    if context is None or not listeners:
+        return listeners
+    if any(document.release.tls_scheme(listener.scheme) != listener.scheme for listener in listeners):
+        return listeners
+    asked = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in listeners)
+    stores = {
+        "keystore": context.get("keyStore").removeprefix("file:"),
+        "keystore_password": proposal.secrets.of(
+            "keystore", context.get("keyStorePassword"), "password of the key store"
+        ),
+        "truststore": context.get("trustStore").removeprefix("file:"),
+        "truststore_password": proposal.secrets.of(
+            "truststore", context.get("trustStorePassword"), "password of the trust store"
+        ),
+    }
+    if not proposal.set(document.host, "tls", stores | ({"client_auth": True} if asked else {})):
+        return listeners
+    return [
+        replace(listener, options=dict(list(listener.options.items())[: -1 if asked else None]))
+        for listener in listeners
+    ]
+
+
+def _propose_offset(proposal: Proposal, found: Mapping[str, Sequence[Listener]]) -> None:
+    """``activemq_port_offset`` for the node whose ports are all as much higher as its peer's."""
+    if len(found) != 2 or not all(found.values()):
+        return
+    (low, low_ports), (high, high_ports) = sorted(found.items(), key=lambda item: item[1][0].port)
+    by_how_much = {b.port - a.port for a, b in zip(low_ports, high_ports, strict=False)}
+    alike = [replace(listener, port=1) for listener in low_ports] == [replace(one, port=1) for one in high_ports]
+    if alike and len(by_how_much) == 1 and by_how_much != {0}:
+        proposal[high]["connectors"] = proposal[low]["connectors"]
+        proposal.set(high, "port_offset", by_how_much.pop())
+
+
+def accounts(document: Document) -> list[Node]:
+    """Every authenticationUser of a file."""
+    return document.broker.all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
+
+
+def groups_of(account: Node) -> list[str]:
+    """The groups of an account."""
+    return [group.strip() for group in account.get("groups").split(",") if group.strip()]
+
+
+def propose_users(proposal: Proposal) -> None:
+    """``activemq_users``: all but the network user, who is there by himself."""
+    agents: dict[str, None] = {}
+    for document in proposal.documents:
+        users = []
+        names = Counter(account.get("username") for account in accounts(document))
+        for account in accounts(document):
+            name, groups = account.get("username"), groups_of(account)
+            if name == proposal[document.host].get("network_username") or names[name] > 1:
+                continue
+            secret = proposal.secrets.of(name, account.get("password"), f"password of user {name}")
+            user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
+            if values.fits("users", [user]):
+                users.append(user)
+            if groups == [AGENT_GROUP]:
+                agents[name] = None
+        if users:
+            proposal[document.host]["users"] = users
+    if agents:
+        proposal.notes.append(
+            f"{', '.join(agents)}: accounts of agents, adopted as activemq_users; put the agents' hosts into "
+            "activemq_agents instead, each with activemq_agent_username and activemq_agent_password"
+        )
+
+
+def propose_acl(proposal: Proposal) -> None:
+    """``activemq_acl``, without what the network and the advisories get by themselves."""
+    path = "plugins/authorizationPlugin/map/authorizationMap/authorizationEntries/authorizationEntry"
+    whole: dict[str, list[dict[str, Any]]] = {}
+    for document in proposal.documents:
+        entries = [entry for node in document.broker.all(path) if (entry := _permission(node))]
+        if entries:
+            whole[document.host] = entries
+    if not whole:
+        return
+    less = {host: _without_ours(entries) for host, entries in whole.items()}
+    full_fleet = proposal.fleet_of(lambda host: {"acl": whole.get(host)})
+    less_fleet = proposal.fleet_of(lambda host: {"acl": less.get(host) or whole.get(host)})
+    for full, fewer in zip(full_fleet.brokers, less_fleet.brokers, strict=True):
+        if full.host in whole:
+            enough = less[full.host] and full.permissions == fewer.permissions
+            proposal[full.host]["acl"] = less[full.host] if enough else whole[full.host]
+
+
+def _permission(node: Node) -> dict[str, Any] | None:
+    kinds = [kind for kind in ("queue", "topic") if kind in node.attributes]
+    if len(kinds) != 1:
+        return None
+    entry: dict[str, Any] = {"destination": node.get(kinds[0]), "kind": kinds[0]}
+    for right in ("read", "write", "admin"):
+        groups = [group.strip() for group in node.get(right).split(",") if group.strip()]
+        if groups:
+            entry[right] = groups
+    return entry if values.fits("acl", [entry]) else None
+
+
+def _without_ours(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    less = []
+    for entry in entries:
+        rights = {
+            right: [group for group in entry[right] if group not in (NETWORK_GROUP, AGENT_GROUP)]
+            for right in ("read", "write", "admin")
+            if right in entry
+        }
+        kept = {right: groups for right, groups in rights.items() if groups}
+        if kept and entry["destination"] != "ActiveMQ.Advisory.>":
+            less.append({"destination": entry["destination"], "kind": entry["kind"], **kept})
+    return less

@@ -1,0 +1,139 @@
+"""What variables do not say -> ``activemq_broker_attributes`` and ``activemq_xml_fragments``.
+
+Goes by how ``render.fragments`` merges: below a bean stand properties, below a property beans; a
+bean joins the one that it cannot stand beside. What merging cannot reach stays a difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from activemq_fleet.adopt import values
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.secrets import Templated, is_clear, marked
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.trees import PLACEHOLDERS, Node, is_console, write_node
+from activemq_fleet.render.fragments import _TOLD_APART_BY
+from activemq_fleet.schema._documents import BEANS
+
+_OUR_OWN = ("brokerName", "id")
+
+
+def propose_missing(proposal: Proposal, document: Document, rendered: Node) -> None:
+    """Attributes and fragments for one host; ``rendered`` is its document by variables alone."""
+    broker = next(child for child in rendered.children if child.tag == document.broker.tag)
+    _propose_attributes(proposal, document, broker)
+    skip = proposal.stood_for
+    found = []
+    for child in document.broker.children:
+        same = next((other for other in broker.children if other.tag == child.tag), None)
+        lacking = _without(child, skip) if same is None else _property(child, same, skip)
+        if lacking is not None:
+            found.append(_entry(proposal, document, lacking, None))
+    there = Counter(child.key for child in rendered.children)
+    for child in document.root.children:
+        if child is document.broker or id(child) in skip or is_console(child):
+            continue
+        if child.get("class").endswith(PLACEHOLDERS):
+            continue  # two would each refuse what only the other resolves
+        if there[child.key]:
+            there[child.key] -= 1
+        else:
+            found.append(_entry(proposal, document, child, "beans"))
+    if found:
+        proposal[document.host]["xml_fragments"] = found
+
+
+def _propose_attributes(proposal: Proposal, document: Document, rendered: Node) -> None:
+    attributes: dict[str, Any] = {}
+    for name, value in document.broker.attributes.items():
+        if name in _OUR_OWN or rendered.attributes.get(name) == value or is_clear(name, value):
+            continue
+        if values.fits("broker_attributes", {name: value}):
+            attributes[name] = value
+    if attributes:
+        proposal[document.host]["broker_attributes"] = attributes
+
+
+def _entry(proposal: Proposal, document: Document, node: Node, parent: str | None) -> dict[str, Any]:
+    safe = marked(_with_references(node, proposal, document), proposal.secrets)
+    entry: dict[str, Any] = {"parent": parent} if parent else {}
+    return {**entry, "xml": Templated(write_node(safe))}
+
+
+def _with_references(node: Node, proposal: Proposal, document: Document) -> Node:
+    """Passwords of accounts that the inventory knows, as the references that rendered files have."""
+    variables = proposal[document.host]
+    name = node.get("userName") or node.get("username")
+    attributes = dict(node.attributes)
+    if name and is_clear("password", node.get("password")):
+        if name == variables.get("network_username"):
+            attributes["password"] = "${activemq.network.password}"  # noqa: S105 -- a reference
+        elif name in {user["name"] for user in variables.get("users", [])}:
+            attributes["password"] = f"${{activemq.user.{name}.password}}"
+    children = tuple(_with_references(child, proposal, document) for child in node.children)
+    return Node(node.tag, attributes, node.text, children)
+
+
+def _without(node: Node, skip: Collection[int]) -> Node | None:
+    """The element without those that variables stand for; None where nothing is left."""
+    if not any(id(child) in skip for child in node.children):
+        return node
+    children = tuple(child for child in node.children if id(child) not in skip)
+    return Node(node.tag, node.attributes, node.text, children) if children else None
+
+
+def _property(original: Node, rendered: Node, skip: Collection[int]) -> Node | None:
+    """What a property lacks: beans, and what they lack."""
+    lacking = []
+    there = list(rendered.children)
+    for child in original.children:
+        if id(child) in skip:
+            continue
+        equal = next((other for other in there if other.key == child.key), None)
+        if equal is not None:
+            there.remove(equal)
+            continue
+        same = next((other for other in rendered.children if _joins(other, child, rendered)), None)
+        found = child if same is None else _bean(child, same, skip)
+        if found is not None:
+            lacking.append(found)
+    attributes = _changed(original, rendered)
+    return Node(original.tag, attributes, "", tuple(lacking)) if lacking or attributes else None
+
+
+def _bean(original: Node, rendered: Node, skip: Collection[int]) -> Node | None:
+    """What a bean lacks: attributes, and properties or what they lack."""
+    lacking = []
+    for child in original.children:
+        same = next((other for other in rendered.children if other.tag == child.tag), None)
+        found = child if same is None else _property(child, same, skip)
+        if found is not None:
+            lacking.append(found)
+    attributes = _changed(original, rendered)
+    if not lacking and not attributes:
+        return None
+    told_apart = {
+        name: original.get(name) for name in _TOLD_APART_BY.get(original.name, ()) if name in original.attributes
+    }
+    return Node(original.tag, {**told_apart, **attributes}, "", tuple(lacking))
+
+
+def _changed(original: Node, rendered: Node) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in original.attributes.items()
+        if rendered.attributes.get(name) != value and not is_clear(name, value)
+    }
+
+
+def _joins(one: Node, other: Node, parent: Node) -> bool:
+    """As ``render.fragments`` decides whether a bean merges with one that is there."""
+    if one.tag != other.tag or not one.is_core or parent.tag == f"{{{BEANS}}}beans":
+        return False
+    if not parent.name.endswith("s"):
+        return True
+    told_apart = _TOLD_APART_BY.get(one.name)
+    return told_apart is not None and all(one.get(name) == other.get(name) for name in told_apart)

@@ -1,0 +1,401 @@
+"""The bridges of all files together -> links: topology, ``activemq_links``, pair links, multicast.
+
+A link stands for a bridge only if both nodes of a pair carry it. Whatever does not fit stays what
+it is, in a fragment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from activemq_fleet.adopt.bridges import (
+    Addresses,
+    Bridge,
+    Ttl,
+    bridges_of,
+    multicast_of,
+    network_connectors,
+)
+from activemq_fleet.adopt.brokers import accounts, groups_of
+from activemq_fleet.adopt.entries import Carried, entries_for
+from activemq_fleet.adopt.profiles import master_connector
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology.access import NETWORK_GROUP
+from activemq_fleet.topology.links import MULTICAST_TTL
+
+_SHAPES = ("mesh", "hub", "chain", "ring")
+_NEW_USER = "network"
+
+
+@dataclass
+class _Found:
+    """Bridges by what they are; ``raw`` holds why a bridge is left as it is, by host and name."""
+
+    carried: list[Carried] = field(default_factory=list)
+    pair_links: dict[str, Bridge] = field(default_factory=dict)
+    raw: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def propose_network(proposal: Proposal) -> None:
+    """Everything about links, and the account with which they log in."""
+    _propose_user(proposal)
+    found = _Found()
+    multicast = _propose_multicast(proposal)
+    while True:
+        base = proposal.fleet(topology="none", links=None, pair_links=None)
+        _sort_bridges(proposal, base, found)
+        _propose_links(proposal, base, found, multicast)
+        unfit = _unfit(proposal, found)
+        if not unfit:
+            break
+        found.raw |= unfit
+    _tell(proposal, found, multicast)
+    _withdraw_user(proposal)
+
+
+def _propose_user(proposal: Proposal) -> None:
+    said: Counter[str] = Counter()
+    linked = False
+    for document in proposal.documents:
+        for node in [*network_connectors(document), *filter(None, [master_connector(document)])]:
+            linked = True
+            if node.get("userName"):
+                said[node.get("userName")] += 1
+    if not said:
+        said.update(
+            account.get("username")
+            for document in proposal.documents
+            for account in accounts(document)
+            if NETWORK_GROUP in groups_of(account)
+        )
+    new = not said and linked
+    name = said.most_common(1)[0][0] if said else _NEW_USER
+    if not (said or linked):
+        return
+    values = Counter(_password(proposal.documents, name))
+    value = values.most_common(1)[0][0] if values else ""
+    secret = proposal.secrets.of(name, value, f"password of the network user {name}")
+    for document in proposal.documents:
+        if proposal.set(document.host, "network_username", name):
+            proposal[document.host]["network_password"] = secret
+    if new:
+        proposal.note(
+            [document.host for document in proposal.documents if network_connectors(document)],
+            f"bridges without a login: the rendered ones log in as {name}, because the rendered brokers ask for it",
+        )
+
+
+def _password(documents: Iterable[Document], name: str) -> Iterable[str]:
+    for document in documents:
+        for node in network_connectors(document):
+            if node.get("userName") == name:
+                yield node.get("password")
+        for account in accounts(document):
+            if account.get("username") == name:
+                yield account.get("password")
+
+
+def _withdraw_user(proposal: Proposal) -> None:
+    """No network account for brokers that have neither links nor such an account in their file."""
+    fleet = proposal.fleet()
+    for broker, document in zip(fleet.brokers, proposal.documents, strict=True):
+        name = broker.settings.network_username
+        needed = broker.networked or broker.links or broker.settings.ha == "pure"
+        if not needed and name not in {account.get("username") for account in accounts(document)}:
+            proposal[document.host].pop("network_username", None)
+            proposal[document.host].pop("network_password", None)
+
+
+def _propose_multicast(proposal: Proposal) -> set[str]:
+    """``activemq_discovery: multicast`` for groups in which every broker finds the others so."""
+    groups: dict[str, list[Document]] = defaultdict(list)
+    for document in proposal.documents:
+        groups[document.identity.group].append(document)
+    fitting = set()
+    for group, documents in groups.items():
+        found = {document.host: _multicast_variables(proposal, document) for document in documents}
+        same = len({(v["multicast"], v["environment"]) for v in found.values() if v}) == 1
+        if None not in found.values() and same:
+            fitting.add(group)
+        for document in documents:
+            pure = proposal[document.host]["ha"] == "pure"
+            if group in fitting:
+                for name, value in (found[document.host] or {}).items():
+                    if value is not None and (name != "discovery" or not pure):
+                        proposal.set(document.host, name, value)
+            elif pure:
+                proposal[document.host]["discovery"] = "failover"
+    return fitting
+
+
+def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, Any] | None:
+    identity, ha = document.identity, proposal[document.host]["ha"]
+    own = identity.host if ha in ("pure", "none") else identity.pair
+    found = multicast_of(document, f"{own}-{identity.group}")
+    if found is None:
+        return None
+    node, address, name, interface = found
+    environment = name.removesuffix(identity.group).removesuffix("-")
+    if name not in (identity.group, f"{environment}-{identity.group}"):
+        return None
+    ttl = node.get("networkTTL", "1")
+    variables: dict[str, Any] = {
+        "discovery": "multicast",
+        "multicast": address,
+        "environment": environment or None,
+        "multicast_interface": interface,
+        "network_ttl": int(ttl) if ttl.isdigit() and int(ttl) not in (0, MULTICAST_TTL) else None,
+    }
+    return variables
+
+
+def _sort_bridges(proposal: Proposal, base: Fleet, found: _Found) -> None:
+    """Bridges -> links between units, links within a pair, and those that are neither."""
+    addresses = Addresses(base, proposal.documents)
+    by_unit: dict[str, list[Document]] = defaultdict(list)
+    for document in proposal.documents:
+        by_unit[base.broker(document.host).unit].append(document)
+    found.carried, found.pair_links = [], {}
+    for unit, documents in by_unit.items():
+        seen: dict[str, dict[str, tuple[Bridge, str]]] = defaultdict(dict)
+        for document in documents:
+            for bridge in bridges_of(document):
+                if (document.host, bridge.name) not in found.raw:
+                    target = _target(proposal, base, addresses, document, bridge, found)
+                    if target:
+                        seen[bridge.name][document.host] = bridge, target
+        for by_host in seen.values():
+            carried = _carried(proposal, unit, documents, by_host, found)
+            if carried:
+                found.carried.append(carried)
+    _drop_single_pair_links(proposal, found)
+
+
+def _target(
+    proposal: Proposal, base: Fleet, addresses: Addresses, document: Document, bridge: Bridge, found: _Found
+) -> str | None:
+    """The unit that a bridge dials; None, with the reason, where it is no link."""
+    user = bridge.node.get("userName")
+    key = document.host, bridge.name
+    if user and user != proposal[document.host].get("network_username"):
+        found.raw[key] = f"logs in as {user}, and the other bridges as another"
+        return None
+    owners = [addresses.owner(*address) for address in bridge.addresses]
+    unknown = next((f"{h}:{p}" for (h, p), owner in zip(bridge.addresses, owners, strict=True) if not owner), None)
+    if unknown:
+        found.raw[key] = f"dials {unknown}, which is no broker of these files"
+        return None
+    me = base.broker(document.host)
+    units = {owner.unit for owner in owners if owner}
+    if units == {me.unit}:
+        peers = {owner.host for owner in owners if owner}
+        label = me.peer.partition(".")[0] if me.peer else ""
+        if peers == {me.peer} and bridge.name == f"{me.identity.host}-to-{label}" and bridge.ttl == 1:
+            found.pair_links[document.host] = bridge
+        else:
+            found.raw[key] = "dials its own pair"
+        return None
+    if len(units) > 1:
+        found.raw[key] = f"dials several pairs at once: {', '.join(sorted(units))}"
+        return None
+    return units.pop()
+
+
+def _carried(
+    proposal: Proposal,
+    unit: str,
+    documents: Sequence[Document],
+    by_host: dict[str, tuple[Bridge, str]],
+    found: _Found,
+) -> Carried | None:
+    """One link of a unit, if all of its brokers carry the same."""
+    hosts = [document.host for document in documents]
+    pure = proposal[hosts[0]]["ha"] == "pure"
+    slaves = {document.host for document in documents if pure and master_connector(document)}
+    first = next((by_host[host] for host in hosts if host in by_host and host not in slaves), None)
+    same = first and all(
+        host in by_host
+        and by_host[host][1] == first[1]
+        and by_host[host][0].ttl == first[0].ttl
+        and by_host[host][0].include == first[0].include
+        and by_host[host][0].exclude == first[0].exclude
+        and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
+        for host in hosts
+    )
+    if not first or not same:
+        for host, (bridge, _) in by_host.items():
+            found.raw[host, bridge.name] = "is not the same on both nodes of the pair"
+        return None
+    bridge, target = first
+    return Carried(
+        unit, target, bridge.name, bridge.duplex, bridge.ttl, bridge.include, bridge.exclude, bridge.kind, tuple(hosts)
+    )
+
+
+def _drop_single_pair_links(proposal: Proposal, found: _Found) -> None:
+    for documents in proposal.pairs().values():
+        linked = [document.host for document in documents if document.host in found.pair_links]
+        if len(linked) == 1:
+            bridge = found.pair_links.pop(linked[0])
+            found.raw[linked[0], bridge.name] = "is not the same on both nodes of the pair"
+
+
+def _propose_links(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> None:
+    for document in proposal.documents:
+        for name in ("topology", "links", "pair_links"):
+            proposal[document.host].pop(name, None)
+        if document.identity.group not in multicast:
+            proposal[document.host].pop("network_ttl", None)
+        if document.host in found.pair_links:
+            proposal[document.host]["pair_links"] = "static"
+    _propose_discovery(proposal, base, found, multicast)
+    shaped = _propose_topology(proposal, base, found, multicast)
+    rest = [link for link in found.carried if link not in shaped]
+    entries, left = entries_for(rest, base)
+    for link in left:
+        for host in link.hosts:
+            found.raw[host, link.name] = "is not carried by all brokers that activemq_links would give it to"
+    for document in proposal.documents:
+        if entries:
+            proposal[document.host]["links"] = [entry.to_setting(with_ttl=False) for entry in entries]
+    _propose_ttl(proposal, found, multicast)
+    if entries and _wrong_ttl(proposal, found):
+        wrong = {(host, link.name) for host, link, _ in _wrong_ttl(proposal, found)}
+        settings = [
+            entry.to_setting(with_ttl=any((host, link.name) in wrong for link in entry.links for host in link.hosts))
+            for entry in entries
+        ]
+        for document in proposal.documents:
+            proposal[document.host]["links"] = settings
+
+
+def _propose_discovery(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> None:
+    listening = Counter(broker.unit for broker in base.brokers if broker.openwire)
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    for link in found.carried:
+        if listening[link.target] > 1:
+            kinds[base.broker(link.hosts[0]).group][link.kind] += 1
+    for document in proposal.documents:
+        group, release = document.identity.group, document.release
+        if group in multicast:
+            continue
+        default = "masterslave" if release.has_masterslave_discovery else "failover"
+        kind = kinds[group].most_common(1)[0][0] if kinds[group] else default
+        if kind == default and proposal[document.host]["ha"] != "pure":
+            proposal[document.host].pop("discovery", None)
+        elif kind != "masterslave" or release.has_masterslave_discovery:
+            proposal[document.host]["discovery"] = kind
+
+
+def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> list[Carried]:
+    """The shape of each group, as ``topology`` makes it; the links that are in one."""
+    plain = {
+        (link.source, link.target, link.name, link.duplex): link
+        for link in found.carried
+        if not link.include and not link.exclude
+    }
+    fitting: dict[str, dict[str, list[Carried]]] = {group.name: {"none": []} for group in base.groups}
+    for shape in _SHAPES:
+        expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
+        for broker in proposal.fleet(topology=shape, links=None, pair_links=None).brokers:
+            if not _is_pure_slave(broker):
+                expected[broker.group] |= {
+                    (broker.unit, link.target, link.name, link.duplex)
+                    for link in broker.links
+                    if link.kind != "multicast"
+                }
+        for group, links in fitting.items():
+            if expected[group] <= plain.keys():
+                links[shape] = [plain[key] for key in sorted(expected[group])]
+    best = {group: max(len(links) for links in shapes.values()) for group, shapes in fitting.items()}
+    open_to = {
+        group: [shape for shape in (*_SHAPES, "none") if shape in shapes and len(shapes[shape]) == best[group]]
+        for group, shapes in fitting.items()
+    }
+    common = [shape for shape in (*_SHAPES, "none") if all(shape in shapes for shapes in open_to.values())]
+    for document in proposal.documents:
+        shape = common[0] if common else open_to[document.identity.group][0]
+        if shape != "mesh":
+            proposal[document.host]["topology"] = shape
+    chosen = {group: common[0] if common else shapes[0] for group, shapes in open_to.items()}
+    return [link for group, shape in chosen.items() for link in fitting[group][shape]]
+
+
+def _is_pure_slave(broker: Broker) -> bool:
+    return broker.settings.ha == "pure" and broker.role == "slave"
+
+
+def _propose_ttl(proposal: Proposal, found: _Found, multicast: set[str]) -> None:
+    """``activemq_network_ttl`` where links do not have the TTL that they would get by themselves."""
+    wrong = _wrong_ttl(proposal, found)
+    wanted = {link.ttl for link in found.carried}
+    if wrong and len(wanted) == 1 and "unlimited" not in wanted:
+        for document in proposal.documents:
+            if document.identity.group not in multicast:
+                proposal[document.host]["network_ttl"] = next(iter(wanted))
+        return
+    said = {name for document in proposal.documents for name in _names_in_links(proposal, document)}
+    by_host: dict[str, set[Ttl]] = defaultdict(set)
+    for host, link, _ in wrong:
+        if link.name not in said:
+            by_host[host].add(link.ttl)
+    for host, ttls in by_host.items():
+        if len(ttls) == 1 and "unlimited" not in ttls:
+            proposal[host]["network_ttl"] = ttls.pop()
+
+
+def _names_in_links(proposal: Proposal, document: Document) -> set[str]:
+    fleet_links = proposal[document.host].get("links", [])
+    return {entry["name"] for entry in fleet_links if "name" in entry}
+
+
+def _wrong_ttl(proposal: Proposal, found: _Found) -> list[tuple[str, Carried, Link]]:
+    fleet = proposal.fleet()
+    wrong = []
+    for carried in found.carried:
+        for host in carried.hosts:
+            link = next((link for link in fleet.broker(host).links if link.name == carried.name), None)
+            if link is not None and ttl_of(link) != carried.ttl:
+                wrong.append((host, carried, link))
+    return wrong
+
+
+def ttl_of(link: Link) -> Ttl:
+    """The TTL of a planned link, as ``Bridge.ttl`` has it."""
+    return "unlimited" if link.network_ttl is None else link.network_ttl
+
+
+def _unfit(proposal: Proposal, found: _Found) -> dict[tuple[str, str], str]:
+    """Links that would not become what their bridge is: they stay bridges."""
+    fleet = proposal.fleet()
+    unfit = {
+        (host, link.name): "has a TTL that no link here would get" for host, link, _ in _wrong_ttl(proposal, found)
+    }
+    for carried in found.carried:
+        for host in carried.hosts:
+            links = [link for link in fleet.broker(host).links if link.name == carried.name]
+            if [link.target for link in links] != [carried.target] and (host, carried.name) not in found.raw:
+                unfit[host, carried.name] = "would not be dialled by a link of this name"
+    return unfit
+
+
+def _tell(proposal: Proposal, found: _Found, multicast: set[str]) -> None:
+    """Which bridges stay as they are, and why."""
+    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+    known = {(host, link.name) for link in found.carried for host in link.hosts}
+    known |= {(host, bridge.name) for host, bridge in found.pair_links.items()}
+    for document in proposal.documents:
+        for node in network_connectors(document):
+            name = node.get("name")
+            is_multicast = document.identity.group in multicast and node.get("uri").startswith("multicast:")
+            if ((document.host, name) in known and (document.host, name) not in found.raw) or is_multicast:
+                continue
+            reason = found.raw.get((document.host, name), "has a URI, a name or settings that no variable stands for")
+            reasons[name or "without a name", reason].append(document.host)
+    for (name, reason), hosts in reasons.items():
+        proposal.note(hosts, f"bridge {name} {reason}: it stays as it is, in activemq_xml_fragments")

@@ -1,0 +1,177 @@
+"""Which profile the two brokers of a pair follow, and where their store and lock are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.trees import PLACEHOLDERS, Node
+
+# Where people mount what two machines share.
+_SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
+_LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
+_ADDRESS = re.compile(r"//\(?(?:[a-z+]+://)?(\[[^\]]+\]|[^:/?#,()]+):(\d+)")
+
+
+def propose_profiles(proposal: Proposal) -> None:
+    """``activemq_ha`` with what belongs to it, for every pair."""
+    for pair, documents in proposal.pairs().items():
+        if len(documents) == 2 and _is_pure(documents):
+            _propose_pure(proposal, documents)
+        elif len(documents) == 2 and _same_database(documents):
+            _propose_jdbc(proposal, documents)
+        elif len(documents) == 2 and _same_directory(documents):
+            for document in documents:
+                proposal[document.host]["ha"] = "shared-file"
+                _propose_file_lock(proposal, document)
+        else:
+            for document in documents:
+                proposal[document.host]["ha"] = "none"
+            if len(documents) == 1:
+                proposal.note(
+                    [documents[0].host],
+                    f"is the only node of pair {pair} that was given, so it has activemq_ha: none; "
+                    "adopt both files together if there is a second",
+                )
+        for document in documents:
+            _propose_store(proposal, document)
+            _propose_name(proposal, document)
+
+
+def master_connector(document: Document) -> Node | None:
+    """Through which a pure slave dials its master."""
+    return document.broker.one("services/masterConnector")
+
+
+def dialled_master(document: Document) -> tuple[str, int] | None:
+    """Where a pure slave dials its master."""
+    connector = master_connector(document)
+    found = _ADDRESS.search(connector.get("remoteURI")) if connector else None
+    return (found[1].strip("[]"), int(found[2])) if found else None
+
+
+def _is_pure(documents: Sequence[Document]) -> bool:
+    slaves = [document for document in documents if master_connector(document)]
+    return len(slaves) == 1 and all(document.release.has_pure_master_slave for document in documents)
+
+
+def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
+    slave, master = sorted(documents, key=lambda document: master_connector(document) is None)
+    for document in documents:
+        proposal[document.host]["ha"] = "pure"
+        if master.identity.node != "a":
+            proposal.set(document.host, "master_node", master.identity.node)
+    dialled = dialled_master(slave)
+    for connector in master.broker.all("transportConnectors/transportConnector"):
+        if (
+            dialled
+            and connector.get("uri").partition("?")[0].endswith(f":{dialled[1]}")
+            and _only_for_slaves(connector)
+        ):
+            proposal.stands_for(connector)
+            for document in documents:
+                if dialled[1] != 61618:
+                    proposal.set(document.host, "replication_port", dialled[1])
+
+
+def _only_for_slaves(connector: Node) -> bool:
+    """True unless clients use it too: then it stays, and the slave gets one of its own."""
+    return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
+
+
+def _store(document: Document) -> Node | None:
+    adapter = document.broker.one("persistenceAdapter")
+    return adapter.children[0] if adapter and adapter.children else None
+
+
+def _same_directory(documents: Sequence[Document]) -> bool:
+    """One absolute directory, and something that says that both nodes mean the same one."""
+    stores = [store for document in documents if (store := _store(document)) and store.name == "kahaDB"]
+    directories = {store.get("directory") for store in stores}
+    if len(stores) != 2 or len(directories) != 1 or not next(iter(directories)).startswith("/"):
+        return False
+    names = {document.broker.get("brokerName") for document in documents}
+    locked = all(store.one("locker") or any(name in store.attributes for name in _LOCKED) for store in stores)
+    return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
+
+
+def _propose_file_lock(proposal: Proposal, document: Document) -> None:
+    store = _store(document)
+    if store is None:
+        return
+    locker = store.one("locker/shared-file-locker")
+    acquire = locker.get("lockAcquireSleepInterval") if locker else store.get("databaseLockedWaitDelay")
+    _propose_interval(proposal, document, "lock_acquire_interval", acquire, 1000)
+    _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), 2000)
+
+
+def _propose_interval(proposal: Proposal, document: Document, name: str, text: str, default: int) -> None:
+    if text.isascii() and text.isdigit() and int(text) != default:
+        proposal.set(document.host, name, int(text))
+
+
+def _propose_store(proposal: Proposal, document: Document) -> None:
+    store = _store(document)
+    if store is not None and store.name == "kahaDB":
+        proposal.set(document.host, "store_directory", store.get("directory"))
+
+
+def _propose_name(proposal: Proposal, document: Document) -> None:
+    shared = proposal[document.host]["ha"].startswith("shared")
+    name = document.broker.get("brokerName")
+    if name != (document.identity.pair if shared else document.identity.host):
+        proposal.set(document.host, "broker_name", name)
+
+
+def data_source(document: Document) -> Node | None:
+    """The bean of a JDBC store, where it is one that ``activemq_jdbc`` can stand for."""
+    store = _store(document)
+    if store is None or store.name != "jdbcPersistenceAdapter" or not document.release.has_lockers:
+        return None
+    wanted = store.get("dataSource").removeprefix("#")
+    beans = [node for node in document.root.children if node.name == "bean" and node.get("id") == wanted != ""]
+    needed = {"driverClassName", "url", "username"}
+    return beans[0] if beans and needed <= properties(beans[0]).keys() else None
+
+
+def properties(bean: Node) -> dict[str, str]:
+    """Name -> value of a Spring bean's properties."""
+    return {
+        child.get("name"): child.get("value") or next((value.text for value in child.children), "")
+        for child in bean.children
+        if child.name == "property" and not bean.get("class").endswith(PLACEHOLDERS)
+    }
+
+
+def _same_database(documents: Sequence[Document]) -> bool:
+    beans = [data_source(document) for document in documents]
+    return None not in beans and len({properties(bean)["url"] for bean in beans if bean}) == 1
+
+
+def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
+    proposed = all(_propose_database(proposal, document) for document in documents)
+    for document in documents:
+        proposal[document.host]["ha"] = "shared-jdbc" if proposed else "none"
+        if not proposed:
+            proposal[document.host].pop("jdbc", None)
+            continue
+        proposal.stands_for(data_source(document))
+        store = _store(document)
+        locker = store.one("locker/lease-database-locker") if store else None
+        acquire = locker.get("lockAcquireSleepInterval") if locker else ""
+        _propose_interval(proposal, document, "lock_acquire_interval", acquire, 10_000)
+        keep_alive = store.get("lockKeepAlivePeriod") if store else ""
+        _propose_interval(proposal, document, "lock_keepalive_interval", keep_alive, 5000)
+
+
+def _propose_database(proposal: Proposal, document: Document) -> bool:
+    bean = data_source(document)
+    if bean is None:
+        return False
+    said = properties(bean)
+    user = said["username"]
+    secret = proposal.secrets.of("jdbc", said.get("password", ""), f"password of the database user {user}")
+    value = {"url": said["url"], "driver": said["driverClassName"], "username": user, "password": secret}
+    return proposal.set(document.host, "jdbc", value)

@@ -1,0 +1,79 @@
+"""What is proposed for the fleet while it is adopted: variables by host, and who says what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from activemq_fleet.adopt.secrets import Secrets, build_value
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.trees import Node
+from activemq_fleet.adopt.values import fits
+from activemq_fleet.naming import Naming
+from activemq_fleet.settings import PREFIX
+from activemq_fleet.topology import Fleet, build_fleet
+
+Variables = dict[str, Any]
+
+
+@dataclass
+class Proposal:
+    """Variables by host, without their prefix.
+
+    ``stood_for`` are elements (by ``id``) that variables stand for though they render another one,
+    so that no fragment may bring them back.
+    """
+
+    documents: tuple[Document, ...]
+    naming: Naming
+    variables: dict[str, Variables]
+    secrets: Secrets = field(default_factory=Secrets)
+    notes: list[str] = field(default_factory=list)
+    stood_for: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
+        """The beginning: every host has its release."""
+        return cls(tuple(documents), naming, {d.host: {"release": d.release.text} for d in documents})
+
+    def __getitem__(self, host: str) -> Variables:
+        return self.variables[host]
+
+    def set(self, host: str, name: str, value: Any) -> bool:
+        """Propose a value. False, and nothing is proposed, where the variable cannot have it."""
+        if value is None or not fits(name, value):
+            return False
+        self.variables[host][name] = value
+        return True
+
+    def pairs(self) -> dict[str, list[Document]]:
+        """The documents of each pair, in the order of their nodes."""
+        found: dict[str, list[Document]] = {}
+        for document in sorted(self.documents, key=lambda d: (d.identity.pair, d.identity.node)):
+            found.setdefault(document.identity.pair, []).append(document)
+        return found
+
+    def fleet(self, **changes: Any) -> Fleet:
+        """The fleet that this describes; ``changes`` are variables for every host, None for without."""
+        return self.fleet_of(lambda _host: changes)
+
+    def fleet_of(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
+        """The same with changes by host."""
+        hosts = {}
+        for host, variables in self.variables.items():
+            merged = {**variables, **changes(host)}
+            hosts[host] = {PREFIX + name: build_value(value) for name, value in merged.items() if value is not None}
+        return build_fleet(hosts, {}, naming_pattern=self.naming.pattern)
+
+    def note(self, hosts: Iterable[str], text: str) -> None:
+        """Something that the operator must know, of some hosts."""
+        names = sorted(hosts)
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        line = f"{shown}: {text}"
+        if line not in self.notes:
+            self.notes.append(line)
+
+    def stands_for(self, *nodes: Node | None) -> None:
+        """Keep these elements out of fragments."""
+        self.stood_for |= {id(node) for node in nodes if node is not None}

@@ -1,0 +1,155 @@
+"""Passwords in existing files: found, never written down, given a place of their own.
+
+An inventory that was adopted refers to each by the same lookup as the examples: a file below
+``.secrets`` beside the inventory, made at first use, into which the operator puts what is in force.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from activemq_fleet.adopt.trees import Node
+
+MASK = "***"
+_NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
+_IN_URI = re.compile(r"(?i)([\w.]*(?:password|passwd|pwd)=)([^&;)\s\"',]+)|(//[^/\s:@(]+:)([^@/\s]+)(?=@)")
+_NOT_CLEAR = re.compile(r"\$\{[^}]*\}|ENC\(.*\)|#.*|\*\*\*|true|false|")
+_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
+# Around the name of a secret inside XML; no XML holds them otherwise: ``sources`` refuses them.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+_JINJA = re.compile(r"\{[{%#]")
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A password whose value stands in ``.secrets/LABEL``."""
+
+    label: str
+
+    @property
+    def lookup(self) -> str:
+        """The Jinja expression, without braces."""
+        return (
+            f"lookup('ansible.builtin.password', secrets ~ '/{self.label}', length=24, "
+            "chars=['ascii_letters', 'digits'])"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Templated:
+    """XML in which names of secrets stand between marks."""
+
+    marked: str
+
+    @property
+    def labels(self) -> set[str]:
+        """The names of all secrets in it."""
+        return set(_MARKED.findall(self.marked))
+
+    @property
+    def plain(self) -> str:
+        """With the name of each secret for its value: enough to render and compare."""
+        return _MARKED.sub(r"\1", self.marked)
+
+    @property
+    def jinja(self) -> str:
+        """With lookups for secrets; what Jinja would evaluate otherwise is quoted."""
+        quoted = _JINJA.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", self.marked)
+        return _MARKED.sub(lambda mark: f"{{{{ {Secret(mark[1]).lookup} }}}}", quoted)
+
+
+@dataclass
+class Secrets:
+    """Gives every secret of a fleet its label: one for each value that a name has."""
+
+    _labels: dict[tuple[str, str], str] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)
+    """What each label is the password of."""
+
+    def of(self, name: str, value: str, what: str) -> Secret:
+        """The secret called ``name`` that has this value; ``what`` tells the operator what it is for."""
+        key = name, "" if _NOT_CLEAR.fullmatch(value) else value
+        label = self._labels.get(key)
+        if label is None:
+            slug = _SLUG.sub("-", name).strip("-.") or "secret"
+            label, number = slug, 2
+            while label in self._labels.values():
+                label, number = f"{slug}-{number}", number + 1
+            self._labels[key] = label
+        self.used.setdefault(label, what)
+        return Secret(label)
+
+
+def is_clear(name: str, value: str) -> bool:
+    """True for a password in clear text: no placeholder, no reference, not encrypted."""
+    return _NAME.search(name) is not None and not _NOT_CLEAR.fullmatch(value)
+
+
+def masked(node: Node) -> Node:
+    """The element with ``***`` for every password in clear text."""
+    return replaced(node, lambda _node, _name, _value: MASK)
+
+
+def marked(node: Node, secrets: Secrets) -> Node:
+    """The element with the name of a secret, between marks, for every password in clear text."""
+
+    def label(element: Node, name: str, value: str) -> str:
+        owner = element.get("username") or element.get("userName") or element.get("id")
+        secret = secrets.of(owner or f"{element.name}-{name}", value, f"{name} of <{element.name}>")
+        return f"{_OPEN}{secret.label}{_CLOSE}"
+
+    return replaced(node, label)
+
+
+def replaced(node: Node, by: Callable[[Node, str, str], str], *, below_secret: bool = False) -> Node:
+    """The element with another text for each secret: ``by`` gets element, name and value."""
+    secret_here = below_secret or any(_NAME.search(node.get(name)) for name in ("name", "key"))
+
+    def attribute(name: str, value: str) -> str:
+        local = name.rpartition("}")[2]
+        if is_clear(local, value) or (secret_here and local == "value" and not _NOT_CLEAR.fullmatch(value)):
+            return by(node, local if local != "value" else node.get("name") or "value", value)
+        return _in_text(value, node, by)
+
+    text = node.text
+    if secret_here and not _NOT_CLEAR.fullmatch(text):
+        text = by(node, node.get("key") or "text", text)
+    return Node(
+        node.tag,
+        {name: attribute(name, value) for name, value in node.attributes.items()},
+        _in_text(text, node, by),
+        tuple(replaced(child, by, below_secret=secret_here) for child in node.children),
+    )
+
+
+def _in_text(text: str, node: Node, by: Callable[[Node, str, str], str]) -> str:
+    """Passwords inside URIs: ``?password=x`` and ``//user:x@host``."""
+    if "=" not in text and "@" not in text:
+        return text
+
+    def hide(found: re.Match[str]) -> str:
+        before, value = (found[1], found[2]) if found[1] else (found[3], found[4])
+        return found[0] if _NOT_CLEAR.fullmatch(value) else before + by(node, "uri-password", value)
+
+    return _IN_URI.sub(hide, text)
+
+
+def build_value(value: Any) -> Any:
+    """A variable as the library takes it, with stand-ins for secrets."""
+    return _converted(value, lambda secret: f"secret-{secret.label}", lambda text: text.plain)
+
+
+def _converted(value: Any, secret: Callable[[Secret], Any], text: Callable[[Templated], Any]) -> Any:
+    if isinstance(value, Secret):
+        return secret(value)
+    if isinstance(value, Templated):
+        return text(value)
+    if isinstance(value, dict):
+        return {name: _converted(item, secret, text) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_converted(item, secret, text) for item in value]
+    return value

@@ -1,0 +1,158 @@
+"""Arguments of ``adopt`` -> documents: which file, which host, which release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from activemq_fleet.adopt.trees import Node, read_node
+from activemq_fleet.errors import InputError, ReleaseError
+from activemq_fleet.grouping import inventory_groups
+from activemq_fleet.naming import Identity, Naming
+from activemq_fleet.releases import Release
+from activemq_fleet.schema._documents import BEANS, CORE, UnreadableError, parse
+
+ACTIVEMQ_XML = "activemq.xml"
+# What the first comment of a file says that we rendered.
+_OURS = re.compile(rb"<!--(?:(?!-->).)*, release ([0-9.]+)\s+Made by activemq\.fleet from the inventory", re.DOTALL)
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_PRIVATE = re.compile("[\ue000\ue001]")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One activemq.xml and the host it belongs to. ``broker`` is its ``<broker>``, in ``root``."""
+
+    host: str
+    identity: Identity
+    release: Release
+    file: str
+    root: Node
+    broker: Node
+
+
+def read_sources(arguments: Sequence[str], releases: Sequence[str], naming: Naming) -> list[Document]:
+    """The documents of ``HOST=FILE``, files and directories, sorted by host.
+
+    ``releases`` are ``X`` (for all) or ``HOST=X``; without one the release is taken from the
+    comment of a file that we rendered. Raises InputError or ReleaseError, naming file or host.
+    """
+    found: dict[str, Path] = {}
+    for host, path in _files(arguments, naming):
+        if host in found and found[host].resolve() != path.resolve():
+            raise InputError(f"{path}: is the second file for {host}, after {found[host]}: name one of them")
+        found[host] = path
+    chosen = _releases(releases, found)
+    documents = [_document(host, path, chosen.get(host), naming) for host, path in sorted(found.items())]
+    _refuse_doubles(documents)
+    inventory_groups(document.identity for document in documents)
+    return documents
+
+
+def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path]]:
+    for argument in arguments:
+        path, host = Path(argument), ""
+        if not path.exists() and "=" in argument:
+            host, _, file = argument.partition("=")
+            path = Path(file)
+            if not _HOST.fullmatch(host):
+                raise InputError(f"{argument}: {host!r} is not a host name: write HOST=FILE")
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file or directory")
+        if path.is_dir():
+            inside = sorted(path.rglob(ACTIVEMQ_XML))
+            if not inside:
+                raise InputError(f"{path}: there is no {ACTIVEMQ_XML} in it")
+            if host and len(inside) > 1:
+                raise InputError(f"{path}: holds {len(inside)} files {ACTIVEMQ_XML}: name the one of {host}")
+            yield from ((host or _host_of(file, naming), file) for file in inside)
+        else:
+            yield host or _host_of(path, naming), path
+
+
+def _host_of(path: Path, naming: Naming) -> str:
+    """From ``…/hosts/HOST/conf/activemq.xml``, or the nearest directory with a broker's name, or the file's own."""
+    for parts in (path.parts, path.resolve().parts):
+        if len(parts) > 3 and (parts[-4], parts[-2]) == ("hosts", "conf"):
+            return parts[-3]
+        for part in reversed(parts[:-1]):
+            if naming.identify(part):
+                return part
+    stem = path.name.removesuffix(".xml").removesuffix(".activemq")
+    if naming.identify(stem):
+        return stem
+    raise InputError(
+        f"{path}: cannot tell which host this file belongs to: write HOST={path}, "
+        "or put it into a directory that has the host's name"
+    )
+
+
+def _releases(said: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
+    chosen: dict[str, str] = {}
+    for text in said:
+        name, separator, release = text.rpartition("=")
+        if not separator:
+            chosen = dict.fromkeys(hosts, release) | chosen
+            continue
+        named = [host for host in hosts if name in (host, host.partition(".")[0])]
+        if not named:
+            raise InputError(f"--release {text}: there is no file of {name}")
+        chosen |= dict.fromkeys(named, release)
+    return chosen
+
+
+def _document(host: str, path: Path, release: str | None, naming: Naming) -> Document:
+    identity = naming.identify(host)
+    if identity is None or not _HOST.fullmatch(host):
+        raise InputError(
+            f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern"
+        )
+    content = path.read_bytes()
+    try:
+        root = parse(content)
+    except UnreadableError as error:
+        raise InputError(f"{path}:{error.problem.line}:{error.problem.column}: {error.problem.message}") from None
+    brokers = root.findall(f"{{{CORE}}}broker") if root.tag == f"{{{BEANS}}}beans" else []
+    if len(brokers) != 1:
+        raise InputError(f"{path}: {_no_broker(str(root.tag), len(brokers))}")
+    if any(_PRIVATE.search(str(text)) for text in root.itertext()) or _PRIVATE.search(content.decode(errors="ignore")):
+        raise InputError(f"{path}: holds the character U+E000 or U+E001, which stands for nothing: remove it")
+    if release is None:
+        ours = _OURS.search(content)
+        if ours is None:
+            raise InputError(
+                f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is"
+            )
+        release = ours[1].decode()
+    tree = read_node(root)
+    broker = next(child for child in tree.children if child.tag == f"{{{CORE}}}broker")
+    return Document(host, identity, _release(release, path), path.name, tree, broker)
+
+
+def _release(text: str, path: Path) -> Release:
+    try:
+        return Release.of(text)
+    except ReleaseError as error:
+        raise ReleaseError(f"{path}: {error}") from None
+
+
+def _no_broker(root: str, number: int) -> str:
+    if number:
+        return f"holds {number} <broker>; make a file of each"
+    if root != f"{{{BEANS}}}beans":
+        name = root.rpartition("}")[2]
+        return f"its root is <{name}>, not Spring's <beans>: it is no activemq.xml of release 5.3 or later"
+    return f"has no <broker> in the namespace {CORE}: it is no activemq.xml"
+
+
+def _refuse_doubles(documents: Iterable[Document]) -> None:
+    seen: dict[tuple[str, str], Document] = {}
+    for document in documents:
+        other = seen.setdefault((document.identity.pair, document.identity.node), document)
+        if other is not document:
+            raise InputError(
+                f"{document.host} and {other.host} are both node {document.identity.node} of pair "
+                f"{document.identity.pair}: --naming-pattern decides what a name says"
+            )

@@ -1,0 +1,249 @@
+"""XML as a value: what a document says, without comments, whitespace and the order of attributes.
+
+Children have no order where the broker gives them none: it reads properties by name and most
+lists as sets. Plugins and destination interceptors are chains, and Spring's own lists are lists.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from lxml import etree
+
+from activemq_fleet.schema._documents import BEANS, CORE
+
+XSI = "http://www.w3.org/2001/XMLSchema-instance"
+_CHAINS = frozenset({"plugins", "destinationInterceptors"})
+_WITH_PREFIX = {XSI: "xsi", "http://www.w3.org/XML/1998/namespace": "xml"}
+# What tells elements of one name apart. The first that an element has stands in paths.
+_TOLD_APART_BY = {
+    "authenticationUser": ("username",),
+    "authorizationEntry": ("queue", "topic"),
+    "bean": ("id", "class"),
+    "entry": ("key",),
+    "networkConnector": ("name",),
+    "policyEntry": ("queue", "topic", "tempQueue", "tempTopic"),
+    "property": ("name",),
+    "queue": ("physicalName",),
+    "topic": ("physicalName",),
+    "transportConnector": ("name",),
+}
+PLACEHOLDERS = "PropertyPlaceholderConfigurer"
+
+Direction = Literal["rendered adds", "rendered lacks", "differs"]
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An element: ``tag`` and the names of attributes are ``{namespace}local``, as lxml has them."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    text: str = ""
+    children: tuple[Node, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name without its namespace."""
+        return self.tag.rpartition("}")[2]
+
+    @property
+    def is_core(self) -> bool:
+        """True for ActiveMQ's own elements."""
+        return self.tag.startswith(f"{{{CORE}}}")
+
+    @property
+    def is_chain(self) -> bool:
+        """True where the order of children has a meaning."""
+        return self.name in _CHAINS if self.is_core else self.tag != f"{{{BEANS}}}beans"
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for two elements that say the same."""
+        children = [child.key for child in self.children]
+        return (
+            self.tag,
+            tuple(sorted(self.attributes.items())),
+            self.text,
+            tuple(children if self.is_chain else sorted(children)),
+        )
+
+    def get(self, name: str, default: str = "") -> str:
+        """An attribute without a namespace."""
+        return self.attributes.get(name, default)
+
+    def all(self, path: str) -> list[Node]:
+        """ActiveMQ's elements at a path such as ``plugins/simpleAuthenticationPlugin``."""
+        found = [self]
+        for name in path.split("/"):
+            found = [child for node in found for child in node.children if child.tag == f"{{{CORE}}}{name}"]
+        return found
+
+    def one(self, path: str) -> Node | None:
+        """The first of them."""
+        return next(iter(self.all(path)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place where the rendered document says something else. None: it is not there.
+
+    ``path`` is that of schema findings, with the name of an element where siblings share theirs
+    and ``@`` before an attribute. An element stands with all that is in it. Secrets are ``***``.
+    """
+
+    host: str
+    path: str
+    direction: Direction
+    original: str | None
+    rendered: str | None
+
+    def to_dict(self) -> dict[str, str | None]:
+        """As ``--format json`` prints it."""
+        return {
+            "host": self.host,
+            "path": self.path,
+            "direction": self.direction,
+            "original": self.original,
+            "rendered": self.rendered,
+        }
+
+
+def read_node(element: etree._Element) -> Node:
+    """The value of an element and all below it."""
+    children = [child for child in element if isinstance(child.tag, str)]
+    pieces = [element.text, *(child.tail for child in element)]
+    attributes = {
+        str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)
+        for name, value in element.attrib.items()
+    }
+    text = " ".join(" ".join(piece or "" for piece in pieces).split())
+    return Node(str(element.tag), attributes, text, tuple(read_node(child) for child in children))
+
+
+def differences(host: str, original: Node, rendered: Node) -> list[Difference]:
+    """All that has to change in ``rendered`` for it to say what ``original`` says; pass both masked."""
+    return list(_compare(host, original.name, original, rendered))
+
+
+def _compare(host: str, path: str, original: Node, rendered: Node) -> Iterator[Difference]:
+    if original.key == rendered.key:
+        return
+    for name in sorted({**original.attributes, **rendered.attributes}):
+        before, after = original.attributes.get(name), rendered.attributes.get(name)
+        if before != after:
+            yield _difference(host, f"{path}/@{_prefixed(name)}", before, after)
+    if original.text != rendered.text:
+        yield _difference(host, f"{path}/text()", original.text or None, rendered.text or None)
+    pairs, lacking, added = _paired(original.children, rendered.children)
+    for before_child, after_child in pairs:
+        step = _step(before_child, original.children)
+        yield from _compare(host, f"{path}/{step}", before_child, after_child)
+    for child in lacking:
+        yield _difference(host, f"{path}/{_step(child, original.children)}", snippet(child), None)
+    for child in added:
+        yield _difference(host, f"{path}/{_step(child, rendered.children)}", None, snippet(child))
+    if original.is_chain and rendered.is_chain:
+        places = {id(after): position for position, (_, after) in enumerate(pairs)}
+        followed = [places[id(child)] for child in rendered.children if id(child) in places]
+        if followed != sorted(followed):
+            first = ", ".join(_step(before, original.children) for before, _ in pairs)
+            then = ", ".join(_step(pairs[place][0], original.children) for place in followed)
+            yield Difference(host, path, "differs", f"in this order: {first}", f"in this order: {then}")
+
+
+def _difference(host: str, path: str, before: str | None, after: str | None) -> Difference:
+    direction: Direction = "rendered adds" if before is None else "rendered lacks" if after is None else "differs"
+    return Difference(host, path, direction, before, after)
+
+
+def _paired(
+    originals: Sequence[Node], rendered: Sequence[Node]
+) -> tuple[list[tuple[Node, Node]], list[Node], list[Node]]:
+    """Which children answer each other, in the original's order; what is left on either side."""
+    answers: dict[int, Node] = {}
+    left = list(rendered)
+    for same in (lambda node: node.key, _identity):
+        waiting: dict[Any, list[Node]] = defaultdict(list)
+        for node in left:
+            waiting[same(node)].append(node)
+        for node in originals:
+            if id(node) not in answers and waiting[same(node)]:
+                answers[id(node)] = waiting[same(node)].pop(0)
+        used = {id(node) for node in answers.values()}
+        left = [node for node in left if id(node) not in used]
+    pairs = [(node, answers[id(node)]) for node in originals if id(node) in answers]
+    return pairs, [node for node in originals if id(node) not in answers], left
+
+
+def _identity(node: Node) -> tuple[str, ...]:
+    if node.get("class").endswith(PLACEHOLDERS):
+        return node.tag, PLACEHOLDERS
+    if is_console(node):
+        return node.tag, "console"
+    return node.tag, *(node.get(name) for name in _TOLD_APART_BY.get(node.name, ()))
+
+
+def is_console(node: Node) -> bool:
+    """True for the import of the web console's file, wherever it is taken from."""
+    return node.tag == f"{{{BEANS}}}import" and "jetty" in node.get("resource")
+
+
+def _step(node: Node, siblings: Iterable[Node]) -> str:
+    for name in _TOLD_APART_BY.get(node.name, ()):
+        if node.get(name):
+            return f"{node.name}[@{name}='{node.get(name)}']"
+    alike = [sibling for sibling in siblings if sibling.tag == node.tag]
+    if len(alike) < 2:
+        return node.name
+    return f"{node.name}[{next(place for place, sibling in enumerate(alike, 1) if sibling is node)}]"
+
+
+def _prefixed(name: str) -> str:
+    namespace, _, local = name.removeprefix("{").rpartition("}")
+    return f"{_WITH_PREFIX.get(namespace, 'ns')}:{local}" if namespace else local
+
+
+def snippet(node: Node) -> str:
+    """An element on one line."""
+    return write_node(node, indent=None)
+
+
+def write_node(node: Node, *, indent: int | None = 0) -> str:
+    """An element as XML below one whose default namespace is ActiveMQ's; indented from ``indent`` on."""
+    return "\n".join(_lines(node, CORE, indent)) if indent is not None else "".join(_lines(node, CORE, None))
+
+
+def _lines(node: Node, around: str, indent: int | None) -> Iterator[str]:
+    namespace = node.tag.removeprefix("{").rpartition("}")[0]
+    space = "  " * (indent or 0)
+    start = f"<{node.name}" + (f' xmlns="{_quoted(namespace)}"' if namespace != around else "")
+    start += "".join(_attribute(name, value) for name, value in node.attributes.items())
+    if not node.children:
+        yield f"{space}{start}>{_escaped(node.text)}</{node.name}>" if node.text else f"{space}{start}/>"
+        return
+    yield f"{space}{start}>{_escaped(node.text)}"
+    for child in node.children:
+        yield from _lines(child, namespace, None if indent is None else indent + 1)
+    yield f"{space}</{node.name}>"
+
+
+def _attribute(name: str, value: str) -> str:
+    namespace = name.removeprefix("{").rpartition("}")[0] if name.startswith("{") else ""
+    prefixed = _prefixed(name)
+    prefix = prefixed.partition(":")[0]
+    declared = f' xmlns:{prefix}="{_quoted(namespace)}"' if namespace and prefix != "xml" else ""
+    return f'{declared} {prefixed}="{_quoted(value)}"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _quoted(text: str) -> str:
+    references = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+    return "".join(references.get(char, char) for char in text.replace("&", "&amp;").replace("<", "&lt;"))

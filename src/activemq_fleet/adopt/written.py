@@ -1,0 +1,171 @@
+"""Variables by host -> the files of an inventory, as one would write them by hand.
+
+A variable stands once: for all, for a group, for a pair, for all masters or slaves, or for a host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from activemq_fleet.adopt.proposal import Proposal, Variables
+from activemq_fleet.adopt.secrets import Secret, Templated
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.values import NAMES
+from activemq_fleet.grouping import MASTERS, SLAVES, group_name
+from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.settings import PREFIX
+from activemq_fleet.topology import Fleet
+
+MARK = "# Adopted by activemq-fleet"
+_WIDTH = 110
+_ABSENT = ""
+
+
+def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
+    """Path -> content: hosts.yml, group_vars, host_vars and the inventory plugin's file."""
+    levels = _levels(proposal.variables, fleet)
+    files = {
+        "hosts.yml": _hosts(proposal.documents),
+        "zz.activemq.yml": f"---\n{MARK}.\nplugin: activemq.fleet.topology\n",
+    }
+    everyone = levels.setdefault("group_vars/all.yml", {})
+    if proposal.naming.pattern != DEFAULT_PATTERN:
+        everyone["naming_pattern"] = proposal.naming.pattern
+    number = len(proposal.documents)
+    origin = f"{MARK} from the activemq.xml of {number} host{'s' if number > 1 else ''}."
+    uses_secrets = any(_has_secret(value) for variables in levels.values() for value in variables.values())
+    for path, variables in levels.items():
+        ordered = sorted(variables, key=lambda name: _ORDER.get(name, -1))
+        text = f"---\n{origin}\n" + "".join(_variable(name, variables[name]) for name in ordered)
+        if path == "group_vars/all.yml" and uses_secrets:
+            text += "\n# Put the passwords that are in force there, a file each, or use ansible-vault instead.\n"
+            text += 'secrets: "{{ inventory_dir }}/.secrets"\n'
+        files[path] = text
+    return {path: text.encode() for path, text in sorted(files.items())}
+
+
+_ORDER = {name: position for position, name in enumerate(NAMES)}
+
+
+def labels_in(value: Any) -> set[str]:
+    """The labels of all secrets that a value refers to."""
+    if isinstance(value, Secret):
+        return {value.label}
+    if isinstance(value, Templated):
+        return value.labels
+    items: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set().union(*(labels_in(item) for item in items))
+
+
+def _has_secret(value: Any) -> bool:
+    return bool(labels_in(value))
+
+
+def _hosts(documents: Sequence[Document]) -> str:
+    lines = ["---", f"{MARK}: each host with the file it was adopted from.", "all:", "  hosts:"]
+    lines += [f"    {_scalar(document.host)}: # {document.file}" for document in documents]
+    return "\n".join(lines) + "\n"
+
+
+def _scalar(text: str) -> str:
+    return yaml.safe_dump(text, default_flow_style=True, width=1000).removesuffix("\n...\n").strip()
+
+
+def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
+    found: dict[str, Variables] = {}
+    groups = {group_name("group", group.name): [b.host for b in group.brokers] for group in fleet.groups}
+    pairs = {group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()}
+    roles = {
+        name: [broker.host for broker in fleet.brokers if broker.role == role]
+        for name, role in ((MASTERS, "master"), (SLAVES, "slave"))
+    }
+    for name in dict.fromkeys(name for mine in variables.values() for name in mine):
+        texts = {host: _canonical(mine[name]) if name in mine else _ABSENT for host, mine in variables.items()}
+        left = set(texts)
+        for level in ({"all": list(texts)}, groups, roles if len(pairs) > 1 else {}, pairs):
+            fits = {at: _same(texts, hosts) and left.issuperset(hosts) for at, hosts in level.items()}
+            if level is roles and not all(fits.values()):
+                continue
+            for at, hosts in level.items():
+                if fits[at] and hosts:
+                    left -= set(hosts)
+                    if texts[hosts[0]] is not _ABSENT:
+                        found.setdefault(f"group_vars/{at}.yml", {})[name] = variables[hosts[0]][name]
+        for host in left:
+            if texts[host] is not _ABSENT:
+                found.setdefault(f"host_vars/{host}.yml", {})[name] = variables[host][name]
+    return found
+
+
+def _same(texts: Mapping[str, str], hosts: Sequence[str]) -> bool:
+    return len({texts[host] for host in hosts}) == 1
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, default=repr)
+
+
+class _Flow(dict[str, Any]):
+    """A mapping on one line."""
+
+
+class _FlowList(list[Any]):
+    """A list on one line."""
+
+
+class _Block(str):
+    """Text with its line ends."""
+
+
+class _Folded(str):
+    """A long expression."""
+
+
+class _Dumper(yaml.SafeDumper):
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def _style(style: str) -> Callable[[yaml.SafeDumper, str], yaml.ScalarNode]:
+    return lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
+
+
+_Dumper.add_representer(_Block, _style("|"))
+_Dumper.add_representer(_Folded, _style(">"))
+_Dumper.add_representer(_Flow, lambda d, v: d.represent_mapping("tag:yaml.org,2002:map", v, flow_style=True))
+_Dumper.add_representer(_FlowList, lambda d, v: d.represent_sequence("tag:yaml.org,2002:seq", v, flow_style=True))
+
+
+def _variable(name: str, value: Any) -> str:
+    return yaml.dump(
+        {PREFIX + name: _shaped(value)},
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=_WIDTH,
+        default_flow_style=False,
+    )
+
+
+def _shaped(value: Any) -> Any:
+    """The value with styles: what fits stands on one line."""
+    if isinstance(value, Secret):
+        return _Folded(f"{{{{ {value.lookup} }}}}")
+    if isinstance(value, Templated):
+        return _Block(value.jinja)
+    if isinstance(value, dict):
+        shaped = {name: _shaped(item) for name, item in value.items()}
+        return _Flow(shaped) if _is_short(shaped) else shaped
+    if isinstance(value, list):
+        items = [_shaped(item) for item in value]
+        return _FlowList(items) if all(isinstance(item, str) and type(item) is str for item in items) else items
+    return value
+
+
+def _is_short(shaped: Mapping[str, Any]) -> bool:
+    plain = all(type(item) in (str, int, bool, _FlowList, _Flow) for item in shaped.values())
+    return plain and len(str(dict(shaped))) < _WIDTH

@@ -1,0 +1,140 @@
+"""``adopt``: existing activemq.xml files into an inventory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from activemq_fleet.errors import ArtifactError, InputError, SchemaUnavailable
+from activemq_fleet.naming import DEFAULT_PATTERN
+
+if TYPE_CHECKING:
+    from activemq_fleet.adopt import Adopted, Difference
+    from activemq_fleet.findings import Finding
+    from activemq_fleet.topology import Fleet
+
+_MOST_NAMED = 3
+_LONGEST = 400
+
+
+@click.command("adopt")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    metavar="INVENTORY",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Directory to write. It appears whole or not at all; one that adopt wrote earlier is replaced.",
+)
+@click.option(
+    "--release",
+    "releases",
+    metavar="[HOST=]X",
+    multiple=True,
+    help="Release that reads the files, for all or for one host. May be repeated; files that render made say it.",
+)
+@click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="As activemq_naming_pattern.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the list."
+)
+def command(files: tuple[str, ...], output: Path, releases: tuple[str, ...], naming_pattern: str, form: str) -> int:
+    """Read existing activemq.xml files into an inventory, and list what it cannot express.
+
+    FILE is HOST=FILE, a file whose path holds the host's name, or a directory: every activemq.xml
+    below it. What the inventory renders differs from the files in what is listed, and in nothing
+    else. Passwords are not copied.
+    """
+    import json
+
+    from activemq_fleet.adopt import adopt, read_sources
+    from activemq_fleet.cli.output import write_tree
+    from activemq_fleet.naming import Naming
+
+    check_inventory(output)
+    naming = Naming(naming_pattern)
+    documents = read_sources(files, releases, naming)
+    for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
+        click.echo(f"warning: {warning}", err=True)
+    adopted = adopt(documents, naming, _findings)
+    write_tree(output, adopted.files, check=check_inventory)
+    if form == "json":
+        click.echo(json.dumps([difference.to_dict() for difference in adopted.differences], indent=2))
+    else:
+        click.echo("\n".join(_as_text(output, adopted)))
+    for line in _told(output, adopted):
+        click.echo(line, err=form == "json")
+    return 0
+
+
+def check_inventory(directory: Path) -> None:
+    """Raise InputError unless ``directory`` is absent, empty, or holds only what ``adopt`` wrote."""
+    from activemq_fleet.adopt import MARK
+
+    if directory.is_symlink() and not directory.exists():
+        raise InputError(f"{directory}: is a link to nothing")
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise InputError(f"{directory}: is not a directory")
+    for path in sorted(directory.rglob("*")):
+        if path.is_symlink() or (path.is_file() and MARK.encode() not in path.read_bytes()[:200]):
+            raise InputError(
+                f"{directory}: holds {path.relative_to(directory)}, which adopt did not write and would remove; "
+                "choose another directory"
+            )
+
+
+def _findings(fleet: Fleet) -> Iterable[Finding]:
+    """All that could keep ``render`` from writing; without the schema where it cannot be had."""
+    from activemq_fleet.cli.findings import schema_of
+    from activemq_fleet.lint import fleet_findings
+    from activemq_fleet.render.activemq_xml import activemq_xml
+    from activemq_fleet.validation import checked
+
+    documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
+    try:
+        return checked(fleet, documents, schema_of).findings
+    except (SchemaUnavailable, ArtifactError) as error:
+        click.echo(f"warning: not compared with the schema: {error}", err=True)
+        return (*fleet.findings, *fleet_findings(fleet, documents))
+
+
+def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
+    alike: dict[tuple[str, str, str | None, str | None], list[Difference]] = defaultdict(list)
+    for one in adopted.differences:
+        alike[one.path, one.direction, one.original, one.rendered].append(one)
+    number = len(adopted.fleet.brokers)
+    yield f"{output}: {number} host{'s' if number > 1 else ''}, {len(adopted.files)} files"
+    if not alike:
+        yield "It renders the same documents."
+        return
+    yield f"It renders documents that differ from the files in {len(alike)} place{'s' if len(alike) > 1 else ''}:"
+    for (path, direction, original, rendered), found in alike.items():
+        yield f"\n{path}: {direction}"
+        yield f"    hosts:    {_named([one.host for one in found])}"
+        if original is not None:
+            yield f"    original: {_short(original)}"
+        if rendered is not None:
+            yield f"    rendered: {_short(rendered)}"
+
+
+def _told(output: Path, adopted: Adopted) -> Iterable[str]:
+    for note in adopted.notes:
+        yield f"note: {note}"
+    for label, what in adopted.secrets.items():
+        yield f"secret: {output}/.secrets/{label}: the {what}; put it there, or set the variable with ansible-vault"
+
+
+def _named(hosts: Sequence[str]) -> str:
+    shown = ", ".join(hosts[:_MOST_NAMED])
+    return shown if len(hosts) <= _MOST_NAMED else f"{shown} and {len(hosts) - _MOST_NAMED} more"
+
+
+def _short(text: str) -> str:
+    flat = "".join(char if char.isprintable() else " " for char in text)
+    return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}…"
