@@ -39,6 +39,7 @@ _HOMES = {
     "jDBCIOExceptionHandler": "ioExceptionHandler",
 }
 _LISTED = {"networkConnector", "transportConnector", "policyEntry"}
+_FRAME_SIZE = "?wireFormat.maxFrameSize=10485760"
 _SKELETON = f"""<?xml version="1.0" encoding="UTF-8"?>
 <beans xmlns="{BEANS}"
        xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -56,7 +57,7 @@ _SKELETON = f"""<?xml version="1.0" encoding="UTF-8"?>
       </simpleAuthenticationPlugin>
     </plugins>
     <transportConnectors>
-      <transportConnector name="openwire" uri="tcp://0.0.0.0:61616?wireFormat.maxFrameSize=10485760"/>
+      <transportConnector name="openwire" uri="tcp://0.0.0.0:61616{_FRAME_SIZE}"/>
     </transportConnectors>
   </broker>
 </beans>
@@ -73,7 +74,8 @@ def complete(snippet: str, release: Release) -> bytes:
     """
     if re.search(r"<beans[\s>]", snippet):
         return snippet.encode()
-    root = etree.fromstring(_SKELETON.encode())
+    skeleton = _SKELETON if release.has_max_frame_size else _SKELETON.replace(_FRAME_SIZE, "")
+    root = etree.fromstring(skeleton.encode())
     broker = root.find(f"{{{CORE}}}broker")
     assert broker is not None
     for element in _elements(snippet):
