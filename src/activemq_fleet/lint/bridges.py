@@ -1,14 +1,22 @@
-"""N: one link as one file shows it: its URI, its options, its peers."""
+"""N: one link as one file shows it: how its URI makes it find its peers again."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import combinations
 
-from activemq_fleet.lint.document import Document
+from activemq_fleet.lint.bridges_options import from_option
+from activemq_fleet.lint.document import Document, Node
 from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.uri import Uri
+
+_UNKNOWN = re.compile(r"[$#]\{")
+# What the names of the two nodes of a pair differ in, and nothing else.
+_ROLE = re.compile(r"(?:master|slave|primary|secondary|standby|backup|active|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE)
 
 
-@rule("N001", "error", releases="5.6.0", source="measured on 5.17.2; MasterSlaveDiscoveryAgentFactory", refuses=True)
+@rule("N001", "error", releases="5.6.0", source="measured on 5.6.0 to 6.3.1; MasterSlaveDiscoveryAgent", refuses=True)
 def masterslave_with_one_uri(document: Document) -> Iterator[Problem]:
     """masterslave: with fewer than two brokers.
 
@@ -25,13 +33,199 @@ def masterslave_with_one_uri(document: Document) -> Iterator[Problem]:
     """
     for link in document.links:
         for found in link.uri().find("masterslave"):
-            if len(found.parts) < 2:
+            if len(found.parts) < 2 and not _UNKNOWN.search(found.text):
                 yield link.problem(
                     f"masterslave: names {len(found.parts)} broker, and needs two", "uri", "masterslave:"
                 )
 
 
-@rule("N009", "error", source="XML 1.0, section 2.4", refuses=True)
+@rule("N002", "warning", source="AMQ-3542; FailoverTransport, DemandForwardingBridgeSupport; measured on 5.17.2")
+def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Problem]:
+    """failover: in a bridge that reconnects by itself.
+
+    Why: when the peer dies, the transport moves to the other node beneath the bridge. Nothing rebuilds the bridge:
+        no new "has been established" is logged, and its loop filter goes on with the identity of the dead broker.
+    Fix: write masterslave:(tcp://a:61616,tcp://b:61616); before 5.6, which has no masterslave:, end the brackets
+        with ?randomize=false&amp;maxReconnectAttempts=1. From 5.6 on it is 0 that makes failover: try one round.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false)"/>
+
+    Fires on 5.5.1::
+
+        <networkConnector name="south" uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south"
+            uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=0)"/>
+
+    Silent on 5.5.1::
+
+        <networkConnector name="south"
+            uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
+    """
+    wanted = document.release.bridge_reconnect_attempts
+    for link, found in _failovers(document):
+        attempts = found.number("maxReconnectAttempts")
+        if attempts in (wanted, 0):  # a 0 that is wrong is N003's
+            continue
+        if attempts is not None:
+            message = f"failover: tries to reconnect with maxReconnectAttempts={attempts}, beneath the bridge"
+            yield link.problem(message, "uri", from_option(link, "uri", found, "maxReconnectAttempts"))
+        else:
+            message = f"failover: without maxReconnectAttempts={wanted} reconnects for ever, beneath the bridge"
+            yield link.problem(message, "uri", found.text)
+
+
+@rule("N003", "warning", releases="5.3.0 !5.6.0", source="AMQ-3542; FailoverTransport of 5.5.1")
+def zero_attempts_before_5_6(document: Document) -> Iterator[Problem]:
+    """maxReconnectAttempts=0 on failover:, before 5.6.
+
+    Why: before 5.6 a 0 means for ever. The transport reconnects beneath the bridge, which is never rebuilt and keeps
+        the identity of the dead broker. The meaning changed to "one round" in 5.6.
+    Fix: write maxReconnectAttempts=1 until every broker that reads this file runs 5.6 or later.
+
+    Fires on 5.5.1::
+
+        <networkConnector name="south"
+            uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=0)"/>
+
+    Silent on 5.5.1::
+
+        <networkConnector name="south"
+            uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
+    """
+    for link, found in _failovers(document):
+        if found.number("maxReconnectAttempts") == 0:
+            yield link.problem(
+                f"maxReconnectAttempts=0 means for ever in {document.release.text}",
+                "uri",
+                from_option(link, "uri", found, "maxReconnectAttempts"),
+            )
+
+
+@rule("N004", "warning", source="FailoverTransport")
+def failover_in_random_order(document: Document) -> Iterator[Problem]:
+    """failover: in a bridge without randomize=false.
+
+    Why: every second attempt goes to the standby first, which listens nowhere; the bridge comes back later than it
+        could, and the log shows refusals that mean nothing.
+    Fix: add randomize=false, with the preferred master first; masterslave: does so by itself.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south"
+            uri="static:(failover:(tcp://a:61616,tcp://b:61616)?maxReconnectAttempts=0)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south"
+            uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=0)"/>
+    """
+    for link, found in _failovers(document):
+        if len(found.parts) < 2 or found.options.get("priorityBackup") == "true":
+            continue
+        randomize = found.options.get("randomize")
+        if randomize is None:
+            yield link.problem("failover: without randomize=false tries its brokers at random", "uri", found.text)
+        elif randomize.lower() == "true":
+            message = "failover: with randomize=true tries its brokers at random"
+            yield link.problem(message, "uri", from_option(link, "uri", found, "randomize"))
+
+
+def _failovers(document: Document) -> Iterator[tuple[Node, Uri]]:
+    """Each failover: of each link whose own options can all be read."""
+    for link in document.links:
+        for found in link.uri().find("failover"):
+            if not any(_UNKNOWN.search(f"{name}={value}") for name, value in found.options.items()):
+                yield link, found
+
+
+@rule("N005", "warning", source="measured on 5.17.2; SimpleDiscoveryAgent")
+def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
+    """static: with both nodes of one pair.
+
+    Why: it arms a bridge to each. The one to the standby fails every few seconds for ever: the log fills, and a
+        failure that matters drowns in it.
+    Fix: write masterslave: instead of static:; before 5.6
+        static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1).
+    Cannot see: a pair whose two names say nothing of it.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://south-a:61616,tcp://south-b:61616)"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://master:61616,tcp://slave:61616)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="others" uri="static:(tcp://south-a:61616,tcp://west-b:61616,tcp://mq1:61616)"/>
+    """
+    for link in document.links:
+        for found in link.uri().find("static"):
+            plain = [part for part in found.parts if part.host and not part.parts]
+            if pair := _pair(link, plain):
+                first, second = pair
+                message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
+                yield link.problem(message, "uri", second.text)
+
+
+def _pair(link: Node, parts: list[Uri]) -> tuple[Uri, Uri] | None:
+    broker = link.document.broker
+    if broker is not None and link.document.prescribes(link):
+        # A link of the fleet's leads to one pair whatever its nodes are called; their names are not looked at.
+        ours = next(one for one in broker.links if one.name == link.get("name"))
+        return (parts[0], parts[1]) if len(ours.addresses) > 1 and len(parts) > 1 else None
+    for first, second in combinations(parts, 2):
+        if first.host != second.host and _without_role(first.host) == _without_role(second.host) is not None:
+            return first, second
+    return None
+
+
+def _without_role(host: str) -> str | None:
+    """The name with its node letter or role blotted out, None where it has none."""
+    label, dot, domain = host.lower().partition(".")
+    text, count = _ROLE.subn("*", label)
+    return f"{text}{dot}{domain}" if count else None
+
+
+@rule("N006", "error", source="SimpleDiscoveryAgent")
+def agent_gives_up(document: Document) -> Iterator[Problem]:
+    """maxReconnectAttempts on static: or masterslave: itself.
+
+    Why: there it counts quick failures of the bridge. After so many the bridge is off until the broker restarts; a
+        peer that is away a little longer than usual is enough.
+    Fix: leave it out: the agent then tries for ever. If it was meant for failover:, put it inside, after its bracket.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="masterslave:(tcp://a:61616,tcp://b:61616)?maxReconnectAttempts=5"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="masterslave:(tcp://a:61616,tcp://b:61616)?maxReconnectDelay=2000"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconnectAttempts=0"/>
+    """
+    for link in document.links:
+        for found in link.uri().find("static", "simple", "masterslave"):
+            attempts = found.number("maxReconnectAttempts")
+            if attempts is not None and attempts > 0:
+                times = "quick failure" if attempts == 1 else "quick failures"
+                yield link.problem(
+                    f"{found.scheme}: gives its peer up for good after {attempts} {times}",
+                    "uri",
+                    from_option(link, "uri", found, "maxReconnectAttempts"),
+                )
+
+
+@rule("N009", "error", source="XML 1.0, section 2.4; measured on 5.5.1 to 6.3.1", refuses=True)
 def bare_ampersand(document: Document) -> Iterator[Problem]:
     """A bare & in an attribute or a text.
 
@@ -47,3 +241,57 @@ def bare_ampersand(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxFrameSize=10000000&amp;soTimeout=0)"/>
     """
     yield from document.stray_ampersands()
+
+
+@rule("N012", "error", source="measured on 5.5.1 and 5.18.3; BrokerService, TransportConnection", refuses=True)
+def connectors_without_names(document: Document) -> Iterator[Problem]:
+    """Two networkConnectors without a name.
+
+    Why: each is then called NC. With JMX, which is on by default, the second cannot be registered and the broker
+        does not start. Without JMX two duplex ones to one peer throw each other out, every few seconds for ever.
+    Fix: give each networkConnector a name of its own, and never change it: durable subscriptions carry it.
+
+    Fires on 5.18.3::
+
+        <broker useJmx="true">
+          <managementContext><managementContext createConnector="false"/></managementContext>
+          <networkConnectors>
+            <networkConnector uri="static:(tcp://127.0.0.1:19999)"/>
+            <networkConnector uri="static:(tcp://127.0.0.1:19998)"/>
+          </networkConnectors>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <broker useJmx="true">
+          <managementContext><managementContext createConnector="false"/></managementContext>
+          <networkConnectors>
+            <networkConnector name="south" uri="static:(tcp://127.0.0.1:19999)"/>
+            <networkConnector name="west" uri="static:(tcp://127.0.0.1:19998)"/>
+          </networkConnectors>
+        </broker>
+    """
+    for broker in document.brokers:
+        nameless = [link for link in broker.all("networkConnector") if link.get("name", "NC") == "NC"]
+        jmx = broker.flag("useJmx", default=True)
+        for number, link in enumerate(nameless[1:], start=1):
+            first = nameless[0].place()[0]
+            if jmx:
+                message = f"has no name, like the one of line {first}: both are NC, and the broker does not start"
+                yield link.problem(message)
+            elif jmx is False and (rival := _evicted(link, nameless[:number])):
+                line = rival.place()[0]
+                message = f"has no name, like the one of line {line} to the same peer: they throw each other out"
+                yield link.problem(message, severity="warning")
+
+
+def _evicted(link: Node, earlier: list[Node]) -> Node | None:
+    """The duplex connector to the same peer, for a duplex one."""
+    if link.flag("duplex", default=False) is not True:
+        return None
+    peers = _peers(link)
+    return next((one for one in earlier if one.flag("duplex", default=False) and peers & _peers(one)), None)
+
+
+def _peers(link: Node) -> set[tuple[str, int]]:
+    return {(peer.host, peer.port) for peer in link.uri().transports if not _UNKNOWN.search(peer.text)}

@@ -15,6 +15,7 @@ _MODULES = (
     "locks",
     "pure",
     "bridges",
+    "bridges_options",
     "network",
     "multicast",
     "clients",

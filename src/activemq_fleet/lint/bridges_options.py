@@ -1,0 +1,172 @@
+"""N: options of URIs that nobody understands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.lint import transport_options as known
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.uri import Uri
+from activemq_fleet.releases import Release
+
+_UNKNOWN = re.compile(r"[$#]\{")
+_FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
+
+
+def from_option(node: Node, attribute: str, uri: Uri, option: str) -> str:
+    """The rest of the attribute's value from an option of one of its URIs on: what ``Node.problem`` takes as a part.
+
+    The rest, because the same option may stand on an earlier URI of the value too.
+    """
+    value = node.get(attribute)
+    begin = max(value.find(uri.text), 0)
+    end = begin + len(uri.text)
+    query = value.rfind(")", begin, end) if uri.parts else begin
+    found = re.compile(rf"[?&]\s*({re.escape(option)})\s*(?:[=&]|$)").search(value, max(query, begin), end)
+    return value[found.start(1) :] if found else uri.text
+
+
+@rule("N007", "error", source="measured on 5.5.1, 5.18.3 and 6.3.1; TransportFactory.doConnect")
+def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
+    """An option of a dialled URI that the release does not know.
+
+    Why: each attempt to connect ends with "Invalid connect parameters", and the bridge never comes up. To 5.7 it is
+        said once and not tried again, later it is repeated for ever. The broker itself starts.
+    Fix: mend its spelling, or take it out; options of failover: and of static: stand after their own brackets.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616?wireformat.maxInactivityDuration=30000)"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south"
+            uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomise=false&amp;maxReconnectAttempts=0)"/>
+
+    Fires on 5.5.1::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxFrameSize=10485760)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south"
+            uri="masterslave:(tcp://a:61616?wireFormat.maxInactivityDuration=30000&amp;keepAlive=true,tcp://b:61616)"/>
+    """
+    for node, attribute, uri in _dialled(document):
+        for option in uri.options:
+            if unknown := _refused(uri, option, document.release):
+                yield _problem(node, attribute, uri, option, f"{uri.scheme}: refuses {option}", unknown)
+
+
+@rule("N008", "warning", source="measured on 5.5.1, 5.18.3 and 6.3.1; TcpTransportFactory.doBind, IntrospectionSupport")
+def option_that_is_ignored(document: Document) -> Iterator[Problem]:
+    """An option of a listener or of a discovery agent that the release does not know.
+
+    Why: it is ignored without a word, in the log neither: the limit or the timeout that it should set is not there.
+        Case counts: wireformat.maxFrameSize, which 5.8 itself shipped, limits nothing.
+    Fix: mend its spelling. On a transportConnector a connection's own options need the prefix transport., those of
+        the wire format wireFormat.; others may be attributes of the element.
+    Cannot see: whether a protocol knows an option of another one's wire format; options of ws and http listeners.
+
+    Fires on 5.18.3::
+
+        <transportConnector name="nio" uri="nio://0.0.0.0:61626?maximumConnections=1000&amp;wireformat.maxFrameSize=1"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconectDelay=2000"/>
+
+    Fires on 5.18.3::
+
+        <transportConnector name="nio" uri="nio://0.0.0.0:61626?soWriteTimeout=10000"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="mqtt"
+            uri="mqtt+nio://0.0.0.0:1883?maximumConnections=9&amp;transport.soWriteTimeout=1&amp;wireFormat.maxFrameSize=1"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconnectDelay=2000&amp;useExponentialBackOff=false"/>
+    """
+    release = document.release
+    for node, attribute, uri in _dialled(document):
+        names = known.agent(uri.scheme, release)
+        for option in uri.options:
+            if names is not None and not option.startswith("discovered.") and not _fine(option, names):
+                yield _problem(node, attribute, uri, option, f"{uri.scheme}: ignores {option}", names)
+            elif option.startswith("socket.") and not _fine(option[7:], known.socket(release)):
+                yield _problem(node, attribute, uri, option, f"{uri.scheme}: ignores {option}", known.socket(release))
+    for connector in document.connectors:
+        uri = connector.uri()
+        for option in uri.options:
+            if names := _ignored(uri.scheme, option, release):
+                yield _problem(connector, "uri", uri, option, f"the listener {uri.scheme}: ignores {option}", names)
+
+
+def _dialled(document: Document) -> Iterator[tuple[Node, str, Uri]]:
+    """Every URI, and URI in a URI, through which a broker looks for others."""
+    places = [(link, "uri") for link in document.links]
+    places += [(connector, "discoveryUri") for connector in document.connectors]
+    places += [(connector, "remoteURI") for connector in document.all("masterConnector")]
+    for node, attribute in places:
+        for uri in node.uri(attribute).walk():
+            if uri.options:
+                yield node, attribute, uri
+
+
+def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
+    """The options that there are, for one that is none of them."""
+    transports = known.dialled("ssl", release) | known.dialled("nio+ssl", release)
+    if uri.scheme == "failover":
+        prefix, names = "nested.", known.failover(release)
+    elif known.agent(uri.scheme, release) is not None:
+        if not option.startswith("discovered."):
+            return None
+        prefix, names = "discovered.", transports
+        transports |= known.failover(release)
+    elif uri.scheme in known.DIALLED:
+        prefix, names = "", known.dialled(uri.scheme, release)
+    else:
+        return None
+    nested = bool(prefix) and option.startswith(prefix) and release.within("5.5.0")
+    name = option.removeprefix(prefix) if nested else option
+    names = transports if nested else names
+    if name.startswith("socket.") and (nested or not prefix):
+        return None
+    if name.startswith("auto.") and release.within("5.13.0") and not prefix:
+        return None
+    return None if _fine(name, names) else names
+
+
+def _ignored(scheme: str, option: str, release: Release) -> frozenset[str] | None:
+    """The options of a listener, for one that is none of them."""
+    names = known.listening(scheme, release)
+    if scheme not in known.LISTENING:
+        near = known.nearest(option, names)
+        return names if near and near.lower() == option.lower() and not _fine(option, names) else None
+    if option.startswith("transport.socket."):
+        return None if _fine(option.removeprefix("transport.socket."), known.socket(release)) else names
+    name = option
+    if scheme.startswith("auto"):
+        if option.startswith("auto."):
+            return None
+        name = _FORMATS.sub("wireFormat.", option)
+    return None if _fine(name, names) else names
+
+
+def _fine(name: str, names: frozenset[str]) -> bool:
+    return known.understood(name, names) or _UNKNOWN.search(name) is not None
+
+
+def _problem(node: Node, attribute: str, uri: Uri, option: str, message: str, names: frozenset[str]) -> Problem:
+    near = known.nearest(option.rpartition("socket.")[2] if "socket." in option else option, names)
+    fix = f"write {near}" if near and near != option else ""
+    return node.problem(
+        f"{message}, which {node.document.release.text} does not know",
+        attribute,
+        from_option(node, attribute, uri, option),
+        fix=fix,
+    )

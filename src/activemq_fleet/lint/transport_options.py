@@ -1,0 +1,173 @@
+"""Which options a URI of ActiveMQ understands, by scheme and release.
+
+Source: the public setters of the classes named below, in every tag from 5.3.0 to 6.3.1, and what
+TransportFactory, TcpTransportFactory, FailoverTransportFactory and TcpTransportServer take out of
+the query themselves. ``IntrospectionSupport`` wants the name as it is written here, but for the
+case of its first letter.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from functools import cache
+
+from activemq_fleet.releases import Release
+
+_Since = Mapping[str, str]
+
+DIALLED = frozenset({"tcp", "nio", "ssl", "nio+ssl"})
+"""Transports whose options are all known here."""
+LISTENING = DIALLED | {
+    protocol + form for protocol in ("stomp", "mqtt", "amqp", "auto") for form in ("", "+nio", "+ssl", "+nio+ssl")
+}
+"""Listeners that are a TcpTransportServer; those of ws and http are Jetty's."""
+
+# TcpTransport, InactivityMonitor, WireFormatNegotiator; soWriteTimeout and useInactivityMonitor are the factory's.
+_TRANSPORT: _Since = {
+    "5.3.0": "closeAsync connectionTimeout daemon dynamicManagement ioBufferSize jmxPort keepAlive logWriterName "
+    "minmumWireFormatVersion soTimeout socketBufferSize stackSize startLogging tcpNoDelay trace useLocalHost "
+    "keepAliveResponseRequired negotiateTimeout soWriteTimeout useInactivityMonitor wireFormat",
+    "5.3.1": "ignoreRemoteWireFormat",
+    "5.4.0": "diffServ typeOfService useKeepAlive",
+    "5.4.1": "initialDelayTime readCheckTime",
+    "5.6.0": "ignoreAllWireFormatInfo soLinger writeCheckTime",
+    "5.12.0": "connectAttemptTimeout",
+}
+# SslTransport and NIOSSLTransport.
+_TLS: _Since = {
+    "5.3.0": "needClientAuth wantClientAuth",
+    "5.6.0": "enabledCipherSuites",
+    "5.11.0": "enabledProtocols",
+    "5.15.6": "verifyHostName",
+}
+_TLS_DIALLED: Mapping[str, _Since] = {
+    "ssl": {"5.15.6": "verifyHostName"},
+    "nio+ssl": {
+        "5.6.0": "enabledCipherSuites needClientAuth wantClientAuth",
+        "5.11.0": "enabledProtocols",
+        "5.15.6": "verifyHostName",
+    },
+}
+# OpenWireFormatFactory.
+_WIRE_FORMAT: _Since = {
+    "5.3.0": "cacheEnabled cacheSize maxInactivityDuration maxInactivityDurationInitalDelay sizePrefixDisabled "
+    "stackTraceEnabled tcpNoDelayEnabled tightEncodingEnabled version",
+    "5.6.0": "maxFrameSize",
+    "5.9.1": "host",
+    "5.14.0": "platformDetails providerName providerVersion",
+    "5.15.3": "includePlatformDetails",
+    "5.16.4": "maxFrameSizeEnabled",
+}
+# The factories of STOMP, MQTT and AMQP. A listener is told OpenWire's as well, see N008.
+_WIRE_FORMAT_LISTENING: _Since = {
+    "5.3.0": "allowNonSaslConnections connectAttemptTimeout connectionAttemptTimeout encodingEnabled idelTimeout "
+    "idleTimeout maxAmqpFrameSize maxDataLength producerCredit stompVersion transformer",
+}
+# The filters that STOMP, MQTT and AMQP put on a connection.
+_TRANSPORT_LISTENING: _Since = {
+    "5.3.0": "activeMQSubscriptionPrefetch defaultHeartBeat defaultKeepAlive hbGracePeriodMultiplier maxDataLength "
+    "maxFrameSize prefetch producerCredit publishDollarTopics readGraceTime readKeepAliveTime subscriptionStrategy "
+    "transformer threadName reuseAddress receiveBufferSize enabledProtocols verifyHostName enabledCipherSuites "
+    "useClientMode enableSessionCreation maxInactivityDuration maxInactivityDurationInitalDelay",
+}
+# java.net.Socket and javax.net.ssl.SSLSocket.
+_SOCKET: _Since = {
+    "5.3.0": "keepAlive OOBInline receiveBufferSize reuseAddress sendBufferSize soTimeout tcpNoDelay trafficClass "
+    "enableSessionCreation enabledCipherSuites enabledProtocols needClientAuth wantClientAuth useClientMode",
+    "5.15.6": "verifyHostName",
+}
+# FailoverTransport.
+_FAILOVER: _Since = {
+    "5.3.0": "backup backupPoolSize initialReconnectDelay maxCacheSize maxReconnectAttempts maxReconnectDelay "
+    "randomize reconnectDelay reconnectDelayExponent startupMaxReconnectAttempts timeout trackMessages "
+    "useExponentialBackOff",
+    "5.3.1": "trackTransactionProducers",
+    "5.4.0": "rebalanceUpdateURIs reconnectSupported updateURIsSupported updateURIsURL",
+    "5.6.0": "priorityBackup priorityURIs",
+    "5.9.0": "nestedExtraQueryOptions",
+    "5.9.1": "warnAfterReconnectAttempts",
+}
+# SimpleDiscoveryAgent, from which MasterSlaveDiscoveryAgent inherits, and MulticastDiscoveryAgent.
+_STATIC: _Since = {
+    "5.3.0": "backOffMultiplier initialReconnectDelay maxReconnectAttempts maxReconnectDelay minConnectTime "
+    "services useExponentialBackOff",
+}
+_MULTICAST: _Since = {
+    "5.3.0": "backOffMultiplier group initialReconnectDelay interface keepAliveInterval loopBackMode "
+    "maxReconnectAttempts maxReconnectDelay networkInterface timeToLive useExponentialBackOff",
+    "5.4.0": "joinNetworkInterface",
+}
+_AGENTS: Mapping[str, _Since] = {
+    "static": _STATIC,
+    "simple": _STATIC,
+    "masterslave": _STATIC,
+    "multicast": _MULTICAST,
+}
+# TcpTransportServer and the classes it inherits from; the auto listeners.
+_SERVER: _Since = {
+    "5.3.0": "backlog connectionTimeout daemon dynamicManagement joinOnStop logWriterName maxInactivityDuration "
+    "maxInactivityDurationInitalDelay maximumConnections minmumWireFormatVersion needClientAuth soTimeout "
+    "socketBufferSize stackSize startLogging trace useQueueForAccept wantClientAuth wireFormat",
+    "5.9.1": "allowLinkStealing",
+    "5.15.0": "jmxPort",
+}
+_AUTO_SERVER: _Since = {"5.13.0": "maxConnectionThreadPoolSize protocolDetectionTimeOut"}
+
+
+def _names(since: _Since, release: Release) -> frozenset[str]:
+    return frozenset(name for floor, names in since.items() if release.within(floor) for name in names.split())
+
+
+@cache
+def dialled(scheme: str, release: Release) -> frozenset[str]:
+    """Options of a transport that is dialled; with another one the connection is refused."""
+    names = _names(_TRANSPORT, release) | _names(_TLS_DIALLED.get(scheme, {}), release)
+    return names | {f"wireFormat.{name}" for name in _names(_WIRE_FORMAT, release)}
+
+
+@cache
+def failover(release: Release) -> frozenset[str]:
+    """Options of ``failover:``; with another one the connection is refused."""
+    return _names(_FAILOVER, release)
+
+
+@cache
+def agent(scheme: str, release: Release) -> frozenset[str] | None:
+    """Options of a discovery agent, which ignores others; None for one that is not known here."""
+    return _names(_AGENTS[scheme], release) if scheme in _AGENTS else None
+
+
+@cache
+def socket(release: Release) -> frozenset[str]:
+    """What stands after ``socket.``; others are ignored."""
+    return _names(_SOCKET, release)
+
+
+@cache
+def listening(scheme: str, release: Release) -> frozenset[str]:
+    """Options of a listener, which ignores others. Those of all protocols, since one may speak several."""
+    server = _names(_SERVER, release)
+    if scheme.startswith("auto"):
+        server |= _names(_AUTO_SERVER, release)
+    transport = _names(_TRANSPORT, release) | _names(_TLS, release) | _names(_TRANSPORT_LISTENING, release)
+    formats = _names(_WIRE_FORMAT, release) | _names(_WIRE_FORMAT_LISTENING, release)
+    return server | {f"transport.{name}" for name in transport} | {f"wireFormat.{name}" for name in formats}
+
+
+def understood(name: str, known: frozenset[str]) -> bool:
+    """Whether an option's name is one of these; the case of the first letter after a prefix is free."""
+    prefix, dot, last = name.rpartition(".")
+    return name in known or (last != "" and f"{prefix}{dot}{last[0].lower()}{last[1:]}" in known)
+
+
+def nearest(name: str, known: frozenset[str]) -> str | None:
+    """The option that was meant, where one is near: another case, a forgotten prefix, a slip."""
+    folded = {each.lower(): each for each in sorted(known)}
+    if name.lower() in folded:
+        return folded[name.lower()]
+    for prefix in ("wireFormat.", "transport."):
+        if f"{prefix}{name}".lower() in folded:
+            return folded[f"{prefix}{name}".lower()]
+    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.8)
+    return folded[close[0]] if close else None
