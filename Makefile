@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo test test-full lint unit molecule integration hosts golden rules bench package requirements clean distclean
+.PHONY: help setup demo test test-full lint unit molecule integration hosts golden rules fuzz bench package requirements clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -49,6 +49,10 @@ golden: ## write the golden files anew: look at `git diff` before committing the
 rules: ## write docs/rules.md anew from the rules' docstrings
 	@scripts/setup.sh
 	@$(PY) -m scripts.rules_page
+
+fuzz: ## mutated files through `check --file` for MINUTES (10)
+	@scripts/setup.sh
+	@$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),10)
 
 bench: ## the table of the README
 	@scripts/setup.sh --java

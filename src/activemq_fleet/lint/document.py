@@ -226,7 +226,7 @@ class Document:
         for node in self.nodes:
             for name in map(str, node._element.attrib):
                 for part in _after_stray(str(node._element.get(name))):
-                    yield node.problem(f"{name} holds a bare & before {part[1:13]}", name, part)
+                    yield node.problem(f"{name.rpartition('}')[2]} holds a bare & before {part[1:13]}", name, part)
             if STRAY in (node._element.text or ""):
                 yield node.problem(f"the text of <{node.name}> holds a bare &")
 

@@ -30,14 +30,20 @@ def parse(document: bytes) -> etree._Element:
     try:
         root = etree.fromstring(document, parser())
     except etree.XMLSyntaxError as error:
+        if b"<!DOCTYPE" in document:
+            raise UnreadableError(_doctype(document)) from None
         line, column = error.position
         said = re.sub(r", line \d+, column \d+.*$", "", error.msg or "it is empty")
         raise UnreadableError(SchemaProblem(max(line, 1), max(column, 1), "", f"not XML: {said}")) from None
     if root.getroottree().docinfo.internalDTD is not None:
-        line = document[: max(document.find(b"<!DOCTYPE"), 0)].count(b"\n") + 1
-        message = "a DOCTYPE is refused, because it can pull in other files; remove it"
-        raise UnreadableError(SchemaProblem(line, 1, "", message))
+        raise UnreadableError(_doctype(document))
     return root
+
+
+def _doctype(document: bytes) -> SchemaProblem:
+    before = document[: max(document.find(b"<!DOCTYPE"), 0)].decode("utf-8", "replace")
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return SchemaProblem(line, column, "", "a DOCTYPE is refused, because it can pull in other files; remove it")
 
 
 def path_of(element: etree._Element) -> str:

@@ -7,6 +7,7 @@ apart by a pattern, and every place is exact.
 
 from __future__ import annotations
 
+import codecs
 import re
 from bisect import bisect_right
 from functools import cached_property
@@ -35,7 +36,8 @@ class Positions:
 
     def of_element(self, element: etree._Element) -> Place:
         """The place of ``<``."""
-        return self._place(self._tags[element].start())
+        tag = self._tags.get(element)
+        return self._place(tag.start()) if tag else (1, 1)
 
     def of_attribute(self, element: etree._Element, name: str) -> Place:
         """The place of an attribute's name, or of its element when it has no such attribute."""
@@ -55,7 +57,9 @@ class Positions:
         return self._place(starts[index] if index < len(starts) else begin)
 
     def _attribute(self, element: etree._Element, name: str) -> re.Match[str] | None:
-        tag = self._tags[element]
+        tag = self._tags.get(element)
+        if tag is None:
+            return None
         wanted = name.rpartition("}")[2]
         attributes = _ATTRIBUTE.finditer(self._text, tag.start("rest"), tag.end("rest"))
         return next((match for match in attributes if match[1].rpartition(":")[2] == wanted), None)
@@ -74,6 +78,8 @@ class Positions:
 
 def text_of(document: bytes, encoding: str | None) -> str:
     """The characters of a document, without a byte order mark."""
+    if document.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
     text = document.decode(encoding or "utf-8", "replace")
     return text.removeprefix("\ufeff")
 
