@@ -1,3 +1,173 @@
-"""L: locks and the shared store."""
+"""L: the lock of a store in a shared directory."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, sharing, stores
+
+
+@rule("L003", "error", releases="5.9.0", source="LockableServiceSupport and LockFile; measured on 5.17.2")
+def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
+    """A shared kahaDB whose lock nobody looks at again.
+
+    Why: lockKeepAlivePeriod is 0 by default, so a master looks at its lock once, at its start. When the lock file is
+        deleted, or the file server gives the lock to another, both brokers serve one store: in 55 of 55 looks two
+        masters answered.
+    Fix: set lockKeepAlivePeriod on the store, in ms: 2000 to 10000, such as lockKeepAlivePeriod="5000".
+    Cannot see: whether another broker uses the directory. It counts as shared where the store has a <locker>,
+        lockKeepAlivePeriod or databaseLockedWaitDelay, or where its path says so (shared, nfs, gfs2, …).
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq">
+          <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
+        </kahaDB>
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="/srv/orders/kahadb" lockKeepAlivePeriod="0"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000">
+          <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
+        </kahaDB>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb"/>
+    """
+    for store, reason, certain in _shared(document):
+        period = store.number("lockKeepAlivePeriod")
+        if (period is None and store.has("lockKeepAlivePeriod")) or (period or 0) > 0:
+            continue
+        value = "is not set, so it is 0" if period is None else f"is {period}"
+        yield store.problem(
+            f"lockKeepAlivePeriod {value}: the broker never looks at its lock again; the store is shared: {reason}",
+            "lockKeepAlivePeriod",
+            severity=None if certain else "warning",
+        )
+
+
+@rule("L004", "info", releases="5.7.0 !5.9.0", source="SharedFileLocker and LockFile of 5.7.0 and 5.8.0")
+def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
+    """A shared kahaDB on 5.7 or 5.8, whose keep-alive does not look at the lock file.
+
+    Why: lockKeepAlivePeriod exists there, but the file locker says yes whatever happened to the file. No setting of
+        these releases helps, which is why this is a hint.
+    Fix: run 5.12 or newer on a shared store.
+    Cannot see: whether another broker uses the directory, see L003.
+
+    Fires on 5.8.0::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.12.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+    """
+    for store, reason, _ in _shared(document):
+        yield store.problem(
+            f"the keep-alive of {document.release.text} does not see a deleted or stolen lock file; "
+            f"the store is shared: {reason}",
+            "lockKeepAlivePeriod",
+        )
+
+
+@rule("L005", "info", releases="5.9.0 !5.12.0", source="AMQ-4705; LockFile of 5.9.0 and 5.12.0")
+def keep_alive_that_sees_half(document: Document) -> Iterator[Problem]:
+    """A shared kahaDB on 5.9 to 5.11, whose keep-alive sees only that the lock file is gone.
+
+    Why: another broker that wrote the file after it got the lock is noticed from 5.12 on, and only from then on a
+        slave waits one keep-alive before it opens the store. No setting of these releases helps, which is why this
+        is a hint.
+    Fix: run 5.12 or newer on a shared store.
+    Cannot see: whether another broker uses the directory, see L003.
+
+    Fires on 5.11.4::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.12.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+    """
+    for store, reason, _ in _shared(document):
+        yield store.problem(
+            f"the keep-alive of {document.release.text} does not see that another broker took the lock; "
+            f"the store is shared: {reason}",
+            "lockKeepAlivePeriod",
+        )
+
+
+@rule("L007", "error", source="LockableServiceSupport and JDBCPersistenceAdapter of the release tags")
+def lock_switched_off(document: Document) -> Iterator[Problem]:
+    """A shared store with its lock switched off.
+
+    Why: without useLock (useDatabaseLock on a JDBC store) nothing decides which node is master: both open the store,
+        and each destroys what the other writes.
+    Fix: take useLock="false" or useDatabaseLock="false" out.
+    Cannot see: whether another broker uses the directory, see L003. A database counts as shared unless it is embedded.
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" useLock="false"/>
+
+    Fires on 5.5.1::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db" useDatabaseLock="false"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" useLock="false"/>
+    """
+    for store in stores(document):
+        why = sharing(store)
+        for name in ("useLock", "useDatabaseLock"):
+            if store.flag(name, True) is not False:
+                continue
+            if why is not None:
+                text = f'{name}="false" on a store that is shared: {why.reason}'
+                yield store.problem(text, name, severity=None if why.certain else "warning")
+            elif store.name == "jdbcPersistenceAdapter" and not document.profile and not is_embedded(store):
+                yield store.problem(f'{name}="false": nothing keeps a second broker out of the database', name)
+
+
+@rule("L008", "warning", releases="5.7.0", source="SharedFileLocker of the release tags; measured on 5.17.2")
+def slave_that_does_not_wait(document: Document) -> Iterator[Problem]:
+    """A file locker that gives up where it should wait.
+
+    Why: with failIfLocked="true" a broker that finds the store locked ends its start instead of waiting as slave.
+        After the master's death nobody takes over until something starts it again.
+    Fix: take failIfLocked out, unless a cluster manager starts one node at a time.
+    Cannot see: a cluster manager.
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000">
+          <locker><shared-file-locker failIfLocked="true"/></locker>
+        </kahaDB>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000">
+          <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
+        </kahaDB>
+    """
+    for locker in document.all("shared-file-locker"):
+        if locker.flag("failIfLocked", False):
+            yield locker.problem("the broker ends when the store is locked, instead of waiting", "failIfLocked")
+
+
+def _shared(document: Document) -> Iterator[tuple[Node, str, bool]]:
+    """Stores in a shared directory that a file lock guards; why they count as shared, and whether that is certain."""
+    for store in stores(document):
+        locker = locker_of(store)
+        if store.name not in FILE_STORES or store.has("locker") or not is_locked(store):
+            continue
+        why = sharing(store)
+        if why is not None and (locker is None or locker.name == "shared-file-locker"):
+            yield store, why.reason, why.certain

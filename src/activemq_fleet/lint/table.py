@@ -13,6 +13,8 @@ _MODULES = (
     "versions_files",
     "versions_names",
     "locks",
+    "locks_database",
+    "locks_standby",
     "pure",
     "bridges",
     "bridges_options",

@@ -1,0 +1,258 @@
+"""L: the lock of a store in a database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.locks_signs import (
+    DATABASE_LOCKERS,
+    FILE_STORES,
+    data_source,
+    database_stores,
+    is_locked,
+    locker_of,
+    stores,
+    url_of,
+)
+
+_LEASE = "lease-database-locker"
+_JDBC_KEEP_ALIVE = 30_000  # ms, JDBCPersistenceAdapter of every release
+_DEFAULT_LEASE = 10_000  # ms, AbstractLocker
+_FIXED_LEASE = 5000  # ms: what 5.7.0 sets the lease back to
+# A URL of several hosts, or one whose driver looks for another server.
+_FAILS_OVER = re.compile(
+    r"//[^/?;]*,|failover|loadbalance|load_balance|replication:|multiSubnet|targetServerType|aurora|address_list",
+    re.IGNORECASE,
+)
+
+
+@rule("L009", "error", releases="5.7.0", source="LeaseDatabaseLocker of the release tags; measured")
+def lease_that_runs_out(document: Document) -> Iterator[Problem]:
+    """A lease that is not renewed before it runs out.
+
+    Why: lockAcquireSleepInterval of the locker is the length of the lease, lockKeepAlivePeriod of the store says how
+        often it is renewed. The defaults are 10000 and 30000 on a JDBC store, and never on kahaDB: the lease runs out
+        while its master lives, and the slave takes the store as well. In 5.7 a lease is 5000 ms whatever is written.
+    Fix: renew at least twice in a lease: lockKeepAlivePeriod="5000" with lockAcquireSleepInterval="10000".
+
+    Fires on 5.18.3::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="10000">
+          <locker><lease-database-locker lockAcquireSleepInterval="5000"/></locker>
+        </jdbcPersistenceAdapter>
+
+    Fires on 5.18.3::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db">
+          <locker><lease-database-locker/></locker>
+        </jdbcPersistenceAdapter>
+
+    Silent on 5.18.3::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+    """
+    for store in stores(document):
+        locker = locker_of(store)
+        if locker is None or locker.name != _LEASE or not is_locked(store):
+            continue
+        lease, renewed = _lease(store, locker), _renewed(store)
+        if lease is None or renewed is None or 0 < renewed < lease:
+            continue
+        said = "" if store.has("lockKeepAlivePeriod") else " (the default)"
+        length = "" if locker.has("lockAcquireSleepInterval") else " (the default)"
+        if not document.release.has_adjustable_lease:
+            length = f" (always, in {document.release.line})"
+        when = "never renewed: lockKeepAlivePeriod is 0" if renewed <= 0 else f"renewed every {renewed} ms"
+        where = (store, "lockKeepAlivePeriod")
+        if not store.has("lockKeepAlivePeriod"):
+            where = (locker, "lockAcquireSleepInterval")
+        yield where[0].problem(f"the lease of {lease} ms{length} is {when}{said}", where[1])
+
+
+def _lease(store: Node, locker: Node) -> int | None:
+    """The length of the lease in ms, None where it is not known."""
+    if not store.document.release.has_adjustable_lease:
+        return _FIXED_LEASE
+    for node in (locker, store):
+        if node.has("lockAcquireSleepInterval"):
+            return node.number("lockAcquireSleepInterval")
+    return _DEFAULT_LEASE
+
+
+def _renewed(store: Node) -> int | None:
+    """How often it is renewed, in ms; 0 is never, None is not known."""
+    if store.has("lockKeepAlivePeriod"):
+        return store.number("lockKeepAlivePeriod")
+    return _JDBC_KEEP_ALIVE if store.name == "jdbcPersistenceAdapter" else 0
+
+
+@rule("L012", "warning", releases="5.7.0", source="DefaultDatabaseLocker of the release tags; pluggable-lockers page")
+def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
+    """The default lock of a JDBC store: one transaction that stays open.
+
+    Why: the master holds a row lock in a transaction for as long as it lives. A database that fails over drops it,
+        and a firewall that forgets an idle connection leaves the lock with nobody at the other end, so that no slave
+        gets it.
+    Fix: write <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker> in the store, with
+        lockKeepAlivePeriod="5000".
+    Cannot see: the database and the way to it. It is a warning where the URL names several servers, a hint elsewhere.
+
+    Fires on 5.18.3::
+
+        <bean id="orders-db" class="org.apache.commons.dbcp2.BasicDataSource">
+          <property name="url" value="jdbc:mysql://db1,db2/activemq?failOverReadOnly=false"/>
+        </bean>
+        <jdbcPersistenceAdapter dataSource="#orders-db"/>
+
+    Silent on 5.18.3::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+    """
+    for store, locker in database_stores(document):
+        if store.name != "jdbcPersistenceAdapter" or (locker is not None and locker.name == _LEASE):
+            continue
+        source = data_source(store)
+        url = url_of(source) if source else ""
+        node = locker or store
+        if _FAILS_OVER.search(url):
+            yield node.problem(f"the lock is one long transaction, and the database fails over: {url}")
+        else:
+            yield node.problem(
+                "the lock is one long transaction: a database that fails over or a firewall that cuts idle connections "
+                "breaks it",
+                severity="info",
+            )
+
+
+@rule(
+    "L013",
+    "error",
+    releases="5.7.0",
+    source="AbstractJDBCLocker of the release tags; measured on six releases",
+    refuses=True,
+)
+def lease_without_a_database(document: Document) -> Iterator[Problem]:
+    """A database locker on kahaDB that has no database.
+
+    Why: a JDBC store hands its data source and statements to its locker, kahaDB has none to hand over: the start ends
+        with a NullPointerException. Before 5.9 a locker takes neither, so it cannot be used with kahaDB at all.
+    Fix: from 5.9 on give the locker both: dataSource="#lock-db" and <statements><statements/></statements>; before,
+        use <shared-file-locker>.
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </kahaDB>
+
+    Fires on 5.8.0::
+
+        <kahaDB directory="${activemq.data}/kahadb" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </kahaDB>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" lockKeepAlivePeriod="5000">
+          <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
+        </kahaDB>
+    """
+    can_be_wired = document.release.supports(_LEASE, "dataSource")
+    for store in stores(document):
+        locker = locker_of(store)
+        if store.name not in FILE_STORES or locker is None or locker.name not in DATABASE_LOCKERS:
+            continue
+        if not can_be_wired:
+            yield locker.problem(f"<{locker.name}> cannot be used with <{store.name}> on {document.release.text}")
+            continue
+        missing = [name for name in ("dataSource", "statements") if not locker.has(name) and not locker.child(name)]
+        if missing:
+            yield locker.problem(f"<{locker.name}> in <{store.name}> has no {' and no '.join(missing)}")
+
+
+@rule(
+    "L014",
+    "warning",
+    releases="5.7.0",
+    source="DefaultIOExceptionHandler and LeaseLockerIOExceptionHandler of the release tags",
+)
+def serves_without_its_database(document: Document) -> Iterator[Problem]:
+    """A store in a database without a handler for the day the database is gone.
+
+    Why: the default handler ignores SQL exceptions. A master that cannot reach the database keeps its connectors open
+        while its lock may be another's already.
+    Fix: add <ioExceptionHandler><leaseLockerIOExceptionHandler/></ioExceptionHandler>, before 5.11
+        <jDBCIOExceptionHandler/>.
+
+    Fires on 5.18.3::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+
+    Silent on 5.18.3::
+
+        <leaseLockerIOExceptionHandler/>
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+    """
+    wanted = document.release.lease_exception_handler
+    for store, locker in database_stores(document):
+        broker = store.within("broker")
+        if broker is None or broker.has("ioExceptionHandler"):
+            continue
+        handler = _handler(broker)
+        node = locker or store
+        if handler is None:
+            yield node.problem(f"the broker has no <{wanted}>: it goes on when it cannot reach its lock's database")
+        elif handler.name == "defaultIOExceptionHandler" and handler.flag("ignoreSQLExceptions", True):
+            yield handler.problem(
+                f"this handler ignores SQL exceptions: write <{wanted}/>, or ignoreSQLExceptions=false"
+            )
+        elif handler.name == "jDBCIOExceptionHandler" and handler.name != wanted:
+            yield handler.problem(f"<{handler.name}> is deprecated since 5.11: write <{wanted}/>", severity="info")
+
+
+def _handler(broker: Node) -> Node | None:
+    holder = broker.child("ioExceptionHandler")
+    return next(iter(holder.children()), None) if holder else None
+
+
+@rule("L015", "warning", releases="5.15.13", source="LockableServiceSupport of 5.15.13 and later")
+def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
+    """A database lock whose keep-alive fails without consequence.
+
+    Why: when the keep-alive throws, because the database does not answer, the broker writes a line and goes on as
+        master, unless the store says stopOnError.
+    Fix: set stopOnError="true" on the store.
+
+    Fires on 5.18.3::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db"/>
+
+    Silent on 5.18.3::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000" stopOnError="true">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+    """
+    for store, _ in database_stores(document):
+        if store.flag("stopOnError", False) is not False:
+            continue
+        broker = store.within("broker")
+        handler = _handler(broker) if broker else None
+        # that handler closes the connectors itself until the lock is known to be ours
+        covered = handler is not None and handler.name in ("leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler")
+        yield store.problem(
+            "stopOnError is not true: a keep-alive that fails is only logged",
+            "stopOnError",
+            severity="info" if covered else None,
+        )

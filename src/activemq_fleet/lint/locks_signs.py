@@ -1,0 +1,128 @@
+"""What one file shows of its store: whether another broker shares it, and who keeps its lock.
+
+A file names a directory or a database and not who else does. So a store counts as shared only
+where the file says so: by a locker, by settings that are of use to a waiting broker only, by the
+name of its directory; or where the fleet says it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from activemq_fleet.lint.document import Document, Node
+
+FILE_STORES = frozenset({"kahaDB", "mKahaDB", "levelDB"})
+DATABASE_LOCKERS = frozenset({"database-locker", "lease-database-locker", "transact-database-locker"})
+_CLUSTERED = frozenset({"gfs", "gfs2", "gpfs", "ceph", "cephfs", "gluster", "glusterfs", "lustre", "ocfs2"})
+_SHARE = _CLUSTERED | {"share", "shared", "nfs", "nfs3", "nfs4", "efs", "netapp"}
+_MAY_BE_SHARE = frozenset({"mnt", "san", "nas", "cluster", "ha", "drbd", "iscsi"})
+_WORD = re.compile(r"[a-z0-9]+")
+_EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls?:|https?:)|sqlite:)", re.IGNORECASE)
+_WAITING = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Why a store counts as shared. Not ``certain`` is what only the name of a directory suggests."""
+
+    reason: str
+    certain: bool = True
+
+
+def stores(document: Document) -> Iterator[Node]:
+    """The brokers' own stores, without those inside an mKahaDB."""
+    for store in document.stores:
+        holder = store.parent
+        if holder is not None and holder.parent is not None and holder.parent.name == "broker":
+            yield store
+
+
+def locker_of(store: Node) -> Node | None:
+    """The locker that is written inside a store, such as ``<shared-file-locker>``."""
+    holders = store.children("locker", "databaseLocker")
+    return next((locker for holder in holders for locker in holder.children()), None)
+
+
+def sharing(store: Node) -> Sharing | None:
+    """Why the store counts as shared with another broker, None where nothing shows it."""
+    profile = store.document.profile
+    if profile:
+        return Sharing(f"activemq_ha is {profile}") if profile.startswith("shared-") else None
+    locker = locker_of(store)
+    if locker is not None:
+        return Sharing(f"it has a <{locker.name}>")
+    if store.name == "jdbcPersistenceAdapter":
+        said = [name for name in ("lockKeepAlivePeriod", "lockAcquireSleepInterval") if store.has(name)]
+        return Sharing(f"it has {said[0]}") if said and not is_embedded(store) else None
+    if store.name not in FILE_STORES:
+        return None
+    for name in _WAITING:
+        if store.has(name):
+            return Sharing(f"it has {name}")
+    return _by_directory(store.get("directory"))
+
+
+def _by_directory(directory: str) -> Sharing | None:
+    words = set(_WORD.findall(directory.lower()))
+    if words & _SHARE or directory.startswith(("//", "\\\\")):
+        return Sharing(f"{directory} looks like a share", certain="${" not in directory)
+    if words & _MAY_BE_SHARE and directory.startswith("/"):
+        return Sharing(f"{directory} may be a share", certain=False)
+    return None
+
+
+def shared_store(document: Document) -> tuple[Node, Sharing] | None:
+    """The first store that counts as shared, and why."""
+    for store in stores(document):
+        why = sharing(store)
+        if why is not None:
+            return store, why
+    return None
+
+
+def is_locked(store: Node) -> bool:
+    """False where the lock is switched off or decided elsewhere."""
+    return store.flag("useLock", True) is True and store.flag("useDatabaseLock", True) is True
+
+
+def database_stores(document: Document) -> Iterator[tuple[Node, Node | None]]:
+    """Stores whose lock is in a database that other machines reach, and the locker that is written there.
+
+    A JDBC store without a locker has the default one.
+    """
+    for store in stores(document):
+        locker = locker_of(store)
+        if not is_locked(store) or store.has("locker") or store.has("databaseLocker"):
+            continue
+        if locker is not None and locker.name in DATABASE_LOCKERS:
+            yield store, locker
+        elif locker is None and store.name == "jdbcPersistenceAdapter" and not is_embedded(store):
+            yield store, None
+
+
+def is_embedded(store: Node) -> bool:
+    """Whether a JDBC store's database lives inside the broker: Derby without a dataSource, H2 in a file."""
+    if not store.has("dataSource") and store.child("dataSource") is None:
+        return True
+    source = data_source(store)
+    if source is None:
+        return False
+    return "Embedded" in source.get("class") or _EMBEDDED_URL.match(url_of(source)) is not None
+
+
+def data_source(store: Node) -> Node | None:
+    """The bean that a store's ``dataSource`` names, where it is in the same file."""
+    wanted = store.get("dataSource").removeprefix("#")
+    beans = store.document.all("bean")
+    return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
+
+
+def url_of(source: Node) -> str:
+    """The URL of a data source's bean, empty where it has none of the usual names for it."""
+    for item in source.children("property"):
+        if item.get("name").lower() in ("url", "jdbcurl", "serverurl"):
+            value = item.child("value")
+            return item.get("value") or (value.text if value else "")
+    return ""

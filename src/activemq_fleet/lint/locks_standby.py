@@ -1,0 +1,246 @@
+"""L: what a broker with a shared store does at its start, at a take-over, and while it waits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.locks_signs import FILE_STORES, locker_of, shared_store, stores
+
+_SLOW = 30_000  # ms
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
+
+
+@rule(
+    "L018",
+    "warning",
+    releases="5.4.0",
+    source="BrokerService of the release tags; shared-file-system-master-slave page",
+)
+def schedule_on_one_node(document: Document) -> Iterator[Problem]:
+    """Delayed messages in a node's own directory, beside a shared store.
+
+    Why: with schedulerSupport the broker keeps delayed messages below schedulerDirectory, or else below dataDirectory,
+        not in its store. Those of a dead master stay on its disk until it comes back.
+    Fix: put schedulerDirectory on the share, with the same brokerName on both nodes.
+    Cannot see: what ${activemq.data} stands for; it counts as the node's own unless the store lies there too.
+
+    Fires on 5.18.3::
+
+        <broker schedulerSupport="true" dataDirectory="${activemq.data}"/>
+        <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.18.3::
+
+        <broker schedulerSupport="true" schedulerDirectory="/srv/shared/activemq/scheduler"/>
+        <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
+    """
+    found = shared_store(document)
+    if found is None:
+        return
+    store, why = found
+    broker = store.within("broker")
+    if broker is None or not broker.flag("schedulerSupport", False) or broker.flag("persistent", True) is False:
+        return
+    if broker.has("jobSchedulerStore") or broker.child("jobSchedulerStore"):
+        return
+    names = ("schedulerDirectory", "schedulerDirectoryFile", "dataDirectory", "dataDirectoryFile")
+    name = next((name for name in names if broker.has(name)), "schedulerSupport")
+    directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
+    if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
+        yield broker.problem(f"delayed messages are kept in {directory}, and the store is shared: {why.reason}", name)
+
+
+def _root(directory: str) -> tuple[str, ...]:
+    """What two directories of one share begin with: a variable, or two names."""
+    variable = _VARIABLE.match(directory)
+    if variable:
+        return (variable[0],)
+    return tuple(part for part in directory.removeprefix("file:").split("/") if part)[:2]
+
+
+@rule("L019", "warning", source="BrokerService of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1")
+def store_that_is_ignored(document: Document) -> Iterator[Problem]:
+    """persistent="false" beside a store made for two nodes.
+
+    Why: the broker then keeps messages in memory and ignores the store and its lock: both nodes are masters, and what
+        one accepted is gone with it.
+    Fix: take persistent="false" out, or the store.
+
+    Fires on 5.18.3::
+
+        <broker persistent="false"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.18.3::
+
+        <broker persistent="false"/>
+        <kahaDB directory="${activemq.data}/kahadb"/>
+    """
+    found = shared_store(document)
+    broker = found[0].within("broker") if found else None
+    if found and broker and broker.flag("persistent", True) is False:
+        store, why = found
+        yield broker.problem(
+            f'persistent="false" switches <{store.name}> off; it is shared: {why.reason}', "persistent"
+        )
+
+
+@rule("L020", "error", source="BrokerService of the release tags")
+def store_emptied_at_start(document: Document) -> Iterator[Problem]:
+    """deleteAllMessagesOnStartup on a broker that keeps its messages.
+
+    Why: the broker empties its store whenever it starts. On a shared store the slave does so when it takes over: of
+        all that the master had accepted nothing is left.
+    Fix: take deleteAllMessagesOnStartup out.
+    Cannot see: whether another broker uses the store, see L003; where nothing shows it this is a warning.
+
+    Fires on 5.18.3::
+
+        <broker deleteAllMessagesOnStartup="true"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.18.3::
+
+        <broker deleteAllMessagesOnStartup="false"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+    """
+    found = shared_store(document)
+    for broker in document.brokers:
+        if not broker.flag("deleteAllMessagesOnStartup", False) or broker.flag("persistent", True) is False:
+            continue
+        if broker.has("masterConnectorURI") or broker.all("masterConnector", "memoryPersistenceAdapter"):
+            continue  # such a slave must begin empty; memory is empty anyway
+        if found and found[0].within("broker") == broker:
+            yield broker.problem(
+                f"a take-over deletes all messages; the store is shared: {found[1].reason}",
+                "deleteAllMessagesOnStartup",
+            )
+        else:
+            text = "every start deletes all messages"
+            yield broker.problem(text, "deleteAllMessagesOnStartup", severity="warning")
+
+
+@rule(
+    "L021",
+    "warning",
+    releases="5.9.0",
+    source="AMQ-4526; LockableServiceSupport of the release tags; measured on 5.17.2",
+)
+def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
+    """A master that does not come back after it lost its lock.
+
+    Why: a broker that loses its lock stops, and by default starts again inside its process as slave. With
+        restartAllowed="false" or systemExitOnShutdown="true" it stays down, and the pair has one node only.
+    Fix: leave both at their defaults, or let a supervisor start it again whatever its exit code (Restart=always).
+    Cannot see: a supervisor. Of a fleet's own brokers it is a hint, because their unit restarts them.
+
+    Fires on 5.18.3::
+
+        <broker restartAllowed="false"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.18.3::
+
+        <broker restartAllowed="false"/>
+        <kahaDB directory="${activemq.data}/kahadb"/>
+    """
+    found = shared_store(document)
+    broker = found[0].within("broker") if found else None
+    if broker is None:
+        return
+    supervised = document.broker is not None and document.broker.settings.service != "none"
+    for name, default, wrong in (("restartAllowed", True, False), ("systemExitOnShutdown", False, True)):
+        if broker.flag(name, default) is wrong:
+            text = f'{name}="{broker.get(name)}": a master that loses its lock stays down'
+            yield broker.problem(text, name, severity="info" if supervised else None)
+
+
+@rule("L022", "info", source="AbstractLocker and MessageDatabase of the release tags")
+def slow_take_over(document: Document) -> Iterator[Problem]:
+    """A slave that looks for the lock every half minute or less often.
+
+    Why: a slave sleeps that long between two looks, and a lease has that length: so long nobody serves after the
+        master's death, on top of what the start of the store takes.
+    Fix: 1000 to 10000 ms are usual, for a lease 10000 with lockKeepAlivePeriod="5000".
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000">
+          <locker><shared-file-locker lockAcquireSleepInterval="60000"/></locker>
+        </kahaDB>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000">
+          <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
+        </kahaDB>
+    """
+    for store in stores(document):
+        locker = locker_of(store)
+        wait = "lockAcquireSleepInterval"
+        places: list[tuple[Node, str]] = [(locker, wait)] if locker is not None else []
+        places.append((store, wait if store.name == "jdbcPersistenceAdapter" else "databaseLockedWaitDelay"))
+        for node, name in places:
+            interval = node.number(name)
+            if interval is not None and interval >= _SLOW:
+                yield node.problem(f"a take-over begins up to {interval // 1000} s after the master's death", name)
+
+
+@rule("L023", "info", releases="5.7.0", source="BrokerService and the default jetty.xml; measured on 5.17.2")
+def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
+    """A web console that a waiting slave does not open.
+
+    Why: Spring builds what follows <broker> in the file when the broker has started, and a slave starts when it gets
+        the lock. Until then the port of console and Jolokia is closed, and a check over HTTP calls the slave dead.
+    Fix: look at the log or the lock of a slave instead, or set startAsync="true" on <broker>. (To 5.11 an
+        asynchronous start with persistent="false" may hang: measured.)
+    Cannot see: whether anybody asks a slave's console.
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+        <import resource="jetty.xml"/>
+
+    Silent on 5.18.3::
+
+        <broker startAsync="true"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+        <import resource="jetty.xml"/>
+    """
+    if document.broker is not None:
+        return  # the fleet's own checks read logs and locks
+    imports = [node for node in document.all("import") if "jetty" in node.get("resource")]
+    found = shared_store(document) if imports else None
+    broker = found[0].within("broker") if found else None
+    if broker is None or broker.flag("startAsync", False) is not False:
+        return
+    for node in imports:
+        if node.place() > broker.place():
+            yield node.problem("a slave opens this console when it has become master, and not before", "resource")
+
+
+@rule("L024", "warning", source="MessageDatabase of the release tags; measured on 5.17.2")
+def losses_that_go_unnoticed(document: Document) -> Iterator[Problem]:
+    """A kahaDB that drops messages of missing or damaged journal files.
+
+    Why: with ignoreMissingJournalfiles the broker starts in spite of the damage and forgets every message whose place
+        is gone, for one INFO line each; with checkForCorruptJournalFiles also those in damaged places. Nobody notices.
+    Fix: leave ignoreMissingJournalfiles at its default, false. Set it for one start only, to repair a store.
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" ignoreMissingJournalfiles="true"
+                checkForCorruptJournalFiles="true"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" checkForCorruptJournalFiles="true"/>
+    """
+    for store in document.all("kahaDB"):
+        if store.flag("ignoreMissingJournalfiles", False):
+            both = store.flag("checkForCorruptJournalFiles", False)
+            what = "missing or damaged" if both else "missing"
+            yield store.problem(f"messages in {what} journal files are dropped silently", "ignoreMissingJournalfiles")
