@@ -26,7 +26,10 @@ from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema._documents import parser
 from activemq_fleet.topology import Broker, Fleet
 
-_DROPPABLE = ("connectors", "store_directory")
+_DROPPABLE: dict[str, Callable[[Broker], object]] = {
+    "connectors": lambda broker: broker.connectors,
+    "store_directory": lambda broker: broker.store_directory,
+}
 Findings = Callable[[Fleet], Iterable[Finding]]
 
 
@@ -67,9 +70,7 @@ def adopt(documents: Sequence[Document], naming: Naming, findings: Findings = la
     found = [
         difference
         for document in proposal.documents
-        for difference in differences(
-            document.host, masked(document.root), masked(_rendered(fleet.broker(document.host)))
-        )
+        for difference in differences(document.host, document.root, _rendered(fleet.broker(document.host)), masked)
     ]
     labels = set().union(*(labels_in(variables) for variables in proposal.variables.values()))
     _note_what_is_not_there(proposal)
@@ -110,26 +111,19 @@ def _propose_instances(proposal: Proposal) -> None:
 def _drop_defaults(proposal: Proposal) -> None:
     """Leave out what would be so without being said."""
     whole = proposal.fleet()
-    for name in _DROPPABLE:
-        for said, unsaid in zip(whole.brokers, proposal.fleet(**{name: None}).brokers, strict=True):
-            if _of(name, said) == _of(name, unsaid) or (name == "connectors" and not said.connectors):
-                same_pair = [b for b in whole.brokers if b.pair == said.pair and b.connectors]
-                if name == "connectors" and not said.connectors and same_pair:
-                    continue  # a pure slave: whatever its master has
-                proposal[said.host].pop(name, None)
-    for documents in proposal.pairs().values():
-        hosts = [document.host for document in documents]
-        if proposal[hosts[0]]["ha"] == "pure" and not all("connectors" in proposal[host] for host in hosts):
-            slaves = [host for host in hosts if not whole.broker(host).connectors]
-            for host in slaves:
-                proposal[host].pop("connectors", None)
+    for name, of in _DROPPABLE.items():
+        without = proposal.fleet(**{name: None})
+        same = {host: of(whole.broker(host)) == of(without.broker(host)) for host in proposal.variables}
+        for documents in proposal.pairs().values():
+            hosts = [document.host for document in documents]
+            # A pure slave has no connectors anyway, so it is given those of its master.
+            together = proposal[hosts[0]]["ha"] == "pure"
+            for host in hosts:
+                if same[host] and (not together or all(same[other] for other in hosts)):
+                    proposal[host].pop(name, None)
     for variables in proposal.variables.values():
         for name in [name for name, value in variables.items() if is_default(name, build_value(value))]:
             del variables[name]
-
-
-def _of(name: str, broker: Broker) -> Any:
-    return broker.connectors if name == "connectors" else broker.store_directory
 
 
 def _propose_waivers(proposal: Proposal, findings: Findings) -> None:

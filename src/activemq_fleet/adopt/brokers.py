@@ -10,6 +10,7 @@ from typing import Any
 
 from activemq_fleet.adopt import values
 from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.trees import Node, is_console
 from activemq_fleet.render.activemq_xml import memory_limit
@@ -41,7 +42,7 @@ class Listener:
         """As an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
         if list(self.options.items()) != list(DEFAULT_OPTIONS.items()):
-            entry["options"] = dict(self.options)
+            entry["options"] = {name: values.literal(value) for name, value in self.options.items()}
         return entry
 
 
@@ -97,7 +98,8 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
         listener = Listener(name, scheme, bind.strip("[]"), int(port), options)
         if scheme not in document.release.schemes or scheme == "vm":
             continue
-        if not values.fits("connectors", [listener.to_setting()]):
+        secret = any(holds_secret(option, value) for option, value in options.items())
+        if secret or not values.fits("connectors", [listener.to_setting()]):
             listener = replace(listener, options={})
         if values.fits("connectors", [listener.to_setting()]):
             yield listener

@@ -12,7 +12,7 @@ from typing import Any
 
 from activemq_fleet.adopt import values
 from activemq_fleet.adopt.proposal import Proposal
-from activemq_fleet.adopt.secrets import Templated, is_clear, marked
+from activemq_fleet.adopt.secrets import Templated, holds_secret, is_clear, marked
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.trees import PLACEHOLDERS, Node, is_console, write_node
 from activemq_fleet.render.fragments import _TOLD_APART_BY
@@ -49,10 +49,10 @@ def propose_missing(proposal: Proposal, document: Document, rendered: Node) -> N
 def _propose_attributes(proposal: Proposal, document: Document, rendered: Node) -> None:
     attributes: dict[str, Any] = {}
     for name, value in document.broker.attributes.items():
-        if name in _OUR_OWN or rendered.attributes.get(name) == value or is_clear(name, value):
+        if name in _OUR_OWN or rendered.attributes.get(name) == value or holds_secret(name, value):
             continue
         if values.fits("broker_attributes", {name: value}):
-            attributes[name] = value
+            attributes[name] = values.literal(value)
     if attributes:
         proposal[document.host]["broker_attributes"] = attributes
 
@@ -96,12 +96,18 @@ def _property(original: Node, rendered: Node, skip: Collection[int]) -> Node | N
         if equal is not None:
             there.remove(equal)
             continue
+        if child.name == "authorizationEntry" and any(_same_rights(child, other) for other in rendered.children):
+            continue  # the broker unites the entries of a destination: another would change nothing
         same = next((other for other in rendered.children if _joins(other, child, rendered)), None)
         found = child if same is None else _bean(child, same, skip)
         if found is not None:
             lacking.append(found)
     attributes = _changed(original, rendered)
     return Node(original.tag, attributes, "", tuple(lacking)) if lacking or attributes else None
+
+
+def _same_rights(one: Node, other: Node) -> bool:
+    return all(one.get(kind) == other.get(kind) for kind in ("queue", "topic"))
 
 
 def _bean(original: Node, rendered: Node, skip: Collection[int]) -> Node | None:

@@ -7,7 +7,7 @@ it is, in a fragment.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from activemq_fleet.adopt.bridges import (
     network_connectors,
 )
 from activemq_fleet.adopt.brokers import accounts, groups_of
-from activemq_fleet.adopt.entries import Carried, entries_for
+from activemq_fleet.adopt.entries import Carried, Entry, entries_for
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
@@ -260,16 +260,12 @@ def _propose_links(proposal: Proposal, base: Fleet, found: _Found, multicast: se
     for link in left:
         for host in link.hosts:
             found.raw[host, link.name] = "is not carried by all brokers that activemq_links would give it to"
-    for document in proposal.documents:
-        if entries:
-            proposal[document.host]["links"] = [entry.to_setting(with_ttl=False) for entry in entries]
-    _propose_ttl(proposal, found, multicast)
-    if entries and _wrong_ttl(proposal, found):
-        wrong = {(host, link.name) for host, link, _ in _wrong_ttl(proposal, found)}
-        settings = [
-            entry.to_setting(with_ttl=any((host, link.name) in wrong for link in entry.links for host in link.hosts))
-            for entry in entries
-        ]
+    _propose_ttl(proposal, found, entries, multicast)
+
+
+def _set_entries(proposal: Proposal, entries: Sequence[Entry], with_ttl: Collection[Entry]) -> None:
+    if entries:
+        settings = [entry.to_setting(with_ttl=entry in with_ttl) for entry in entries]
         for document in proposal.documents:
             proposal[document.host]["links"] = settings
 
@@ -330,38 +326,37 @@ def _is_pure_slave(broker: Broker) -> bool:
     return broker.settings.ha == "pure" and broker.role == "slave"
 
 
-def _propose_ttl(proposal: Proposal, found: _Found, multicast: set[str]) -> None:
-    """``activemq_network_ttl`` where links do not have the TTL that they would get by themselves."""
-    wrong = _wrong_ttl(proposal, found)
+def _propose_ttl(proposal: Proposal, found: _Found, entries: Sequence[Entry], multicast: set[str]) -> None:
+    """The TTL of links that would have another by themselves: of all, of an entry, of a host."""
+    _set_entries(proposal, entries, ())
     wanted = {link.ttl for link in found.carried}
-    if wrong and len(wanted) == 1 and "unlimited" not in wanted:
+    if not (wrong := _wrong_ttl(proposal, found)):
+        return
+    if len(wanted) == 1 and "unlimited" not in wanted:
         for document in proposal.documents:
             if document.identity.group not in multicast:
                 proposal[document.host]["network_ttl"] = next(iter(wanted))
         return
-    said = {name for document in proposal.documents for name in _names_in_links(proposal, document)}
+    said = {entry for entry in entries if any(link in wrong for link in entry.links)}
+    _set_entries(proposal, entries, said)
     by_host: dict[str, set[Ttl]] = defaultdict(set)
-    for host, link, _ in wrong:
-        if link.name not in said:
+    for link in _wrong_ttl(proposal, found):
+        for host in link.hosts:
             by_host[host].add(link.ttl)
     for host, ttls in by_host.items():
         if len(ttls) == 1 and "unlimited" not in ttls:
             proposal[host]["network_ttl"] = ttls.pop()
+    wrong = _wrong_ttl(proposal, found)
+    _set_entries(proposal, entries, said | {entry for entry in entries if any(link in wrong for link in entry.links)})
 
 
-def _names_in_links(proposal: Proposal, document: Document) -> set[str]:
-    fleet_links = proposal[document.host].get("links", [])
-    return {entry["name"] for entry in fleet_links if "name" in entry}
-
-
-def _wrong_ttl(proposal: Proposal, found: _Found) -> list[tuple[str, Carried, Link]]:
+def _wrong_ttl(proposal: Proposal, found: _Found) -> list[Carried]:
     fleet = proposal.fleet()
     wrong = []
     for carried in found.carried:
-        for host in carried.hosts:
-            link = next((link for link in fleet.broker(host).links if link.name == carried.name), None)
-            if link is not None and ttl_of(link) != carried.ttl:
-                wrong.append((host, carried, link))
+        links = [link for host in carried.hosts for link in fleet.broker(host).links if link.name == carried.name]
+        if any(ttl_of(link) != carried.ttl for link in links):
+            wrong.append(carried)
     return wrong
 
 
@@ -374,7 +369,9 @@ def _unfit(proposal: Proposal, found: _Found) -> dict[tuple[str, str], str]:
     """Links that would not become what their bridge is: they stay bridges."""
     fleet = proposal.fleet()
     unfit = {
-        (host, link.name): "has a TTL that no link here would get" for host, link, _ in _wrong_ttl(proposal, found)
+        (host, link.name): "has a TTL that no link here would get"
+        for link in _wrong_ttl(proposal, found)
+        for host in link.hosts
     }
     for carried in found.carried:
         for host in carried.hosts:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.trees import PLACEHOLDERS, Node
 
@@ -168,7 +169,7 @@ def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
 
 def _propose_database(proposal: Proposal, document: Document) -> bool:
     bean = data_source(document)
-    if bean is None:
+    if bean is None or holds_secret("url", properties(bean)["url"]):
         return False
     said = properties(bean)
     user = said["username"]

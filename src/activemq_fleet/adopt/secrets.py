@@ -16,7 +16,7 @@ from activemq_fleet.adopt.trees import Node
 MASK = "***"
 _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
 _IN_URI = re.compile(r"(?i)([\w.]*(?:password|passwd|pwd)=)([^&;)\s\"',]+)|(//[^/\s:@(]+:)([^@/\s]+)(?=@)")
-_NOT_CLEAR = re.compile(r"\$\{[^}]*\}|ENC\(.*\)|#.*|\*\*\*|true|false|")
+_NOT_CLEAR = re.compile(r"\$\{[^}]*\}|ENC\(.*\)|#.*|\*\*\*|true|false|@\.secrets/[^@]*@|")
 _SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 # Around the name of a secret inside XML; no XML holds them otherwise: ``sources`` refuses them.
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -52,8 +52,8 @@ class Templated:
 
     @property
     def plain(self) -> str:
-        """With the name of each secret for its value: enough to render and compare."""
-        return _MARKED.sub(r"\1", self.marked)
+        """With the place of each secret for its value: enough to render and compare."""
+        return _MARKED.sub(r"@.secrets/\1@", self.marked)
 
     @property
     def jinja(self) -> str:
@@ -87,6 +87,11 @@ class Secrets:
 def is_clear(name: str, value: str) -> bool:
     """True for a password in clear text: no placeholder, no reference, not encrypted."""
     return _NAME.search(name) is not None and not _NOT_CLEAR.fullmatch(value)
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """True for an attribute that is a password in clear text, or has one in it."""
+    return masked(Node("", {name: value})).get(name) != value
 
 
 def masked(node: Node) -> Node:

@@ -7,7 +7,7 @@ lists as sets. Plugins and destination interceptors are chains, and Spring's own
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -125,40 +125,67 @@ def read_node(element: etree._Element) -> Node:
     return Node(str(element.tag), attributes, text, tuple(read_node(child) for child in children))
 
 
-def differences(host: str, original: Node, rendered: Node) -> list[Difference]:
-    """All that has to change in ``rendered`` for it to say what ``original`` says; pass both masked."""
-    return list(_compare(host, original.name, original, rendered))
+def differences(host: str, original: Node, rendered: Node, hidden: Callable[[Node], Node]) -> list[Difference]:
+    """All that has to change in ``rendered`` for it to say what ``original`` says.
+
+    ``hidden`` masks the secrets of a document; they are compared, and not shown.
+    """
+    shown: dict[int, Node] = {}
+    for tree in (original, rendered):
+        shown |= {id(node): same for node, same in zip(_walk(tree), _walk(hidden(tree)), strict=True)}
+    return list(_Comparison(host, shown).of(original.name, original, rendered))
 
 
-def _compare(host: str, path: str, original: Node, rendered: Node) -> Iterator[Difference]:
-    if original.key == rendered.key:
-        return
-    for name in sorted({**original.attributes, **rendered.attributes}):
-        before, after = original.attributes.get(name), rendered.attributes.get(name)
-        if before != after:
-            yield _difference(host, f"{path}/@{_prefixed(name)}", before, after)
-    if original.text != rendered.text:
-        yield _difference(host, f"{path}/text()", original.text or None, rendered.text or None)
-    pairs, lacking, added = _paired(original.children, rendered.children)
-    for before_child, after_child in pairs:
-        step = _step(before_child, original.children)
-        yield from _compare(host, f"{path}/{step}", before_child, after_child)
-    for child in lacking:
-        yield _difference(host, f"{path}/{_step(child, original.children)}", snippet(child), None)
-    for child in added:
-        yield _difference(host, f"{path}/{_step(child, rendered.children)}", None, snippet(child))
-    if original.is_chain and rendered.is_chain:
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.children:
+        yield from _walk(child)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    host: str
+    shown: Mapping[int, Node]
+    """Each element, by ``id``, as it may be shown."""
+
+    def of(self, path: str, original: Node, rendered: Node) -> Iterator[Difference]:
+        if original.key == rendered.key:
+            return
+        yield from self._of_attributes(path, original, rendered)
+        pairs, lacking, added = _paired(original.children, rendered.children)
+        for before, after in pairs:
+            yield from self.of(f"{path}/{_step(before, original.children)}", before, after)
+        for child in lacking:
+            step = _step(child, original.children)
+            yield self._difference(f"{path}/{step}", snippet(self.shown[id(child)]), None)
+        for child in added:
+            step = _step(child, rendered.children)
+            yield self._difference(f"{path}/{step}", None, snippet(self.shown[id(child)]))
+        if original.is_chain and rendered.is_chain:
+            yield from self._of_order(path, pairs, original, rendered)
+
+    def _of_attributes(self, path: str, original: Node, rendered: Node) -> Iterator[Difference]:
+        before, after = self.shown[id(original)], self.shown[id(rendered)]
+        for name in sorted({**original.attributes, **rendered.attributes}):
+            if original.attributes.get(name) != rendered.attributes.get(name):
+                place = f"{path}/@{_prefixed(name)}"
+                yield self._difference(place, before.attributes.get(name), after.attributes.get(name))
+        if original.text != rendered.text:
+            yield self._difference(f"{path}/text()", before.text or None, after.text or None)
+
+    def _of_order(
+        self, path: str, pairs: Sequence[tuple[Node, Node]], original: Node, rendered: Node
+    ) -> Iterator[Difference]:
         places = {id(after): position for position, (_, after) in enumerate(pairs)}
         followed = [places[id(child)] for child in rendered.children if id(child) in places]
         if followed != sorted(followed):
             first = ", ".join(_step(before, original.children) for before, _ in pairs)
             then = ", ".join(_step(pairs[place][0], original.children) for place in followed)
-            yield Difference(host, path, "differs", f"in this order: {first}", f"in this order: {then}")
+            yield self._difference(path, f"in this order: {first}", f"in this order: {then}")
 
-
-def _difference(host: str, path: str, before: str | None, after: str | None) -> Difference:
-    direction: Direction = "rendered adds" if before is None else "rendered lacks" if after is None else "differs"
-    return Difference(host, path, direction, before, after)
+    def _difference(self, path: str, before: str | None, after: str | None) -> Difference:
+        direction: Direction = "rendered adds" if before is None else "rendered lacks" if after is None else "differs"
+        return Difference(self.host, path, direction, before, after)
 
 
 def _paired(

@@ -28,6 +28,13 @@ def is_default(name: str, value: Any) -> bool:
     return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
 
 
+def literal(text: str) -> str | int | bool:
+    """The text of an option or attribute as one would write it in YAML; it is rendered as it was."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text
+
+
 def principal(text: str) -> bool:
     """Whether a user or a group may be called so."""
     return _accepts(_principal, text)

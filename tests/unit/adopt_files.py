@@ -1,0 +1,126 @@
+"""Files to adopt, and what two documents differ in, counted without the code that is tested."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from activemq_fleet.adopt import Adopted, Difference, adopt, read_sources
+from activemq_fleet.inventory import load_fleet
+from activemq_fleet.naming import DEFAULT_PATTERN, Naming
+from activemq_fleet.render import render_fleet
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.topology import Fleet, build_fleet
+
+CORE = "http://activemq.apache.org/schema/core"
+BEANS = "http://www.springframework.org/schema/beans"
+_CHAINS = ("plugins", "destinationInterceptors")
+_SECRET = re.compile(r"\*\*\*|@\.secrets/[^@]*@")
+
+Facts = Counter[tuple[str, str, str]]
+
+
+def document(broker: str, beans: str = "", **attributes: str) -> bytes:
+    """A hand-written file: what stands in ``<broker>``, and beside it."""
+    said = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f'<beans xmlns="{BEANS}"><broker xmlns="{CORE}"{said}>{broker}</broker>{beans}</beans>'.encode()
+
+
+def write_files(directory: Path, files: Mapping[str, bytes]) -> Path:
+    """``hosts/HOST/conf/activemq.xml`` for each host."""
+    for host, content in files.items():
+        path = directory / "hosts" / host / "conf" / "activemq.xml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return directory
+
+
+def adopted(directory: Path, files: Mapping[str, bytes], release: str = "", pattern: str = DEFAULT_PATTERN) -> Adopted:
+    """The adoption of these files, from disk."""
+    naming = Naming(pattern)
+    write_files(directory, files)
+    return adopt(read_sources([str(directory)], [release] if release else [], naming), naming)
+
+
+def written(directory: Path, adoption: Adopted) -> Path:
+    """The inventory on disk."""
+    for name, content in adoption.files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return directory
+
+
+def rendered_again(directory: Path, adoption: Adopted) -> dict[str, bytes]:
+    """The tree that the inventory renders, read by Ansible as any other."""
+    return render_fleet(load_fleet([str(written(directory / "inventory", adoption))]))
+
+
+def rendered(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]] | None = None) -> Fleet:
+    """A fleet, to be adopted from its own files."""
+    return build_fleet(hosts, groups or {})
+
+
+def documents_of(fleet: Fleet) -> dict[str, bytes]:
+    """activemq.xml by host."""
+    return {broker.host: activemq_xml(broker) for broker in fleet.brokers}
+
+
+def facts(root: etree._Element, above: str = "") -> Facts:
+    """Every element, attribute and text of a document, with its path; order where it has a meaning."""
+    name = etree.QName(root).localname
+    path = f"{above}/{name}" if above else name
+    found: Facts = Counter({(path, "", ""): 1})
+    for attribute, value in root.attrib.items():
+        found[path, etree.QName(str(attribute)).localname, " ".join(str(value).split())] += 1
+    pieces = [root.text, *(child.tail for child in root)]
+    text = " ".join(" ".join(piece or "" for piece in pieces).split())
+    if text:
+        found[path, "text()", text] += 1
+    for child in root:
+        if isinstance(child.tag, str):
+            found += facts(child, path)
+    return found
+
+
+def listed(differences: Sequence[Difference]) -> tuple[Facts, Facts]:
+    """The facts that a list gives to the original alone, and to the rendered document alone."""
+    sides: tuple[Facts, Facts] = Counter(), Counter()
+    for one in differences:
+        for side, said in zip(sides, (one.original, one.rendered), strict=True):
+            if said is not None and not said.startswith("in this order: "):
+                side.update(_facts_of(one.path, said))
+    return sides
+
+
+def _facts_of(path: str, said: str) -> Facts:
+    plain = re.sub(r"\[(?:@\w+='[^']*'|[0-9]+)\]", "", path)
+    above, _, last = plain.rpartition("/")
+    if last == "text()":
+        return Counter({(above, "text()", said): 1})
+    if last.startswith("@"):
+        return Counter({(above, last[1:].rpartition(":")[2], " ".join(said.split())): 1})
+    element = etree.fromstring(f'<fragment xmlns="{CORE}">{said}</fragment>')[0]
+    return facts(element, above)
+
+
+def assert_listed_exactly(original: bytes, rendering: bytes, differences: Sequence[Difference]) -> None:
+    """What the two documents do not have in common is what the list says, each way."""
+    before, after = facts(etree.fromstring(original)), facts(etree.fromstring(rendering))
+    lacking, added = listed(differences)
+    # An element that changed its place is on both sides of the list, and on neither here.
+    assert _net(before, after) == _net(lacking, added)
+
+
+def _net(one: Facts, other: Facts) -> dict[tuple[str, str, str], int]:
+    net: dict[tuple[str, str, str], int] = {}
+    for key in one.keys() | other.keys():
+        count = one[key] - other[key]
+        hidden = (key[0], key[1], _SECRET.sub("…", key[2]))
+        net[hidden] = net.get(hidden, 0) + count
+    return {key: count for key, count in net.items() if count}

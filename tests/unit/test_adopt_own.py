@@ -1,0 +1,200 @@
+"""Files that we rendered: their adoption renders them again, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from activemq_fleet.adopt import Adopted
+from activemq_fleet.inventory import load_fleet
+from activemq_fleet.render import render_fleet
+from activemq_fleet.topology import Fleet
+from tests.unit.adopt_files import adopted, documents_of, rendered, rendered_again
+from tests.unit.fleets import NETWORK, fleet, hosts
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TREES = ("hosts/", "clients/")
+
+
+def example(name: str, tmp_path: Path) -> Fleet:
+    shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".secrets"))
+    return load_fleet([str(tmp_path / name)])
+
+
+def again(found: Fleet, tmp_path: Path) -> Adopted:
+    return adopted(tmp_path / "files", documents_of(found))
+
+
+def variables(adoption: Adopted, path: str = "group_vars/all.yml") -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load(adoption.files[path])
+    return {name.removeprefix("activemq_"): value for name, value in read.items()}
+
+
+@pytest.mark.parametrize("name", ["ha-network-5.5", "bridged-pairs", "single-machine"])
+def test_an_example_gives_back_the_same_tree(name: str, tmp_path: Path) -> None:
+    original = example(name, tmp_path)
+    expected = {path: content for path, content in render_fleet(original).items() if path.startswith(TREES)}
+
+    adoption = again(original, tmp_path)
+
+    found = rendered_again(tmp_path, adoption)
+    assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
+    assert adoption.differences == ()
+
+
+def test_accounts_of_agents_are_told_and_render_the_same_documents(tmp_path: Path) -> None:
+    original = example("shared-store", tmp_path)
+
+    adoption = again(original, tmp_path)
+
+    assert documents_of(adoption.fleet) == documents_of(original)
+    assert any("ledger01, shop01: accounts of agents" in note for note in adoption.notes)
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
+@pytest.mark.parametrize("shape", ["mesh", "hub", "ring", "chain", "none"])
+def test_the_shape_of_each_group_is_seen(shape: str, release: str, tmp_path: Path) -> None:
+    pairs = ("orders-mq01", "orders-mq02", "orders-mq03", "orders-mq04", "till-mq01", "till-mq02", "till-mq03")
+    original = fleet(*pairs, topology=shape, release=release)
+
+    adoption = again(original, tmp_path)
+
+    assert documents_of(adoption.fleet) == documents_of(original)
+    assert "links" not in variables(adoption)
+    assert variables(adoption).get("topology", "mesh") == shape
+    assert "xml_fragments" not in str(adoption.files)
+
+
+def test_groups_of_different_shapes_are_told_apart(tmp_path: Path) -> None:
+    inventory = hosts("a-mq1", "a-mq2", "a-mq3", topology="hub") | hosts("b-mq1", "b-mq2", "b-mq3", topology="ring")
+    original = rendered(inventory)
+
+    adoption = again(original, tmp_path)
+
+    assert documents_of(adoption.fleet) == documents_of(original)
+    assert variables(adoption, "group_vars/activemq_group_a.yml") == {"topology": "hub"}
+    assert variables(adoption, "group_vars/activemq_group_b.yml") == {"topology": "ring"}
+
+
+LINKS = [
+    [{"from": "shop", "to": "hub", "duplex": True}],
+    [{"from": "shop-mq1", "to": "hub-mq1"}, {"from": "hub", "to": "shop-mq2", "ttl": 7}],
+    [{"from": "shop-mq1", "to": "hub", "name": "uplink", "include": ["a.>", "topic://b"], "exclude": ["c"]}],
+    [
+        {"from": "shop", "to": "hub-mq1", "ttl": 2},
+        {"from": "hub-mq1", "to": "hub-mq2", "duplex": True, "name": "second"},
+    ],
+]
+
+
+@pytest.mark.parametrize("links", LINKS)
+@pytest.mark.parametrize("release", ["5.5.1", "5.18.3"])
+@pytest.mark.parametrize("topology", ["mesh", "none"])
+def test_links_between_groups_and_pairs(links: list[Any], release: str, topology: str, tmp_path: Path) -> None:
+    pairs = ("shop-mq1", "shop-mq2", "hub-mq1", "hub-mq2")
+    original = fleet(*pairs, links=links, release=release, topology=topology)
+
+    adoption = again(original, tmp_path)
+
+    assert documents_of(adoption.fleet) == documents_of(original)
+    assert adoption.differences == ()
+    assert "xml_fragments" not in str(adoption.files)
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"ha": "none"},
+    {"ha": "none", "links": [{"from": "o-mq1", "to": "o-mq1"}], "topology": "none"},
+    {"ha": "pure", "release": "5.5.1", "master_node": "b", "replication_port": 7000, "bind": "10.0.0.1"},
+    {"ha": "pure", "release": "5.7.0", "discovery": "failover", "topology": "ring"},
+    {"ha": "pure", "release": "5.5.1", "environment": "test", "multicast": "224.9.9.9:7000", "network_ttl": 5},
+    {"discovery": "multicast", "multicast_interface": "eth1"},
+    {"discovery": "failover"},
+    {"discovery": "static", "pair_links": "static"},
+    {"lock_acquire_interval": 500, "lock_keepalive_interval": 900, "store_directory": "/mnt/nfs/o"},
+    {"network_ttl": 9},
+    {"broker_name": "theirs", "memory_limit": "64 mb", "store_limit": "1 gb", "temp_limit": "1 gb"},
+    {"console": False, "release": "6.3.1"},
+    {"connectors": [{"name": "openwire", "scheme": "tcp", "port": 7001, "options": {"wireFormat.tcpNoDelay": True}}]},
+    {"connectors": []},
+    {"port_offset": 100},
+    {
+        "users": [{"name": "app", "password": "x1", "groups": ["staff"]}],
+        "acl": [{"destination": "a.>", "kind": "queue", "read": ["staff"], "write": ["staff"]}],
+    },
+    {
+        "tls": {
+            "keystore": "/etc/k",
+            "keystore_password": "k",
+            "truststore": "/etc/t",
+            "truststore_password": "t",
+            "client_auth": True,
+        }
+    },
+    {
+        "ha": "shared-jdbc",
+        "jdbc": {"url": "jdbc:postgresql://db/a", "driver": "org.postgresql.Driver", "username": "u", "password": "p"},
+    },
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: "-".join(settings))
+def test_every_setting_that_the_file_shows_comes_back(settings: dict[str, Any], tmp_path: Path) -> None:
+    original = fleet("o-mq1", "o-mq2", "p-mq1", **settings)
+
+    adoption = again(original, tmp_path)
+
+    assert documents_of(adoption.fleet) == documents_of(original)
+    assert adoption.differences == ()
+    assert "xml_fragments" not in str(adoption.files)
+
+
+def test_the_second_node_of_a_machine_has_its_offset(tmp_path: Path) -> None:
+    inventory = hosts("o-mq1", address="one.example.com", pair_links="static")
+    inventory["o-mq1-a.example.com"]["activemq_instance"] = "a"
+    inventory["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_instance": "b"}
+    original = rendered(inventory)
+
+    adoption = again(original, tmp_path)
+
+    assert documents_of(adoption.fleet) == documents_of(original)
+    assert variables(adoption)["address"] == "one.example.com"
+    assert variables(adoption, "host_vars/o-mq1-b.example.com.yml") == {"instance": "activemq-b", "port_offset": 10}
+    assert not adoption.fleet.blocking
+
+
+def test_hosts_that_are_dialled_by_other_names_have_those_addresses(tmp_path: Path) -> None:
+    inventory = hosts("o-mq1", "o-mq2")
+    for number, host in enumerate(inventory, 1):
+        inventory[host]["activemq_address"] = f"10.0.0.{number}"
+    original = rendered(inventory)
+
+    adoption = again(original, tmp_path)
+
+    assert documents_of(adoption.fleet) == documents_of(original)
+
+
+def test_a_user_has_one_secret_for_each_password_that_is_in_force(tmp_path: Path) -> None:
+    inventory = {name: NETWORK | {"activemq_release": "5.18.3"} for name in ("o-mq1-a", "o-mq1-b")}
+    adoption = again(rendered(inventory), tmp_path)
+
+    assert set(adoption.secrets) == {"net"}
+
+
+def test_fragments_and_attributes_of_ours_come_back(tmp_path: Path) -> None:
+    fragments = [
+        {"xml": '<plugins><statisticsBrokerPlugin id="{{ s"/></plugins>'},
+        {"parent": "beans", "xml": '<bean xmlns="http://www.springframework.org/schema/beans" id="x" class="a.B"/>'},
+    ]
+    original = fleet(
+        "o-mq1", xml_fragments=fragments, broker_attributes={"useJmx": False, "offlineDurableSubscriberTimeout": 5}
+    )
+
+    adoption = again(original, tmp_path)
+
+    found = rendered_again(tmp_path, adoption)
+    assert documents_of(adoption.fleet) == documents_of(original)
+    assert found["hosts/o-mq1-a.example.com/conf/activemq.xml"] == documents_of(original)["o-mq1-a.example.com"]
