@@ -22,14 +22,15 @@ demo: ## a fleet of real brokers on this machine, and the death of a master
 	@$(PY) -m activemq_fleet.lab.demo --output build/demo
 
 test: ## everything, in tiers, the quickest first
-	@scripts/setup.sh --java
+	@scripts/setup.sh --java --browser
 	@$(PY) -m scripts.run_tests
 
 test-full: export KILLS := $(or $(KILLS),20)
 test-full: export FUZZ_EXAMPLES := $(or $(FUZZ_EXAMPLES),2000)
 test-full: export ACTIVEMQ_FLEET_HOSTS := required
+test-full: export ACTIVEMQ_FLEET_BROWSER := required
 test-full: ## the same with many more kills and examples, and no tier may be skipped
-	@scripts/setup.sh --java
+	@scripts/setup.sh --java --browser
 	@$(PY) -m scripts.run_tests
 
 lint unit: ## one tier that needs no Java
@@ -37,7 +38,7 @@ lint unit: ## one tier that needs no Java
 	@$(PY) -m scripts.run_tests $@
 
 molecule integration hosts: ## one tier that does
-	@scripts/setup.sh --java
+	@scripts/setup.sh --java $(if $(filter integration,$@),--browser)
 	@$(PY) -m scripts.run_tests $@
 
 golden: ## write the golden files anew: look at `git diff` before committing them
@@ -53,6 +54,10 @@ rules: ## write docs/rules.md anew from the rules' docstrings
 fuzz: ## mutated files through `check --file` for MINUTES (10)
 	@scripts/setup.sh
 	@$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),10)
+
+pictures: ## photograph the drawings of docs/pictures, light and dark
+	@scripts/setup.sh --browser
+	@$(PY) -m scripts.pictures
 
 bench: ## the table of the README
 	@scripts/setup.sh --java

@@ -2,6 +2,7 @@
 # Makes a checkout ready to work with, and does nothing that is already done:
 #     scripts/setup.sh             .venv with the pinned requirements, and the collection's link
 #     scripts/setup.sh --java      and a Java (17 or later) and Maven for real brokers
+#     scripts/setup.sh --browser   and a Chromium that looks at pictures; without one they are not looked at
 # What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
 # line says what to install.
 set -eu
@@ -11,8 +12,8 @@ note() { printf '==> %s\n' "$*"; }
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# timed "what" COMMAND [ARG ...]: run it quietly; show what it said only when it fails.
-timed() {
+# tried "what" COMMAND [ARG ...]: run it quietly, and say how long it took.
+tried() {
     what=$1; shift
     printf '==> %s … ' "$what"
     began=$(date +%s)
@@ -20,9 +21,15 @@ timed() {
         printf '%s s\n' "$(($(date +%s) - began))"
     else
         printf 'failed\n'
-        tail -n 30 "$log" >&2
-        fail "$what failed (the whole output: $log)"
+        return 1
     fi
+}
+
+# timed "what" COMMAND [ARG ...]: the same; a failure shows what it said, and ends the set-up.
+timed() {
+    tried "$@" && return
+    tail -n 30 "$log" >&2
+    fail "$1 failed (the whole output: $log)"
 }
 
 apt_install() {
@@ -93,6 +100,18 @@ ensure_java() {
     java_is_new_enough || fail "Java 17 or later is needed: install one and name it with JAVA_HOME=…"
 }
 
+# Only the tests of the pictures need it, and they say so when it is not there.
+ensure_browser() {
+    for name in ${CHROMIUM:-} chromium chromium-browser google-chrome; do
+        command -v "$name" >/dev/null && return
+    done
+    if ! can_install; then
+        note "no Chromium: pictures are not looked at; for that install: chromium fonts-dejavu-core"
+    elif ! tried "chromium and a font, from the distribution" apt_install chromium fonts-dejavu-core; then
+        note "no Chromium: pictures are not looked at (why: build/setup.log)"
+    fi
+}
+
 # Two runs in one checkout take turns here.
 mkdir -p build
 log=build/setup.log
@@ -103,4 +122,10 @@ fi
 ensure_venv
 ensure_requirements
 ensure_link
-[ "${1:-}" != --java ] || ensure_java
+for wanted; do
+    case $wanted in
+        --java) ensure_java ;;
+        --browser) ensure_browser ;;
+        *) fail "$wanted is not known: --java, --browser" ;;
+    esac
+done
