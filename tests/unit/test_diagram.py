@@ -411,3 +411,15 @@ def test_the_picture_in_the_documentation_is_that_of_the_example(golden: Golden,
 
     drawn = to_svg(load_fleet([str(example)]))
     replace(golden, directory=REPOSITORY / "docs" / "pictures").file("shared-store.svg", drawn)
+
+
+def test_the_picture_of_a_hundred_pairs_in_the_documentation_is_drawn_so(golden: Golden) -> None:
+    names = [f"region{number:02}" for number in range(25)]
+    links = [{"from": f"{name}-mq01", "to": f"{names[0]}-mq01", "duplex": True} for name in names[1:]]
+    found = hosts(*(pair for name in names for pair in pairs(name, 4)), release="6.3.1", links=links)
+    found["region03-mq02-b.example.com"]["activemq_store_directory"] = "/elsewhere"
+    found["region04-mq01-b.example.com"]["activemq_release"] = "5.18.3"
+    del found["region05-mq03-b.example.com"]
+
+    drawn = to_svg(build_fleet(found, {}))
+    replace(golden, directory=REPOSITORY / "docs" / "pictures").file("hundred-pairs.svg", drawn)
