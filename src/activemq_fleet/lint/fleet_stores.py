@@ -1,3 +1,210 @@
-"""V, L, P: what only the whole fleet shows of releases, stores and locks."""
+"""V and L: what only both nodes of a pair, or two pairs, show of their stores."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.lint.locks_signs import locker_of, stores
+from activemq_fleet.topology import Broker
+
+# The one release at which the format of kahaDB changed inside a line.
+_NEW_STORE_IN_LINE = "5.4.2"
+
+
+@rule("V018", "error", scope="fleet", source="MessageDatabase.VERSION of all release tags")
+def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
+    """The nodes of a pair run different releases of one line.
+
+    Why: what the newer node writes must be readable for the older one, which is not tested by anybody. The format of
+        kahaDB changes between lines, and inside one only at 5.4.2; so this is an error there and a warning elsewhere.
+        Two lines in one pair are T004.
+    Fix: set activemq_release once for the pair. To upgrade, stop and upgrade the slave first, then fail over once.
+
+    Fires on 5.18.3::
+
+        hosts:
+          orders-mq01-a: {activemq_release: 5.18.3}
+          orders-mq01-b: {activemq_release: 5.18.6}
+
+    Silent on 5.18.3::
+
+        hosts:
+          orders-mq01-a: {activemq_release: 5.18.3}
+          orders-mq01-b: {activemq_release: 5.18.3}
+    """
+    for one, other in _pairs(view):
+        first, second = one.release, other.release
+        if first is second or first.line != second.line:
+            continue
+        unreadable = first.within(_NEW_STORE_IN_LINE) != second.within(_NEW_STORE_IN_LINE)
+        yield view.problem(
+            other,
+            f"activemq_release is {second}, and {first} on {one.host}, the other node of pair {other.pair}",
+            severity=None if unreadable else "warning",
+        )
+
+
+@rule(
+    "L010",
+    "error",
+    scope="fleet",
+    releases="5.7.0",
+    source="LeaseDatabaseLocker.getLeaseHolderId; pluggable-lockers page",
+)
+def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
+    """Both nodes of a pair ask for the lease under one name.
+
+    Why: the row of the lease says who holds it. Two brokers of one leaseHolderId, which is the brokerName where none
+        is set, both find their own name there, renew it, and both are master.
+    Fix: give each node its own leaseHolderId; without a fragment of yours it is the host's name.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_ha: shared-jdbc
+          activemq_jdbc: {url: "jdbc:postgresql://db/orders", driver: org.postgresql.Driver, jar: /opt/pg.jar,
+                          username: amq, password: hidden}
+          activemq_xml_fragments:
+            - parent: broker/persistenceAdapter/jdbcPersistenceAdapter/locker
+              xml: <lease-database-locker leaseHolderId="orders"/>
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_ha: shared-jdbc
+          activemq_jdbc: {url: "jdbc:postgresql://db/orders", driver: org.postgresql.Driver, jar: /opt/pg.jar,
+                          username: amq, password: hidden}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    changed = {broker.host for broker in view.changed_by_hand}
+    for one, other in _pairs(view):
+        if not changed & {one.host, other.host}:
+            continue
+        holder = _lease_holder(view, one)
+        if holder is not None and holder == _lease_holder(view, other):
+            yield view.problem(
+                other, f'"{holder}" holds the lease on both nodes of pair {other.pair}: {one.host} as well'
+            )
+
+
+def _lease_holder(view: FleetView, broker: Broker) -> str | None:
+    """The name in the lease; None without a lease, or where the name is decided elsewhere."""
+    document = view.document(broker)
+    if document is None:
+        return None
+    for store in stores(document):
+        locker = locker_of(store)
+        if locker is not None and locker.name == "lease-database-locker":
+            if locker.has("leaseHolderId"):
+                return locker.known("leaseHolderId")
+            above = store.within("broker")
+            return above.known("brokerName") if above else None
+    return None
+
+
+@rule("L016", "warning", scope="fleet", source="SharedFileLocker of the release tags")
+def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
+    """A pair of shared-file whose nodes do not have one store in common.
+
+    Why: the lock is a file in the store's directory. Two directories are two locks, so both nodes become master, each
+        with a store of its own. A directory below a node's own data directory is another one on each of them.
+    Fix: set activemq_store_directory to one path on the share for both nodes, such as /srv/activemq/orders-mq01, and
+        set no other directory in fragments. Where the variable differs between the nodes, T009 says so.
+    Cannot see: what is mounted where; the start of the broker looks for a marker file in the store.
+
+    Fires on 5.18.3::
+
+        all: {activemq_ha: shared-file, activemq_store_directory: /var/lib/activemq/activemq/data/kahadb}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+
+    Fires on 5.18.3::
+
+        hosts:
+          orders-mq01-a: {}
+          orders-mq01-b:
+            activemq_xml_fragments: [{parent: broker/persistenceAdapter, xml: <kahaDB directory="/srv/other"/>}]
+
+    Silent on 5.18.3::
+
+        all: {activemq_store_directory: /srv/activemq/orders}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    changed = {broker.host for broker in view.changed_by_hand}
+    for one, other in _pairs(view):
+        if one.settings.ha != "shared-file" or other.settings.ha != "shared-file":
+            continue
+        for broker in (one, other):
+            own = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}/data"
+            if f"{broker.store_directory}/".startswith(f"{own}/"):
+                text = f"activemq_store_directory {broker.store_directory} lies in {own}, the node's own data directory"
+                yield view.problem(broker, text)
+        if changed & {one.host, other.host}:
+            first, second = _directory(view, one), _directory(view, other)
+            if (
+                first
+                and second
+                and first.rstrip("/") != second.rstrip("/")
+                and one.store_directory == other.store_directory
+            ):
+                text = f"the store of {other.host} is {second} and that of {one.host} is {first}: no common lock"
+                yield view.problem(other, text)
+
+
+def _directory(view: FleetView, broker: Broker) -> str | None:
+    """Where a document puts its kahaDB; None where that is decided elsewhere."""
+    document = view.document(broker)
+    if document is None:
+        return None
+    return next((store.known("directory") for store in stores(document) if store.name in ("kahaDB", "mKahaDB")), None)
+
+
+@rule("L017", "error", scope="fleet", source="SharedFileLocker and JDBCPersistenceAdapter; measured on 5.17.2")
+def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
+    """Brokers that are no pair share one store.
+
+    Why: one lock, one master: all others wait for it as slaves for ever, without being meant to, and what their
+        clients send goes nowhere.
+    Fix: give each pair a store of its own: leave activemq_store_directory out (/srv/activemq/PAIR), or set it for each
+        pair; with shared-jdbc one database or schema a pair.
+    Cannot see: what is mounted where. Pairs that mount different volumes at one path are not wrong: waive L017 for
+        them, or better, give each mount the pair's name, so that a wrong mount can be told.
+
+    Fires on 5.18.3::
+
+        all: {activemq_ha: shared-file, activemq_store_directory: /srv/activemq/kahadb}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}, orders-mq02-a: {}, orders-mq02-b: {}}
+
+    Silent on 5.18.3::
+
+        all: {activemq_ha: shared-file}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}, orders-mq02-a: {}, orders-mq02-b: {}}
+    """
+    owners: dict[tuple[str, ...], Broker] = {}
+    told: set[str] = set()
+    for broker in view.brokers:
+        store = _store_of(broker)
+        owner = owners.setdefault(store, broker)
+        if owner.unit != broker.unit and broker.unit not in told:
+            told.add(broker.unit)
+            yield view.problem(broker, f"{store[-1]} is the store of {owner.unit} too: one of the two waits for ever")
+
+
+def _store_of(broker: Broker) -> tuple[str, ...]:
+    """What tells stores apart: a path of the share, a database, or a path of one machine."""
+    settings = broker.settings
+    if settings.ha == "shared-jdbc" and settings.jdbc is not None:
+        return "database", settings.jdbc.username, settings.jdbc.url
+    if settings.ha == "shared-file":
+        return "share", broker.store_directory.rstrip("/")
+    return "machine", broker.address.lower(), broker.store_directory.rstrip("/")
+
+
+def _pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:
+    """Both nodes of each pair, preferred master first."""
+    for pair in view.fleet.pairs.values():
+        if pair.brokers[0].settings.ha != "none":
+            yield from pairwise(pair.in_order)

@@ -1,0 +1,50 @@
+"""The examples of the fleet rules: inventories in YAML, as ``all`` (variables of every host) and ``hosts``."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from activemq_fleet.lint import Rule, fleet_findings, rules
+from activemq_fleet.lint.engine import Example
+from activemq_fleet.render import render
+from activemq_fleet.topology import Fleet, build_fleet
+
+FLEET_RULES = rules("fleet")
+DEFAULTS = {
+    "activemq_network_username": "network",
+    "activemq_network_password": "a secret",
+    "activemq_users": [{"name": "app", "password": "another", "groups": ["apps"]}],
+}
+
+
+def cases(kind: str) -> list[object]:
+    return [
+        pytest.param(one, example, id=f"{one.id}-{example.release}-{number}")
+        for one in FLEET_RULES
+        for number, example in enumerate(getattr(one, kind))
+    ]
+
+
+def fleet_of(example: Example) -> Fleet:
+    """The fleet of an example: its variables over those that every fleet needs."""
+    inventory = yaml.safe_load(example.text)
+    common = DEFAULTS | {"activemq_release": example.release} | (inventory.get("all") or {})
+    hosts = {name: common | (own or {}) for name, own in inventory["hosts"].items()}
+    return build_fleet(hosts, inventory.get("groups") or {})
+
+
+def found(example: Example) -> set[str]:
+    fleet = fleet_of(example)
+    documents = {broker.host: render(broker)["conf/activemq.xml"] for broker in fleet.brokers}
+    return {finding.rule for finding in fleet_findings(fleet, documents)}
+
+
+@pytest.mark.parametrize(("one", "example"), cases("fires"))
+def test_the_fleet_that_fires_does(one: Rule, example: Example) -> None:
+    assert one.id in found(example)
+
+
+@pytest.mark.parametrize(("one", "example"), cases("silent"))
+def test_the_fleet_that_is_silent_is(one: Rule, example: Example) -> None:
+    assert one.id not in found(example)
