@@ -7,12 +7,12 @@ import pytest
 from activemq_fleet.lint import Rule, file_findings, rules
 from activemq_fleet.lint.engine import Example
 from activemq_fleet.lint.files import SCHEMA_RULE
+from activemq_fleet.lint.selection import Selection
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
 
 # The schema's own rule needs the release's XSD: tests/integration/test_refusals.py shows it.
 FILE_RULES = [one for one in rules("file") if one.id != SCHEMA_RULE]
-SKELETON = complete("", Release.of("5.18.3"))
 
 
 def cases(kind: str) -> list[object]:
@@ -23,12 +23,17 @@ def cases(kind: str) -> list[object]:
     ]
 
 
+def _importing(release: Release) -> bytes:
+    """Files beside activemq.xml count where it makes use of them: most are the console's."""
+    return complete(f'<import resource="{release.console_file}"/>', release)
+
+
 def found(example: Example) -> set[str]:
     release = Release.of(example.release)
     beside = {}
     data = complete(example.text, release)
     if example.file != "activemq.xml":
-        beside, data = {example.file: example.text.encode()}, SKELETON
+        beside, data = {example.file: example.text.encode()}, _importing(release)
     return {finding.rule for finding in file_findings(data, release, beside=beside)}
 
 
@@ -44,7 +49,9 @@ def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
 def test_the_skeleton_of_the_examples_has_no_mistake(release: str) -> None:
-    assert file_findings(complete("", Release.of(release)), Release.of(release)) == ()
+    # S009: 5.5 has no setting against large frames, which is said as info.
+    found = file_findings(complete("", Release.of(release)), Release.of(release), selection=Selection(ignore=("S009",)))
+    assert found == ()
 
 
 @pytest.mark.parametrize("one", rules(), ids=lambda one: one.id)
