@@ -10,6 +10,7 @@ from activemq_fleet.releases import Release
 from tests.rule_examples import complete
 
 FAMILY = frozenset("NM")
+ACCOUNT = {"userName": "app", "password": "${app.password}"}
 
 
 def found(snippet: str, release: str = "5.18.3") -> list[Finding]:
@@ -24,7 +25,7 @@ def of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
 
 
 def link(uri: str, **attributes: str) -> str:
-    texts = " ".join(f'{name}="{value}"' for name, value in {"name": "south", **attributes}.items())
+    texts = " ".join(f'{name}="{value}"' for name, value in {"name": "south", **ACCOUNT, **attributes}.items())
     return f'<networkConnector {texts} uri="{uri}"/>'
 
 

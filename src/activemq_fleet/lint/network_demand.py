@@ -1,0 +1,320 @@
+"""N: what a link asks for and carries, who may, and who logs in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+
+AUTHENTICATION = (
+    "simpleAuthenticationPlugin",
+    "jaasAuthenticationPlugin",
+    "jaasCertificateAuthenticationPlugin",
+    "jaasDualAuthenticationPlugin",
+)
+_ADVISORY = "ActiveMQ.Advisory.Consumer.Queue.orders"  # any that a bridge listens to
+_VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
+
+
+def covers(pattern: str, name: str) -> bool:
+    """Whether a destination's wildcard matches a name, or all that another wildcard matches."""
+    wanted, given = pattern.split("."), name.split(".")
+    for position, part in enumerate(wanted):
+        if part == ">":
+            return True
+        if position >= len(given) or given[position] == ">" or (part != "*" and part != given[position]):
+            return False
+    return len(wanted) == len(given)
+
+
+def _listed(link: Node, where: str) -> list[Node]:
+    holder = link.child(where)
+    return [] if holder is None else holder.children("queue", "topic")
+
+
+@rule("N023", "info", source="documentation of networks of brokers; ConduitBridge")
+def uneven_load(document: Document) -> Iterator[Problem]:
+    """A link that wants its remote consumers to count in full, and counts them as one.
+
+    Why: decreaseNetworkConsumerPriority="false" lets consumers beyond the bridge take their share. But with
+        conduitSubscriptions all consumers of a queue there are one: ten of them get as much as a single one here.
+    Fix: conduitSubscriptions="false" on a connector of its own for queues, with topics excluded.
+    Cannot see: how many consumers there are.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" decreaseNetworkConsumerPriority="false"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+    """
+    for link in document.links:
+        if link.flag("decreaseNetworkConsumerPriority", default=True) is not False:
+            continue
+        if link.flag("conduitSubscriptions", default=True) and not _leaves_out(link, "queue"):
+            yield link.problem(
+                "remote consumers shall count in full, and conduitSubscriptions counts them as one",
+                "decreaseNetworkConsumerPriority",
+            )
+
+
+@rule("N024", "warning", source="documentation of networks of brokers; DemandForwardingBridge")
+def topics_in_double(document: Document) -> Iterator[Problem]:
+    """conduitSubscriptions="false" on a link that carries topics.
+
+    Why: the bridge then subscribes once for each consumer on the other side. Of a topic every copy goes over, and
+        each consumer there receives each message as often as there are consumers.
+    Fix: keep such a connector for queues: <excludedDestinations><topic physicalName=">"/></excludedDestinations>,
+        and add a second connector, with conduitSubscriptions, for topics.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" conduitSubscriptions="false"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" conduitSubscriptions="false">
+          <excludedDestinations><topic physicalName=">"/></excludedDestinations>
+        </networkConnector>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" conduitSubscriptions="false">
+          <dynamicallyIncludedDestinations><queue physicalName="orders.>"/></dynamicallyIncludedDestinations>
+        </networkConnector>
+    """
+    for link in document.links:
+        dynamic = not link.flag("staticBridge", default=False) and not link.has("destinationFilter")
+        if link.flag("conduitSubscriptions", default=True) is False and dynamic and not _leaves_out(link, "topic"):
+            message = "conduitSubscriptions is false, and topics are not excluded: each consumer gets several copies"
+            yield link.problem(message, "conduitSubscriptions")
+
+
+def _leaves_out(link: Node, kind: str) -> bool:
+    """True where the link asks for no destination of a kind."""
+    included = _listed(link, "dynamicallyIncludedDestinations")
+    wanted = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
+    excluded = [node.get("physicalName") for node in _listed(link, "excludedDestinations") if node.name == kind]
+    return all(any(covers(pattern, name) for pattern in excluded) for name in wanted)
+
+
+@rule("N027", "error", source="DemandForwardingBridgeSupport, AuthorizationBroker")
+def demand_that_never_arrives(document: Document) -> Iterator[Problem]:
+    """Bridges that cannot hear which consumers there are.
+
+    Why: a bridge learns of consumers from the advisory topics of the broker that they are at. Without advisories, or
+        without the right to read them, it is established and carries nothing.
+    Fix: take advisorySupport="false" out; in the authorizationMap give the bridges' group read, write and admin on
+        topic="ActiveMQ.Advisory.>".
+    Cannot see: links of others to this broker. So with one-way links only, advisorySupport="false" is a warning.
+
+    Fires on 5.18.3::
+
+        <broker advisorySupport="false">
+          <networkConnectors>
+            <networkConnector name="south" uri="static:(tcp://a:61616)" duplex="true"/>
+          </networkConnectors>
+        </broker>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+        <authorizationPlugin><map><authorizationMap><authorizationEntries>
+          <authorizationEntry queue=">" read="apps" write="apps" admin="apps"/>
+        </authorizationEntries></authorizationMap></map></authorizationPlugin>
+
+    Silent on 5.18.3::
+
+        <broker advisorySupport="false"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+        <authorizationPlugin><map><authorizationMap><authorizationEntries>
+          <authorizationEntry queue=">" read="apps" write="apps" admin="apps"/>
+          <authorizationEntry topic="ActiveMQ.Advisory.>" read="apps" write="apps" admin="apps"/>
+        </authorizationEntries></authorizationMap></map></authorizationPlugin>
+    """
+    for broker in document.brokers:
+        links = [one for one in broker.all("networkConnector") if not one.flag("staticBridge", default=False)]
+        announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
+        if broker.flag("advisorySupport", default=True) is False and (links or announced):
+            duplex = any(link.flag("duplex", default=False) for link in links)
+            message = "advisorySupport is false, and bridges from other brokers never hear of consumers here"
+            yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning")
+        if links:
+            yield from _unread_advisories(broker, links)
+
+
+def _unread_advisories(broker: Node, links: list[Node]) -> Iterator[Problem]:
+    groups = _groups_of(broker, {link.get("userName") for link in links})
+    for rights in broker.all("authorizationMap"):
+        holders = rights.children("authorizationEntries")
+        entries = [entry for holder in holders for entry in holder.children("authorizationEntry")]
+        if not entries or rights.child("defaultEntry") is not None:
+            continue
+        hearing = [entry for entry in entries if entry.has("topic") and covers(entry.get("topic"), _ADVISORY)]
+        if not hearing:
+            yield rights.problem("nobody may read ActiveMQ.Advisory.>, so that bridges never hear of consumers")
+            continue
+        readers = {name.strip() for entry in hearing for name in entry.get("read").split(",")}
+        if groups and not groups & readers and not any("{" in name or name == "*" for name in readers):
+            names = ", ".join(sorted(groups))
+            message = f"{names} may not read ActiveMQ.Advisory.>, and the links log in with such an account"
+            yield hearing[0].problem(message, "read" if hearing[0].has("read") else "topic")
+
+
+def _groups_of(broker: Node, users: set[str]) -> set[str]:
+    """The groups of the links' users among the broker's own accounts; bridges of peers use the same ones."""
+    accounts = broker.all("authenticationUser")
+    texts = [account.known("groups") for account in accounts if account.get("username") in users]
+    return {name.strip() for text in texts if text for name in text.split(",")}
+
+
+@rule("N029", "warning", source="DemandForwardingBridgeSupport of 5.5.1, 5.13.5, 5.14.0 and 5.18.3")
+def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
+    """excludedDestinations that match staticallyIncludedDestinations.
+
+    Why: what is excluded does not narrow what is statically included. Before 5.14 it goes over all the same. From
+        5.14 on an excluded static include is dropped with one INFO line; and of a wider one the bridge takes the
+        excluded messages and neither forwards nor acknowledges them: they are stuck.
+    Fix: list in staticallyIncludedDestinations exactly what shall go over.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)">
+          <excludedDestinations><queue physicalName="orders.private.>"/></excludedDestinations>
+          <staticallyIncludedDestinations><queue physicalName="orders.>"/></staticallyIncludedDestinations>
+        </networkConnector>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)">
+          <excludedDestinations><queue physicalName="private.>"/></excludedDestinations>
+          <staticallyIncludedDestinations><queue physicalName="orders.>"/></staticallyIncludedDestinations>
+        </networkConnector>
+    """
+    later = document.release.within("5.14.0")
+    for link in document.links:
+        listed = _listed(link, "staticallyIncludedDestinations")
+        for excluded in _listed(link, "excludedDestinations"):
+            name = excluded.known("physicalName") or ""
+            for static in listed:
+                other = static.known("physicalName") or ""
+                whole = covers(name, other)
+                if static.name != excluded.name or not (name and other) or not (whole or covers(other, name)):
+                    continue
+                what = "it goes over all the same"
+                if later:
+                    what = f"{other} is not forwarded at all" if whole else "its messages are taken and get stuck"
+                message = f"{excluded.name} {name} is excluded, and {other} statically included: {what}"
+                yield excluded.problem(message, "physicalName")
+                break
+
+
+@rule("N031", "warning", releases="5.13.0", source="AMQ-6027; NetworkBridgeConfiguration, BrokerService")
+def virtual_demand_on_one_side(document: Document) -> Iterator[Problem]:
+    """useVirtualDestSubs on the broker or on its link, not on both.
+
+    Why: the broker's attribute tells others that virtual destinations have consumers, the link's asks others for
+        it. A duplex link needs both on this very broker, for its way back.
+    Fix: useVirtualDestSubs="true" on <broker> and on <networkConnector>, on both brokers.
+    Cannot see: the other broker. So with one-way links it is information only.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" duplex="true" useVirtualDestSubs="true"/>
+
+    Silent on 5.18.3::
+
+        <broker useVirtualDestSubs="true">
+          <networkConnectors>
+            <networkConnector name="south" uri="static:(tcp://a:61616)" duplex="true" useVirtualDestSubs="true"/>
+          </networkConnectors>
+        </broker>
+    """
+    for broker in document.brokers:
+        links = broker.all("networkConnector")
+        tells = broker.flag("useVirtualDestSubs", default=False)
+        asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
+        if tells is False:
+            for link in asking:
+                if link.flag("useVirtualDestSubs", default=False):
+                    yield link.problem(
+                        "asks for the demand of virtual destinations, and its own broker tells of none",
+                        "useVirtualDestSubs",
+                        severity=None if link.flag("duplex", default=False) else "info",
+                    )
+        elif tells and links and not asking:
+            duplex = any(link.flag("duplex", default=False) for link in links)
+            message = "tells of the demand of virtual destinations, and none of its links asks for it"
+            yield broker.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
+
+
+@rule("N036", "error", source="measured on 5.5.1 and 5.18.3; DemandForwardingBridgeSupport.startLocalBridge")
+def link_without_account(document: Document) -> Iterator[Problem]:
+    """A link without userName in a file that asks for a login.
+
+    Why: a bridge logs in at its own broker too, with the same userName. Without one it is refused there, whatever
+        the peer thinks: "User name [null] or password is invalid", every few seconds for ever.
+    Fix: userName="network" password="${activemq.network.password}" on the link, an account that both brokers know.
+    Cannot see: the peer's accounts, and whether a JAAS login lets guests in, where it is a warning only. For fleets
+        T008 says it.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+    """
+    for broker in document.brokers:
+        plugins = broker.all(*AUTHENTICATION)
+        if not plugins or any(plugin.flag("anonymousAccessAllowed", default=False) is not False for plugin in plugins):
+            continue
+        simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
+        for link in broker.all("networkConnector"):
+            if not link.has("userName") and not document.prescribes(link):
+                message = f"logs in nowhere, and the <{plugins[0].name}> of its own broker asks for it"
+                yield link.problem(message, severity=None if simple else "warning")
+
+
+@rule("N039", "error", source="VMTransportFactory.doCompositeConnect")
+def vm_of_another_name(document: Document) -> Iterator[Problem]:
+    """A vm:// URI with a name that no broker of the file has.
+
+    Why: vm:// starts a broker of that name, empty and without any of this configuration, when there is none. The
+        client works, and its messages are in the wrong broker.
+    Fix: write the brokerName, with create=false&amp;waitForStart=10000 so that it never starts one.
+    Cannot see: brokers that other files of the same process start.
+
+    Fires on 5.18.3::
+
+        <bean id="factory" class="org.apache.activemq.ActiveMQConnectionFactory">
+          <property name="brokerURL" value="vm://localhost"/>
+        </bean>
+
+    Silent on 5.18.3::
+
+        <bean id="factory" class="org.apache.activemq.ActiveMQConnectionFactory">
+          <property name="brokerURL" value="vm://north?create=false&amp;waitForStart=10000"/>
+        </bean>
+    """
+    if b"vm:" not in document.data:
+        return
+    names = {broker.known("brokerName") if broker.has("brokerName") else "localhost" for broker in document.brokers}
+    if None in names or not names:
+        return
+    for node in document.nodes:
+        values = node.attributes | ({"": node.text} if node.text.startswith("vm:") else {})
+        for attribute, value in values.items():
+            for found in _VM.finditer(value):
+                name, query = found["name"], found["query"] or ""
+                outside = "{" in name or name.startswith("broker:") or "create=false" in query
+                if name not in names and not outside:
+                    message = f"{found[0].partition('?')[0]} starts a broker of its own: here is none called {name}"
+                    yield node.problem(message, attribute, found[0])

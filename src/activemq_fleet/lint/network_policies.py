@@ -1,0 +1,234 @@
+"""N: messages that must go back to a broker they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+
+FILTER = "conditionalNetworkBridgeFilterFactory"
+
+
+def _queue_policies(document: Document) -> list[Node]:
+    """The policyEntries that are about queues."""
+    return [entry for entry in document.all("policyEntry") if entry.has("queue")]
+
+
+def _filter(entry: Node) -> Node | None:
+    """The filter of a policyEntry, also where it stands without its wrapper."""
+    return next(iter(entry.all(FILTER)), None)
+
+
+def _replays(entry: Node) -> bool | None:
+    found = _filter(entry)
+    return False if found is None else found.flag("replayWhenNoConsumers", default=False)
+
+
+def _forwards(document: Document) -> list[Node]:
+    """The links to other units: not those by which two nodes of a pair reach each other."""
+    broker = document.broker
+    if broker is not None and not broker.networked:
+        return [link for link in document.links if not document.prescribes(link)]
+    return document.links
+
+
+@rule("N019", "warning", releases="5.6.0", source="measured on 5.5.1, 5.18.3 and 6.3.1; NetworkBridgeFilter")
+def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
+    """Queues of a networked broker without replayWhenNoConsumers.
+
+    Why: a message is never sent to a broker that it came from. When its consumer moves back there, it is stuck here
+        until a consumer comes to this very broker. The most specific policyEntry decides alone: one without the
+        filter takes its queues out of a replay that queue=">" asks for.
+    Fix: inside each policyEntry that is about queues write <networkBridgeFilterFactory>
+        <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
+        </networkBridgeFilterFactory>; before 5.9 also enableAudit="false".
+    Cannot see: whether consumers move. So a file that says nothing of replay at all is only informed about it.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+        <policyEntry queue="orders.>" producerFlowControl="true"/>
+        <policyEntry queue=">">
+          <networkBridgeFilterFactory>
+            <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
+          </networkBridgeFilterFactory>
+        </policyEntry>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+        <policyEntry queue=">">
+          <networkBridgeFilterFactory>
+            <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
+          </networkBridgeFilterFactory>
+        </policyEntry>
+    """
+    links = _forwards(document)
+    if not links:
+        return
+    entries = _queue_policies(document)
+    asked = any(_replays(entry) is not False for entry in entries)
+    for entry in entries:
+        found = _filter(entry)
+        if _replays(entry) is not False:
+            continue
+        if found is not None and found.has("replayWhenNoConsumers"):
+            yield found.problem("replayWhenNoConsumers is false", "replayWhenNoConsumers")
+        elif asked or found is not None:
+            message = f"policyEntry queue={entry.get('queue')!r} has no replayWhenNoConsumers, and no other counts"
+            yield (found or entry).problem(message, "" if found else "queue")
+        elif document.broker is not None or entry.get("queue") == ">":
+            yield _without(entry, document)
+    told = any(entry.get("queue") == ">" for entry in entries)
+    if document.broker is None and not asked and not told:
+        yield _without(links[0], document)
+
+
+def _without(node: Node, document: Document) -> Problem:
+    return node.problem(
+        "no policy has replayWhenNoConsumers: a message cannot go back to a broker that it came from",
+        severity=None if document.broker is not None else "info",
+    )
+
+
+@rule(
+    "N020",
+    "warning",
+    releases="5.6.0 !5.9.0",
+    source="documentation of networks of brokers; releases.toml, replay_needs_audit_off",
+)
+def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
+    """replayWhenNoConsumers without enableAudit="false", before 5.9.
+
+    Why: the queue's cursor remembers the message that was here before, takes its return for a duplicate and keeps
+        it: it is stuck until the broker restarts.
+    Fix: add enableAudit="false" to that policyEntry.
+
+    Fires on 5.8.0::
+
+        <policyEntry queue=">">
+          <networkBridgeFilterFactory>
+            <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
+          </networkBridgeFilterFactory>
+        </policyEntry>
+
+    Silent on 5.8.0::
+
+        <policyEntry queue=">" enableAudit="false">
+          <networkBridgeFilterFactory>
+            <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
+          </networkBridgeFilterFactory>
+        </policyEntry>
+    """
+    for entry in _queue_policies(document):
+        if _replays(entry) and entry.flag("enableAudit", default=True):
+            queue = entry.get("queue")
+            message = f"policyEntry queue={queue!r} replays, and its audit takes what returns for a duplicate"
+            yield entry.problem(message, "enableAudit" if entry.has("enableAudit") else "queue")
+
+
+@rule("N021", "info", releases="5.6.0", source="ConditionalNetworkBridgeFilterFactory")
+def replay_at_once(document: Document) -> Iterator[Problem]:
+    """replayWhenNoConsumers without a replayDelay.
+
+    Why: a consumer that only restarts is gone for a moment. Without a delay its messages leave at once and come back
+        when it does, to and fro.
+    Fix: replayDelay="500", or a second; it is in milliseconds.
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">">
+          <networkBridgeFilterFactory>
+            <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true"/>
+          </networkBridgeFilterFactory>
+        </policyEntry>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue=">">
+          <networkBridgeFilterFactory>
+            <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="1000"/>
+          </networkBridgeFilterFactory>
+        </policyEntry>
+    """
+    for found in document.all(FILTER):
+        if not found.flag("replayWhenNoConsumers", default=False):
+            continue
+        if not found.has("replayDelay") or found.number("replayDelay") == 0:
+            yield found.problem("replayWhenNoConsumers replays without a delay", "replayDelay")
+
+
+@rule("N022", "error", releases="5.6.0", source="measured on 5.6.0, 5.18.3 and 6.3.1; XSD", refuses=True)
+def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
+    """conditionalNetworkBridgeFilterFactory directly in a policyEntry.
+
+    Why: the schema wants it inside the property networkBridgeFilterFactory; the broker does not start. A page of the
+        product's own documentation shows it without.
+    Fix: put <networkBridgeFilterFactory> around it.
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">">
+          <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
+        </policyEntry>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue=">">
+          <networkBridgeFilterFactory>
+            <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
+          </networkBridgeFilterFactory>
+        </policyEntry>
+    """
+    for found in document.all(FILTER):
+        if found.parent is not None and found.parent.name == "policyEntry":
+            yield found.problem(f"<{FILTER}> stands in <policyEntry> without <networkBridgeFilterFactory> around it")
+
+
+@rule("N025", "warning", source="ConduitBridge, ConditionalNetworkBridgeFilterFactory")
+def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
+    """Consumers with selectors, and a bridge that does not ask for them.
+
+    Why: with conduitSubscriptions all consumers of a queue beyond a bridge are one without a selector: it takes
+        messages that nobody there wants. replayWhenNoConsumers in turn sees a consumer whose selector will never
+        match, and keeps the message.
+    Fix: conduitSubscriptions="false" on the link; selectorAware="true" beside replayWhenNoConsumers, from 5.16 on.
+    Cannot see: the consumers. That there are selectors it takes from virtualTopic selectorAware="true" and from
+        virtualSelectorCacheBrokerPlugin.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+        <destinationInterceptors>
+          <virtualDestinationInterceptor>
+            <virtualDestinations><virtualTopic name="orders.>" selectorAware="true"/></virtualDestinations>
+          </virtualDestinationInterceptor>
+        </destinationInterceptors>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" conduitSubscriptions="false">
+          <excludedDestinations><topic physicalName=">"/></excludedDestinations>
+        </networkConnector>
+        <destinationInterceptors>
+          <virtualDestinationInterceptor>
+            <virtualDestinations><virtualTopic name="orders.>" selectorAware="true"/></virtualDestinations>
+          </virtualDestinationInterceptor>
+        </destinationInterceptors>
+    """
+    signs = [topic for topic in document.all("virtualTopic") if topic.flag("selectorAware", default=False)]
+    if not document.links or not (signs or document.all("virtualSelectorCacheBrokerPlugin")):
+        return
+    for link in document.links:
+        if link.flag("conduitSubscriptions", default=True) and not link.flag("staticBridge", default=False):
+            yield link.problem("consumers have selectors, and conduitSubscriptions drops them", "conduitSubscriptions")
+    if document.release.has_selector_aware_replay:
+        for found in document.all(FILTER):
+            replays = found.flag("replayWhenNoConsumers", default=False)
+            if replays and found.flag("selectorAware", default=False) is False:
+                yield found.problem("replay looks at no selector, and consumers have some", "selectorAware")
