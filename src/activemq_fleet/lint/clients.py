@@ -1,3 +1,213 @@
-"""C: clients, flow control, durability."""
+"""C: what connectors tell clients, and what they take from them."""
 
 from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.uri import Uri
+
+# Schemes that speak OpenWire, or find out that a client does.
+OPENWIRE = frozenset({"tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl"})
+_WILDCARDS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- looked for, not bound to
+_INACTIVITY = "wireFormat.maxInactivityDuration"
+
+
+def is_loopback(host: str) -> bool:
+    """True for localhost and for addresses that never leave the machine."""
+    if host.lower() in ("localhost", "localhost.localdomain"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_wildcard(host: str) -> bool:
+    """True for what binds every interface of the machine."""
+    return host in _WILDCARDS
+
+
+def listens_on(connector: Node) -> Uri:
+    """The URI of a transportConnector, one without scheme where it is decided elsewhere."""
+    known = connector.known("uri")
+    return Uri.read(known) if known is not None else Uri("", "")
+
+
+@rule("C001", "warning", releases="5.4.0", source="TransportConnector.getConnectionControl, 5.5.1 and 5.18.3")
+def rebalance_without_update(document: Document) -> Iterator[Problem]:
+    """rebalanceClusterClients without updateClusterClients.
+
+    Why: the broker then tells its clients to move and sends them an empty list of brokers, so nobody moves anywhere.
+    Fix: set updateClusterClients="true" beside it, and updateClusterFilter where not every broker of the network
+        should get clients.
+
+    Fires on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"
+                            rebalanceClusterClients="true"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"
+                            rebalanceClusterClients="true" updateClusterClients="true"
+                            updateClusterClientsOnRemove="true"/>
+    """
+    for connector in document.connectors:
+        if connector.flag("rebalanceClusterClients", False) and connector.flag("updateClusterClients", False) is False:
+            yield connector.problem(
+                f"connector {connector.get('name')} rebalances its clients and tells them of no broker to go to",
+                "rebalanceClusterClients",
+            )
+
+
+@rule("C002", "warning", releases="5.4.0", source="TransportConnector.getPublishableConnectString; failover reference")
+def clients_told_unreachable_names(document: Document) -> Iterator[Problem]:
+    """updateClusterClients on a connector whose published name other machines cannot dial.
+
+    Why: clients are sent the address that each broker publishes. One that is bound to a loopback address publishes
+        localhost, and every client then dials itself. One that is bound to all interfaces publishes the machine's own
+        host name, which clients of another network often cannot resolve (told as info).
+    Fix: bind to a name that all clients resolve, set <publishedAddressPolicy> inside the connector (from 5.8), or
+        leave updateClusterClients off.
+    Cannot see: which names the clients resolve.
+
+    Fires on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://localhost:61617?wireFormat.maxFrameSize=10485760"
+                            updateClusterClients="true" updateClusterClientsOnRemove="true"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://mq01.example.com:61617?wireFormat.maxFrameSize=10485760"
+                            updateClusterClients="true" updateClusterClientsOnRemove="true"/>
+    """
+    for connector in document.connectors:
+        if not connector.flag("updateClusterClients", False) or connector.children("publishedAddressPolicy"):
+            continue
+        uri = listens_on(connector)
+        if not uri.scheme:
+            continue
+        name = connector.get("name")
+        if is_loopback(uri.host):
+            yield connector.problem(f"connector {name} sends its clients to {uri.host}: themselves", "uri", uri.host)
+        elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):
+            yield connector.problem(
+                f"connector {name} sends its clients to the machine's own host name, which they must resolve",
+                "updateClusterClients",
+                severity="info",
+            )
+
+
+@rule("C003", "info", releases="5.4.0", source="RegionBroker.removeBroker; failover reference")
+def dead_brokers_stay_with_clients(document: Document) -> Iterator[Problem]:
+    """updateClusterClients without updateClusterClientsOnRemove.
+
+    Why: clients are told of brokers that join and not of brokers that leave. They go on dialling the dead ones, which
+        delays a reconnect; where brokers come and go it never ends. A network of fixed brokers can live with it.
+    Fix: set updateClusterClientsOnRemove="true".
+
+    Fires on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://mq01.example.com:61617?wireFormat.maxFrameSize=10485760"
+                            updateClusterClients="true"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://mq01.example.com:61617?wireFormat.maxFrameSize=10485760"
+                            updateClusterClients="true" updateClusterClientsOnRemove="true"/>
+    """
+    for connector in document.connectors:
+        if (
+            connector.flag("updateClusterClients", False)
+            and connector.flag("updateClusterClientsOnRemove", False) is False
+        ):
+            yield connector.problem(
+                f"connector {connector.get('name')} does not tell its clients of brokers that are gone",
+                "updateClusterClients",
+            )
+
+
+@rule("C009", "warning", source="TcpTransportServer.handleSocket, 5.5.1 to 5.18.3; measured on 5.17.2")
+def too_few_connections(document: Document) -> Iterator[Problem]:
+    """maximumConnections is lower than the connections that there must be.
+
+    Why: bridges and consoles count as clients do. Whoever comes after the last one allowed is cut off without a word
+        in the protocol, and a bridge then tries again for ever. With 0 that is everybody.
+    Fix: raise maximumConnections above clients and bridges together, with room for a fail-over, when all come at once.
+    Cannot see: how many clients there are. A limit below the number of this broker's own links is told as info: its
+        peers usually link back.
+
+    Fires on 5.18.3::
+
+        <transportConnector name="clients"
+            uri="nio://0.0.0.0:61617?maximumConnections=0&amp;wireFormat.maxFrameSize=10485760"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="clients"
+            uri="nio://0.0.0.0:61617?maximumConnections=1000&amp;wireFormat.maxFrameSize=10485760"/>
+    """
+    for connector in document.connectors:
+        uri = listens_on(connector)
+        limit = uri.number("maximumConnections")
+        if limit is None:
+            continue
+        part = f"maximumConnections={uri.options['maximumConnections']}"
+        if limit <= 0:
+            yield connector.problem(f"connector {connector.get('name')} takes no connection at all", "uri", part)
+        elif uri.scheme in OPENWIRE and limit < len(document.links):
+            yield connector.problem(
+                f"connector {connector.get('name')} takes {limit} connections, and {len(document.links)} links begin"
+                " here: where the peers link back there is no place for clients",
+                "uri",
+                part,
+                severity="info",
+            )
+
+
+@rule("C011", "warning", source="OpenWireFormat.renegotiateWireFormat, AbstractInactivityMonitor")
+def half_open_connections_stay(document: Document) -> Iterator[Problem]:
+    """wireFormat.maxInactivityDuration=0 on a bridge, or on a connector that bridges dial.
+
+    Why: with 0 on either side neither side sends or expects a sign of life. When the peer or a firewall vanishes
+        without closing the connection, the bridge stays up in name and carries nothing, for hours.
+    Fix: leave the default of 30000 ms.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" userName="net" password="${net.password}"
+                          uri="static:(tcp://south:61616?wireFormat.maxInactivityDuration=0)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" userName="net" password="${net.password}"
+                          uri="static:(tcp://south:61616?wireFormat.maxInactivityDuration=30000)"/>
+    """
+    for link in document.links:
+        for transport in link.uri().transports:
+            for option in _without_monitor(transport):
+                yield link.problem(
+                    f"link {link.get('name')} never notices that {transport.host} is gone: {option}", "uri", option
+                )
+    for connector in document.connectors:
+        uri = listens_on(connector)
+        if uri.scheme in OPENWIRE:
+            for option in _without_monitor(uri):
+                yield connector.problem(
+                    f"connector {connector.get('name')} never notices that a client or a bridge is gone: {option}",
+                    "uri",
+                    option,
+                    severity="warning" if document.links else "info",
+                )
+
+
+def _without_monitor(uri: Uri) -> Iterator[str]:
+    """The options of a transport, as they are written, that switch its inactivity monitor off."""
+    if uri.number(_INACTIVITY) == 0:
+        yield f"{_INACTIVITY}={uri.options[_INACTIVITY]}"
+    for option in ("useInactivityMonitor", "transport.useInactivityMonitor"):
+        if uri.options.get(option, "").lower() == "false":
+            yield f"{option}={uri.options[option]}"

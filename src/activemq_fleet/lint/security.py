@@ -1,3 +1,243 @@
-"""S: security."""
+"""S: who may do what at the broker, as activemq.xml itself shows it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.clients import OPENWIRE, is_loopback, listens_on
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.uri import Uri
+from activemq_fleet.releases import Release
+
+# Plugins of the schema that look at nobody's password. What is not here, such as a bean, may.
+_ADMITS_ANYONE = frozenset({
+    "authorizationPlugin",
+    "camelRoutesBrokerPlugin",
+    "connectionDotFilePlugin",
+    "destinationDotFilePlugin",
+    "destinationPathSeparatorPlugin",
+    "discardingDLQBrokerPlugin",
+    "forcePersistencyModeBrokerPlugin",
+    "loggingBrokerPlugin",
+    "multicastTraceBrokerPlugin",
+    "redeliveryPlugin",
+    "runtimeConfigurationPlugin",
+    "statisticsBrokerPlugin",
+    "timeStampingBrokerPlugin",
+    "traceBrokerPathPlugin",
+    "udpTraceBrokerPlugin",
+})  # fmt: skip
+_MAX_FRAME_SIZE = "wireFormat.maxFrameSize"
+# What a frame may have where nothing is said: no limit from 5.7 on (OpenWireFormat), 100 MB in 5.6.
+_OPENWIRE_UNLIMITED = "5.7.0"
+# The releases in which the other protocols read the option, and what they allow without it.
+_READ_BY = {"amqp": "5.11.0", "mqtt": "5.12.0"}
+_WITHOUT = {"amqp": "of any size", "mqtt": "of up to 256 MB"}
+# The connectors of the shipped file beside openwire, with their ports; 5.8 has the first only.
+_SHIPPED = {"amqp": 5672, "stomp": 61613, "mqtt": 1883, "ws": 61614}
+_SHIPPED_SPANS = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6", "": "5.9.0 !5.19.7 6.0.0 !6.2.6"}
+_LOGS_IN = ("networkConnector", "multicastNetworkConnector", "ldapNetworkConnector", "masterConnector")
+
+
+def reachable(broker: Node) -> list[tuple[Node, Uri]]:
+    """The connectors through which somebody outside the process comes in."""
+    found = [(connector, listens_on(connector)) for connector in broker.all("transportConnector")]
+    return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
+
+
+def authenticates(broker: Node) -> bool:
+    """True where a plugin asks who somebody is, or may: one that is not known is trusted to."""
+    if broker.has("plugins"):
+        return True
+    plugins = [plugin for holder in broker.children("plugins") for plugin in holder.children()]
+    return any(plugin.name not in _ADMITS_ANYONE for plugin in plugins)
+
+
+@rule(
+    "S003", "error", source="TransportConnection and AuthorizationBroker of the release tags; the shipped activemq.xml"
+)
+def nobody_is_asked(document: Document) -> Iterator[Problem]:
+    """No plugin asks who a client is.
+
+    Why: whoever reaches a port reads, writes and removes every queue and topic, and may link a broker of his own to
+        this one. No release's own activemq.xml has a login.
+    Fix: put a jaasAuthenticationPlugin or simpleAuthenticationPlugin into <plugins>, with passwords of your own, and
+        an authorizationPlugin for who may use which destination.
+    Cannot see: what a firewall keeps away. Where all connectors are bound to the machine itself it is a warning; TLS
+        that demands a client's certificate counts as a login.
+
+    Fires on 5.18.3::
+
+        <broker><plugins/></broker>
+
+    Fires on 5.5.1::
+
+        <broker><plugins><statisticsBrokerPlugin/></plugins></broker>
+
+    Silent on 5.18.3::
+
+        <jaasAuthenticationPlugin configuration="activemq"/>
+    """
+    for broker in document.brokers:
+        connectors = reachable(broker)
+        if not connectors and not broker.has("transportConnectorURIs"):
+            continue
+        if not authenticates(broker):
+            if connectors and all(_demands_certificate(uri) for _, uri in connectors):
+                continue
+            local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
+            ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
+            yield broker.problem(
+                "authorizationPlugin knows nobody without a login: it refuses every client"
+                if broker.all("authorizationPlugin")
+                else f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login",
+                severity="warning" if local else None,
+            )
+            continue
+        if not broker.all("authorizationPlugin"):
+            for plugin in broker.all("simpleAuthenticationPlugin"):
+                if plugin.flag("anonymousAccessAllowed", False):
+                    yield plugin.problem(
+                        "clients without a login may do everything: anonymous access without an authorizationPlugin",
+                        "anonymousAccessAllowed",
+                    )
+
+
+def _demands_certificate(uri: Uri) -> bool:
+    wanted = (uri.options.get("needClientAuth"), uri.options.get("transport.needClientAuth"))
+    return "ssl" in uri.scheme and "true" in wanted
+
+
+@rule("S008", "warning", source="the shipped activemq.xml of the release tags; SECURITY.md of 6.3.1, item 4")
+def connectors_as_shipped(document: Document) -> Iterator[Problem]:
+    """Connectors that came with the release and nobody asked for.
+
+    Why: each protocol is one more way in, and most of the advisories of the last years are about one of them. The
+        releases themselves open only OpenWire from 5.19.7 and 6.2.6 on.
+    Fix: remove the connectors whose protocol no client of yours speaks.
+    Cannot see: which protocols your clients speak. It is told only where the connectors stand as they are shipped, all
+        of them, and nobody is asked for a login.
+
+    Fires on 5.18.3::
+
+        <broker>
+          <plugins/>
+          <transportConnectors>
+            <transportConnector name="openwire" uri="tcp://0.0.0.0:61616?wireFormat.maxFrameSize=104857600"/>
+            <transportConnector name="amqp" uri="amqp://0.0.0.0:5672?wireFormat.maxFrameSize=104857600"/>
+            <transportConnector name="stomp" uri="stomp://0.0.0.0:61613?wireFormat.maxFrameSize=104857600"/>
+            <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=104857600"/>
+            <transportConnector name="ws" uri="ws://0.0.0.0:61614?wireFormat.maxFrameSize=104857600"/>
+          </transportConnectors>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=1048576"/>
+    """
+    if document.broker is not None:  # the inventory says which connectors there are
+        return
+    for broker in document.brokers:
+        if authenticates(broker):
+            continue
+        found = {connector.get("name"): (connector, uri) for connector, uri in reachable(broker)}
+        wanted = [
+            scheme for scheme in _SHIPPED if document.release.within(_SHIPPED_SPANS.get(scheme, _SHIPPED_SPANS[""]))
+        ]
+        if not wanted or found.keys() != {"openwire", *wanted}:
+            continue
+        if all(_as_shipped(name, found[name][1]) for name in wanted):
+            for name in wanted:
+                yield found[name][0].problem(
+                    f"{name} is open on {_SHIPPED[name]} as the release ships it: is there a client that speaks it?",
+                    "uri",
+                    f"{name}:",
+                )
+
+
+def _as_shipped(name: str, uri: Uri) -> bool:
+    return (uri.scheme, uri.host, uri.port) == (name, "0.0.0.0", _SHIPPED[name])  # noqa: S104 -- compared, not bound
+
+
+@rule(
+    "S009", "warning", source="OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1"
+)
+def frames_of_any_size(document: Document) -> Iterator[Problem]:
+    """A connector without wireFormat.maxFrameSize.
+
+    Why: a frame names its length first and the broker makes room for it, so a few clients, or one scanner whose first
+        bytes are read as a length, use up the memory.
+    Fix: add wireFormat.maxFrameSize=10485760 (10 MB) to the connector's URI, or what your largest message needs. Mind
+        the spelling: wireformat.maxFrameSize is not read. Releases before 5.6 have no such limit: filter by address.
+
+    Fires on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://0.0.0.0:61617"/>
+
+    Fires on 5.8.0::
+
+        <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireformat.maxFrameSize=104857600"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireFormat.maxFrameSize=104857600"/>
+    """
+    for connector in document.connectors:
+        uri = listens_on(connector)
+        if _MAX_FRAME_SIZE in uri.options or "${" in uri.text:
+            continue
+        if uri.scheme.startswith("auto") and "wireFormat.default.maxFrameSize" in uri.options:
+            continue
+        size = _largest_frame(uri, document.release)
+        if not size or (document.broker is not None and not document.release.has_max_frame_size):
+            continue
+        name = connector.get("name") or uri.text
+        if not document.release.has_max_frame_size:
+            yield connector.problem(
+                f"connector {name} takes frames {size}, and release {document.release} has no setting against it",
+                "uri",
+                severity="info",
+            )
+            continue
+        wrong = next((option for option in uri.options if option.lower() == _MAX_FRAME_SIZE.lower()), "")
+        yield connector.problem(
+            f"connector {name} takes frames {size}"
+            + (f": {wrong} is not read, it is spelled {_MAX_FRAME_SIZE}" if wrong else ""),
+            "uri",
+            wrong,
+            severity="info" if is_loopback(uri.host) else None,
+        )
+
+
+def _largest_frame(uri: Uri, release: Release) -> str:
+    """What a connector takes without the option; empty where the release bounds it well enough."""
+    if uri.scheme in OPENWIRE:
+        unlimited = release.within(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
+        return "of any size" if unlimited else ""
+    protocol = uri.scheme.split("+")[0]
+    return _WITHOUT[protocol] if protocol in _READ_BY and release.within(_READ_BY[protocol]) else ""
+
+
+@rule("S010", "warning", source="the schema; reference of encrypted passwords")
+def password_in_the_file(document: Document) -> Iterator[Problem]:
+    """A password stands in activemq.xml in clear text.
+
+    Why: the file is read by everybody who looks after the broker, is copied to every node and kept in a repository;
+        the account it opens is that of the other broker, which trusts a bridge with all that it carries.
+    Fix: write ${network.password} and keep the value in a properties file that only the broker may read (mode 0640),
+        loaded by a PropertyPlaceholderConfigurer.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://south:61616)" userName="net" password="rosebud"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://south:61616)" userName="net" password="${network.password}"/>
+    """
+    for node in document.all(*_LOGS_IN):
+        for attribute in ("password", "remotePassword"):
+            if node.known(attribute):
+                what = "the link to the master" if node.name == "masterConnector" else f"link {node.get('name')}"
+                yield node.problem(f"the {attribute} of {what} stands in the file in clear text", attribute)

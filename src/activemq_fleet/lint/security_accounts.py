@@ -1,0 +1,188 @@
+"""S: accounts that every installation has, in activemq.xml and in the files beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.security_console import console_imports, pages, property_of, value_of
+from activemq_fleet.settings import SHIPPED_PASSWORDS
+
+_LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
+_PLACEHOLDER = re.compile(r"\$\{([^}:]+)\}")
+_CREDENTIALS = ("credentials.properties", "credentials-enc.properties")
+# credentials-enc.properties is the same file in every release: what its texts mean.
+_SHIPPED_TEXTS = {
+    "ENC(mYRkg+4Q4hua1kvpCCI2hg==)": "manager",
+    "ENC(Cf3Jf3tM+UrSOoaKU50od5CuBa8rxjoL)": "password",
+}
+_LOGINS = {
+    "authenticationUser": (("username", "password"),),
+    "networkConnector": (("userName", "password"), ("remoteUserName", "remotePassword")),
+    "masterConnector": (("userName", "password"),),
+}
+_CONSOLE_ACCOUNT = ("activemq.username", "activemq.password")
+
+
+class Entry(NamedTuple):
+    """One line of a properties file: where its name begins, its value in clear text."""
+
+    file: str
+    line: int
+    column: int
+    name: str
+    value: str
+
+    def problem(self, message: str, *, used: bool = True) -> Problem:
+        return Problem(message, file=self.file, line=self.line, column=self.column, severity=None if used else "info")
+
+
+def entries(document: Document, file: str) -> list[Entry]:
+    """The lines ``name=value`` (or ``:`` or a space between them) of a file beside; none where it is not there."""
+    found = []
+    for number, line in enumerate(document.beside.get(file, b"").decode(errors="replace").split("\n"), 1):
+        match = _LINE.fullmatch(line)
+        if match:
+            found.append(Entry(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2])))
+    return found
+
+
+def is_shipped(name: str, password: str) -> bool:
+    return (name, password) in SHIPPED_PASSWORDS
+
+
+@rule("S004", "error", source="the shipped files of the release tags, 5.3.2 to 6.3.1")
+def shipped_account(document: Document) -> Iterator[Problem]:
+    """An account with the password that the releases ship.
+
+    Why: admin/admin, user/user, system/manager and guest/password are the first that anybody tries, and what they open
+        is the console, Jolokia or the broker itself.
+    Fix: set passwords of your own, and remove the accounts that nobody uses.
+    Cannot see: files other than those beside activemq.xml. An account that nothing here makes use of is told as info.
+
+    Fires on 5.18.3, as jetty-realm.properties::
+
+        admin: admin, admin
+
+    Fires on 5.18.3::
+
+        <simpleAuthenticationPlugin>
+          <users><authenticationUser username="system" password="manager" groups="users,admins"/></users>
+        </simpleAuthenticationPlugin>
+
+    Fires on 6.1.8, as users.properties::
+
+        admin=admin
+
+    Silent on 5.18.3, as jetty-realm.properties::
+
+        admin: correct-horse-battery, admin
+
+    Silent on 5.18.3::
+
+        <simpleAuthenticationPlugin>
+          <users><authenticationUser username="system" password="${system.password}" groups="users,admins"/></users>
+        </simpleAuthenticationPlugin>
+    """
+    yield from _of_the_broker(document)
+    if document.beside:
+        yield from _of_the_console(document)
+        yield from _of_jaas(document)
+        yield from _of_jmx(document)
+
+
+def _of_the_broker(document: Document) -> Iterator[Problem]:
+    """Accounts in activemq.xml, also where it takes them from the credentials that it loads."""
+    properties = {
+        entry.name: entry for file in _CREDENTIALS if _mentions(document, file) for entry in entries(document, file)
+    }
+    told = set()
+    for node in document.all(*_LOGINS):
+        for user_attribute, password_attribute in _LOGINS[node.name]:
+            user, _ = _resolved(node, user_attribute, properties)
+            password, entry = _resolved(node, password_attribute, properties)
+            if not is_shipped(user, password):
+                continue
+            whose = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
+            if entry is None:
+                yield node.problem(
+                    f"{whose} has the account {user} with the password of the releases", password_attribute
+                )
+            else:
+                told.add(entry)
+                yield entry.problem(
+                    f"{whose} has the account {user} with the password of the releases, from {entry.name}"
+                )
+    own, secret = (properties.get(key) for key in _CONSOLE_ACCOUNT)
+    if own and secret and secret not in told and is_shipped(own.value, secret.value) and console_imports(document):
+        yield secret.problem(
+            f"the console logs in to the broker as {own.value} with the password of the releases", used=False
+        )
+
+
+def _resolved(node: Node, attribute: str, properties: dict[str, Entry]) -> tuple[str, Entry | None]:
+    """A value with its placeholder looked up, and the line that it comes from."""
+    text = node.get(attribute)
+    match = _PLACEHOLDER.fullmatch(text.strip())
+    entry = properties.get(match[1]) if match else None
+    return (entry.value, entry) if entry else (text, None)
+
+
+def _of_the_console(document: Document) -> Iterator[Problem]:
+    if not console_imports(document):
+        return
+    console = [page for page in pages(document) if page.name]
+    realm = any(b"jetty-realm.properties" in document.beside[page.name] for page in console)
+    if not (realm if console else document.release.console_accounts == "realm"):
+        return
+    asked = not any(
+        (place := property_of(bean, "authenticate")) and value_of(place).strip().lower() == "false"
+        for page in console
+        for bean in page.beans("Constraint")
+    )
+    for entry in entries(document, "jetty-realm.properties"):
+        if is_shipped(entry.name, entry.value.partition(",")[0].strip()):
+            yield entry.problem(
+                f"the console's account {entry.name} has the password of the releases"
+                + ("" if asked else ", as soon as the console asks for one"),
+                used=asked,
+            )
+
+
+def _of_jaas(document: Document) -> Iterator[Problem]:
+    """users.properties, where the broker or, from 6.0 on, the console asks JAAS."""
+    broker = bool(document.all("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
+    console = document.release.console_accounts == "jaas" and bool(console_imports(document))
+    login = document.beside.get("login.config")
+    if not (broker or console) or (login is not None and b"users.properties" not in login):
+        return
+    for entry in entries(document, "users.properties"):
+        if is_shipped(entry.name, entry.value):
+            opens = " and ".join(["the broker"] * broker + ["the console"] * console)
+            yield entry.problem(f"the account {entry.name} of {opens} has the password of the releases")
+
+
+def _of_jmx(document: Document) -> Iterator[Problem]:
+    used = _mentions(document, "jmx.password")
+    for entry in entries(document, "jmx.password"):
+        if is_shipped(entry.name, entry.value):
+            yield entry.problem(
+                f"the JMX account {entry.name} has the password of the releases"
+                + ("" if used else ", as soon as JMX listens (ACTIVEMQ_SUNJMX_START)"),
+                used=used,
+            )
+
+
+def _mentions(document: Document, file: str) -> bool:
+    """True where an attribute or a text of activemq.xml ends in this file's name: comments do not count."""
+    if file.encode() not in document.data:
+        return False
+    ending = re.compile(rf"(?:^|[/:]){re.escape(file)}$")
+    return any(
+        ending.search(text.strip())
+        for node in document.all("value", "property", "entry", "property-placeholder")
+        for text in (node.text, node.get("value"), node.get("location"))
+    )

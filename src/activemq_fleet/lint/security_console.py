@@ -1,0 +1,265 @@
+"""S: the web console and Jolokia, as the files beside activemq.xml show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from activemq_fleet.lint.clients import is_wildcard
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.schema import UnreadableError
+
+_CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})
+# Classes of Jetty's HTTP connectors, 6.1 to 12, without their packages.
+_CONNECTORS = frozenset({
+    "BlockingChannelConnector",
+    "SelectChannelConnector",
+    "ServerConnector",
+    "SocketConnector",
+    "SslSelectChannelConnector",
+    "SslSocketConnector",
+})  # fmt: skip
+_GUARDED = {
+    "/admin": ("/", "/*", "/admin/*", "*.jsp"),
+    "/api": ("/", "/*", "/api/*", "/api/jolokia/*"),
+}
+
+
+class Page(NamedTuple):
+    """A file of the console, parsed; ``name`` is empty where its beans stand in activemq.xml itself."""
+
+    name: str
+    document: Document
+
+    def problem(self, message: str, node: Node, attribute: str = "", part: str = "") -> Problem:
+        return Problem(message, node=node, attribute=attribute, part=part, file=self.name)
+
+    def beans(self, *classes: str) -> list[Node]:
+        """The beans whose class, without its package, is one of these."""
+        return [bean for bean in self.document.all("bean") if class_name(bean) in classes]
+
+
+def class_name(bean: Node) -> str:
+    return bean.get("class").rpartition(".")[2].rpartition("$")[2]
+
+
+def console_imports(document: Document) -> list[tuple[Node, str]]:
+    """The imports of a console file, each with the file's name."""
+    found = [(node, node.get("resource").rpartition("/")[2]) for node in document.all("import")]
+    return [(node, name) for node, name in found if name in _CONSOLE_FILES]
+
+
+def pages(document: Document) -> Iterator[Page]:
+    """Where the console's beans may stand: the imported file, and activemq.xml itself."""
+    for _, name in console_imports(document):
+        if name in document.beside:
+            try:
+                yield Page(name, Document(document.beside[name], document.release))
+            except UnreadableError:
+                continue
+    yield Page("", document)
+
+
+def property_of(bean: Node, name: str) -> tuple[Node, str] | None:
+    """The element and attribute that hold a property's value."""
+    for prop in bean.children("property"):
+        if prop.get("name") == name:
+            value = prop.child("value")
+            return (value, "") if value is not None else (prop, "value")
+    return None
+
+
+def value_of(place: tuple[Node, str]) -> str:
+    node, attribute = place
+    return node.get(attribute) if attribute else node.text
+
+
+@rule("S005", "error", source="CVE-2024-32114; jetty.xml of the release tags")
+def console_without_login(document: Document) -> Iterator[Problem]:
+    """The console, or the API with Jolokia and REST, asks nobody for a login.
+
+    Why: whoever reaches the port reads and removes messages, and runs code through Jolokia where the release lets
+        him. 6.0.0 to 6.1.1 guard *.jsp only, which leaves /api open (CVE-2024-32114); up to 5.7 authenticate is false.
+    Fix: set authenticate to true, and a pathSpec of / (from 6.0, one path each) or /* for all pages; upgrade 6.0 and
+        6.1 to 6.1.2 or later.
+    Cannot see: a proxy in front that asks.
+
+    Fires on 6.0.1, as jetty.xml::
+
+        <beans xmlns="http://www.springframework.org/schema/beans">
+          <bean id="login" class="org.eclipse.jetty.util.security.Constraint">
+            <property name="name" value="BASIC"/>
+            <property name="authenticate" value="true"/>
+          </bean>
+          <bean class="org.eclipse.jetty.security.ConstraintMapping">
+            <property name="constraint" ref="login"/>
+            <property name="pathSpec" value="*.jsp"/>
+          </bean>
+          <bean class="org.eclipse.jetty.webapp.WebAppContext">
+            <property name="contextPath" value="/api"/>
+          </bean>
+        </beans>
+
+    Silent on 6.1.2, as jetty.xml::
+
+        <beans xmlns="http://www.springframework.org/schema/beans">
+          <bean id="login" class="org.eclipse.jetty.util.security.Constraint">
+            <property name="name" value="BASIC"/>
+            <property name="authenticate" value="true"/>
+          </bean>
+          <bean class="org.eclipse.jetty.security.ConstraintMapping">
+            <property name="constraint" ref="login"/>
+            <property name="pathSpec" value="/"/>
+          </bean>
+          <bean class="org.eclipse.jetty.webapp.WebAppContext">
+            <property name="contextPath" value="/api"/>
+          </bean>
+        </beans>
+    """
+    for page in pages(document):
+        contexts = [place for bean in page.beans("WebAppContext") if (place := property_of(bean, "contextPath"))]
+        contexts = [place for place in contexts if value_of(place) in _GUARDED]
+        if not contexts:
+            continue
+        off = [
+            place
+            for bean in page.beans("Constraint")
+            if (place := property_of(bean, "authenticate")) and value_of(place).strip().lower() == "false"
+        ]
+        specs = _guarded_paths(page)
+        for place in off:
+            yield page.problem("authenticate is false: the pages behind this constraint ask for no login", *place)
+        if specs is None or off:
+            continue
+        for place in contexts:
+            context = value_of(place)
+            if not any(spec in _GUARDED[context] for spec in specs):
+                guarded = f"only {' and '.join(specs)} are guarded" if specs else "no path is guarded"
+                yield page.problem(f"{context} asks for no login: {guarded}", *place)
+
+
+def _guarded_paths(page: Page) -> tuple[str, ...] | None:
+    """Paths that ask for a login; None where something else than Jetty's own constraints may."""
+    mappings = page.beans("ConstraintMapping")
+    if not mappings and any("ecurity" in class_name(bean) for bean in page.document.all("bean")):
+        return None
+    listed = page.document.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
+    found: list[str] = []
+    for mapping in mappings:
+        place = property_of(mapping, "pathSpec")
+        if place is None or "${" in value_of(place):
+            return None
+        spec = value_of(place).strip()
+        found += [part.strip() for part in spec.split(",")] if listed else [spec]
+    return tuple(found)
+
+
+@rule("S006", "warning", source="WebConsolePort, jetty.xml of the release tags; SECURITY.md of 6.3.1")
+def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
+    """The web console and Jolokia listen on all interfaces.
+
+    Why: whoever may log in there may do all that JMX can, and several advisories need nothing but the port.
+    Fix: bind 127.0.0.1 (the property host of the bean jettyPort from 5.10 on, of the connector itself before) and put
+        a proxy with TLS in front, or use an SSH tunnel. In a fleet: activemq_console_bind.
+    Cannot see: -Djetty.host on the command line, which decides before the file; where the imported file is not beside
+        activemq.xml this is told as info. From 6.3 on the files in conf/jetty decide.
+
+    Fires on 5.18.3, as jetty.xml::
+
+        <beans xmlns="http://www.springframework.org/schema/beans">
+          <bean id="jettyPort" class="org.apache.activemq.web.WebConsolePort" init-method="start">
+            <property name="host" value="0.0.0.0"/>
+            <property name="port" value="8161"/>
+          </bean>
+          <bean id="Connector" class="org.eclipse.jetty.server.ServerConnector">
+            <property name="host" value="#{systemProperties['jetty.host']}"/>
+          </bean>
+        </beans>
+
+    Fires on 5.5.1, as jetty.xml::
+
+        <beans xmlns="http://www.springframework.org/schema/beans">
+          <bean id="Connector" class="org.eclipse.jetty.server.nio.SelectChannelConnector">
+            <property name="port" value="8161"/>
+          </bean>
+        </beans>
+
+    Silent on 5.18.3, as jetty.xml::
+
+        <beans xmlns="http://www.springframework.org/schema/beans">
+          <bean id="jettyPort" class="org.apache.activemq.web.WebConsolePort" init-method="start">
+            <property name="host" value="127.0.0.1"/>
+            <property name="port" value="8161"/>
+          </bean>
+          <bean id="Connector" class="org.eclipse.jetty.server.ServerConnector">
+            <property name="host" value="#{systemProperties['jetty.host']}"/>
+          </bean>
+        </beans>
+    """
+    for node, name in console_imports(document):
+        if document.broker is not None:
+            bind = document.broker.settings.console_bind
+            if is_wildcard(bind):
+                yield node.problem(
+                    f"activemq_console_bind is {bind}: the console listens on all interfaces", "resource"
+                )
+        elif name not in document.beside:
+            yield node.problem(
+                f"{name} is not beside this file: where the console listens and who may log in was not looked at",
+                "resource",
+                severity="info",
+            )
+    for page in pages(document):
+        if not page.beans("InetAccessHandler"):  # it lets in only those that the file names
+            yield from dict.fromkeys(_wide_open(page))
+
+
+def _wide_open(page: Page) -> Iterator[Problem]:
+    for bean in page.beans(*_CONNECTORS):
+        place = property_of(bean, "host")
+        if place is None:
+            if not any(name.endswith("}host") for name in bean.attributes):
+                yield page.problem("the console listens on all interfaces: its connector has no host", bean)
+        elif is_wildcard(value_of(place).strip()):
+            yield page.problem(f"the console listens on all interfaces ({value_of(place)})", *place)
+        elif "jetty.host" in value_of(place):
+            for port in page.beans("WebConsolePort"):
+                host = property_of(port, "host")
+                if host is None:
+                    yield page.problem("the console listens on all interfaces: jettyPort has no host", port)
+                elif is_wildcard(value_of(host).strip()):
+                    yield page.problem(f"the console listens on all interfaces ({value_of(host)})", *host)
+
+
+@rule("S012", "error", releases="5.3.0 !5.14.0", source="CVE-2016-3088; jetty.xml of the release tags")
+def file_server(document: Document) -> Iterator[Problem]:
+    """The console serves the web application fileserver.
+
+    Why: it takes files by PUT and moves them by MOVE to any place that the broker may write to, so that whoever may
+        log in, by default admin with the password admin, runs code (CVE-2016-3088).
+    Fix: remove the WebAppContext of /fileserver from jetty.xml, and webapps/fileserver from the disk.
+
+    Fires on 5.11.4, as jetty.xml::
+
+        <beans xmlns="http://www.springframework.org/schema/beans">
+          <bean class="org.eclipse.jetty.webapp.WebAppContext">
+            <property name="contextPath" value="/fileserver"/>
+            <property name="resourceBase" value="${activemq.home}/webapps/fileserver"/>
+          </bean>
+        </beans>
+
+    Silent on 5.11.4, as jetty.xml::
+
+        <beans xmlns="http://www.springframework.org/schema/beans">
+          <bean class="org.eclipse.jetty.webapp.WebAppContext">
+            <property name="contextPath" value="/admin"/>
+            <property name="resourceBase" value="${activemq.home}/webapps/admin"/>
+          </bean>
+        </beans>
+    """
+    for page in pages(document):
+        for bean in page.beans("WebAppContext"):
+            place = property_of(bean, "contextPath")
+            if place is not None and value_of(place).strip() == "/fileserver":
+                yield page.problem("/fileserver lets a client write files anywhere the broker may", *place)

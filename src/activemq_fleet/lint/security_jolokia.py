@@ -1,0 +1,129 @@
+"""S: what may be done through Jolokia."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.security_console import console_imports
+from activemq_fleet.schema import UnreadableError
+
+_POLICY = "jolokia-access.xml"
+_ADDS = ("addConnector", "addNetworkConnector")
+# From here on such a connector is refused whatever the policy says.
+_RESTRICTS_SCHEMES = "5.19.8 6.2.7"
+
+
+@rule("S007", "warning", releases="5.17.1 6.0.0", source="CVE-2026-34197; measured with Jolokia 1.7.1, 1.7.2 and 2.6.0")
+def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
+    """Jolokia lets who is logged in add connectors and links to the broker.
+
+    Why: the URI of such a connector can start another broker from a file of the caller's, which is how code was run in
+        CVE-2022-41678 and CVE-2026-34197. A <deny> alone does not help: Jolokia asks it only for kinds of request that
+        <commands> lists, and decides all others by <allow>. With the policies as shipped, those of 5.19.10 and 6.2.9
+        included, addConnector went through, because exec is not in <commands> and <allow> has a *.
+    Fix: in jolokia-access.xml list the operations that may be called in <allow> by name, or add exec to <commands> and
+        deny what may not be called. A file that is missing is safe: Jolokia then refuses everything.
+    Cannot see: policies of releases up to 5.17.0, which lie inside the web application.
+
+    Fires on 5.18.3, as jolokia-access.xml::
+
+        <restrict>
+          <commands><command>read</command></commands>
+          <allow><mbean><name>org.apache.activemq:*</name><attribute>*</attribute><operation>*</operation></mbean></allow>
+        </restrict>
+
+    Silent on 5.18.3, as jolokia-access.xml::
+
+        <restrict>
+          <commands><command>read</command></commands>
+          <allow>
+            <mbean><name>org.apache.activemq:*</name><attribute>*</attribute><operation>browse*</operation></mbean>
+          </allow>
+        </restrict>
+    """
+    policy = _policy(document)
+    if policy is None:
+        return
+    open_doors = {name: place for name in _ADDS if (place := _lets(policy.root, name))}
+    if open_doors:
+        place = next(iter(open_doors.values()))
+        yield Problem(f"who is logged in may call {' and '.join(open_doors)} of the broker", node=place, file=_POLICY)
+
+
+@rule("S011", "info", releases=_RESTRICTS_SCHEMES, source="TransportValidationUtils of 5.19.8 and 6.2.7")
+def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
+    """The policy of Jolokia permits addNetworkConnector, which the release refuses for most schemes.
+
+    Why: from 5.19.8 and 6.2.7 on the broker refuses masterslave:, multicast:, failover:, discovery:, fanout:, vm:,
+        http: and others when a connector is added through JMX or Jolokia, so a procedure that adds a link to a
+        pair while the broker runs ends with an error. activemq.xml itself is not restricted.
+    Fix: change activemq.xml and restart, or add plain static:(tcp://…) links only; forbid the operation otherwise.
+    Cannot see: whether anybody plans to.
+
+    Fires on 6.3.1, as jolokia-access.xml::
+
+        <restrict>
+          <commands><command>read</command><command>exec</command></commands>
+        </restrict>
+
+    Silent on 6.3.1, as jolokia-access.xml::
+
+        <restrict>
+          <commands><command>read</command></commands>
+        </restrict>
+    """
+    policy = _policy(document)
+    place = _lets(policy.root, "addNetworkConnector") if policy else None
+    if place is not None:
+        yield Problem(
+            f"addNetworkConnector is permitted, and release {document.release} refuses masterslave:, multicast:"
+            " and failover: there",
+            node=place,
+            file=_POLICY,
+        )
+
+
+def _policy(document: Document) -> Document | None:
+    """The policy that Jolokia reads, where the console is on and the file could be read."""
+    if _POLICY not in document.beside or not console_imports(document):
+        return None
+    try:
+        policy = Document(document.beside[_POLICY], document.release)
+    except UnreadableError:
+        return None
+    return policy if policy.root.name == "restrict" else None
+
+
+def _lets(policy: Node, operation: str) -> Node | None:
+    """Where the policy permits an operation of the broker's MBean; None where it does not.
+
+    As MBeanAccessChecker decides it: a kind of request that ``<commands>`` lists goes through unless
+    denied; one that it does not list goes through only if allowed, and then no ``<deny>`` is asked.
+    """
+    commands = policy.child("commands")
+    if commands is None or any(command.text == "exec" for command in commands.children("command")):
+        return None if _named(policy.child("deny"), operation) else commands or policy
+    return _named(policy.child("allow"), operation)
+
+
+def _named(section: Node | None, operation: str) -> Node | None:
+    """The operation element of a section that means this operation of the broker."""
+    for mbean in section.children("mbean") if section is not None else ():
+        if any(_means_broker(name.text) for name in mbean.children("name")):
+            for named in mbean.children("operation"):
+                if fnmatchcase(operation, named.text):
+                    return named
+    return None
+
+
+def _means_broker(pattern: str) -> bool:
+    """Whether a pattern of object names fits the broker's own MBean."""
+    domain, _, properties = pattern.partition(":")
+    keys = dict.fromkeys(pair.partition("=")[0].strip() for pair in properties.split(","))
+    if not fnmatchcase("org.apache.activemq", domain.strip()) or keys.keys() - {"type", "brokerName", "*"}:
+        return False
+    types = [pair.partition("=")[2].strip() for pair in properties.split(",") if pair.strip().startswith("type=")]
+    return all(fnmatchcase("Broker", kind) for kind in types)
