@@ -14,7 +14,7 @@ from benchmarks.measure import BenchmarkError
 
 
 def _core(work: Path) -> str:
-    return core.table(core.measure(work))
+    return core.table(core.measure(work), core.check_file(work))
 
 
 def _render(work: Path) -> str:

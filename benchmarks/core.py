@@ -24,7 +24,7 @@ from activemq_fleet.artifacts import load_schema
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
 from activemq_fleet.topology import Fleet, build_fleet
-from benchmarks.measure import BenchmarkError, run, say
+from benchmarks.measure import BenchmarkError, Run, median, program, run, say
 
 RELEASE = "5.18.3"
 PAIRS = 4
@@ -192,6 +192,17 @@ def measure(work: Path) -> dict[int, tuple[Figures, Figures]]:
     return found
 
 
+def check_file(work: Path) -> Run:
+    """``check --file`` on one of the documents, from the start of the process to its end."""
+    made = Core(hosts(GROUP))
+    made.settings_and_topology()
+    made.render()
+    path = work / "activemq.xml"
+    path.write_bytes(next(iter(made.documents.values())))
+    say("check --file, 5 times")
+    return median(lambda: run([program("activemq-fleet"), "check", "--file", path, "--release", RELEASE]), runs=5)
+
+
 def _median(what: str, brokers: int, runs: int, work: Path) -> Figures:
     told, each, peaks = work / f"{what}-{brokers}.json", [], []
     for _ in range(runs):
@@ -200,7 +211,7 @@ def _median(what: str, brokers: int, runs: int, work: Path) -> Figures:
     return Figures({name: statistics.median(one[name] for one in each) for name in each[0]}, statistics.median(peaks))
 
 
-def table(found: dict[int, tuple[Figures, Figures]]) -> str:
+def table(found: dict[int, tuple[Figures, Figures]], check: Run) -> str:
     """The figures in Markdown."""
     names = [*next(iter(found.values()))[0].seconds]
     lines = [
@@ -214,6 +225,7 @@ def table(found: dict[int, tuple[Figures, Figures]]) -> str:
     (few, (small, _)), (many, (large, _)) = list(found.items())[-2:]
     ratio = (large.total / many) / (small.total / few)
     lines.append(f"\nCPU time of one core. With {many:,} brokers each takes {ratio:.2f} times as long as with {few:,}.")
+    lines.append(f"`check --file` on one document: {check.wall:.2f} s, {check.cpu:.2f} s of them computing.")
     return "\n".join(lines) + "\n"
 
 
