@@ -22,16 +22,17 @@ _EVERY_RULE = Selection()
 def checked(
     fleet: Fleet,
     documents: Mapping[str, bytes],
-    schema_of: Callable[[Release], Schema],
+    schema_of: Callable[[Release], Schema] | None,
     selection: Selection = _EVERY_RULE,
 ) -> Fleet:
     """The fleet with everything found about it: topology, schema, rules, routes, in the order of a report.
 
     ``documents`` are rendered activemq.xml by inventory name; ``schema_of`` is asked once a
-    release. Lines and columns are 1-based, in those documents. Waivers are applied. Raises what
-    ``schema_of`` raises.
+    release, and None leaves out what only a schema shows. Lines and columns are 1-based, in those
+    documents. Waivers are applied. Raises what ``schema_of`` raises.
     """
-    found = [*_by_schema(fleet, documents, schema_of), *fleet_findings(fleet, documents, selection)]
+    by_schema = _by_schema(fleet, documents, schema_of) if schema_of else ()
+    found = [*by_schema, *fleet_findings(fleet, documents, selection)]
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(fleet, findings=tuple(waive((replace(f, waived=None) for f in found), waivers)))

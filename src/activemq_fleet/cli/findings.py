@@ -30,6 +30,14 @@ def schema_of(release: Release) -> Schema:
     return load_schema(release, progress=lambda line: click.echo(line, err=True))
 
 
+def looked_at(fleet: Fleet) -> Fleet:
+    """The fleet with all findings but those of schemas, which would have to be fetched."""
+    from activemq_fleet.render.activemq_xml import activemq_xml
+    from activemq_fleet.validation import checked
+
+    return checked(fleet, {broker.host: activemq_xml(broker) for broker in fleet.brokers}, None)
+
+
 def tell_findings(fleet: Fleet, form: str = "text", *, err: bool = False) -> None:
     """The findings of a fleet, in a format of ``formats``."""
     click.echo(formatter(form)(Report.of(fleet)), err=err)
