@@ -359,6 +359,30 @@ def test_a_finding_is_marked_on_its_host_and_told_in_words() -> None:
     assert "(T002)" in to_mermaid(found)
 
 
+def finding(host: str, rule: str = "S002", message: str = "gets no fixes any more") -> Finding:
+    return Finding(rule=rule, severity="warning", host=host, message=message, fix="upgrade")
+
+
+def test_what_is_wrong_with_every_broker_is_said_once_and_marked_nowhere() -> None:
+    found = shop()
+    everywhere = replace(found, findings=tuple(finding(broker.host) for broker in found.brokers))
+    picture = Picture(to_svg(everywhere))
+
+    assert "all 4 brokers: gets no fixes any more" in picture.texts
+    assert picture.shown.count("gets no fixes") == 1
+    assert picture.boxes("thin") == []
+
+
+def test_what_is_wrong_with_some_brokers_is_said_once_and_marked_at_each() -> None:
+    found = fleet(*pairs("orders", 3))
+    some = replace(found, findings=tuple(finding(broker.host) for broker in found.brokers[:5]))
+    picture = Picture(to_svg(some))
+    named = "orders-mq01-a.example.com, orders-mq01-b.example.com, orders-mq02-a.example.com and 2 more"
+
+    assert f"{named}: gets no fixes any more" in picture.texts
+    assert len(picture.boxes("thin")) == 5
+
+
 def test_a_waived_finding_looks_waived() -> None:
     waiver = {"rule": "T002", "reason": "the other node is on its way", "hosts": ["*"]}
     picture = Picture(to_svg(fleet("orders-mq01", nodes="b", waivers=[waiver])))

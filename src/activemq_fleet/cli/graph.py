@@ -15,8 +15,11 @@ from activemq_fleet.cli.options import InventoryOptions, inventory_options
     "-o", "--output", metavar="FILE", required=True, type=click.Path(path_type=Path), help="FILE.svg or FILE.mmd."
 )
 def command(inventory: InventoryOptions, output: Path) -> int:
-    """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown."""
-    from activemq_fleet.cli.findings import tell_warnings
+    """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown.
+
+    Findings are marked where they are, all but those of the releases' schemas, which `check` asks.
+    """
+    from activemq_fleet.cli.findings import looked_at, tell_warnings
     from activemq_fleet.cli.output import write_file
     from activemq_fleet.diagram import to_mermaid, to_svg
 
@@ -25,5 +28,5 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         raise click.BadParameter(f"{output} must end in .svg or .mmd", param_hint="-o")
     fleet = inventory.load_fleet()
     tell_warnings(fleet)
-    write_file(output, writers[output.suffix](fleet).encode())
+    write_file(output, writers[output.suffix](looked_at(fleet)).encode())
     return 0

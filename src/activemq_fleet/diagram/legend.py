@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from activemq_fleet.diagram.canvas import Canvas
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
-from activemq_fleet.diagram.scene import Flow, Scene
+from activemq_fleet.diagram.scene import Flow, Scene, Told
 from activemq_fleet.diagram.signs import badge_width, draw_badge, draw_cylinder, draw_star
-from activemq_fleet.diagram.text import wrap
+from activemq_fleet.diagram.text import counted, listed, wrap
 from activemq_fleet.findings import Finding
 
 MOST_FINDINGS = 24
+_MOST_HOSTS = 3
 _SAMPLE, _LINE = 46.0, 15.0
 _LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
 _PAIR = "A pair: two brokers that stand in for each other. One is active at a time."
@@ -55,22 +56,31 @@ def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float
     top = y
     canvas.text(x, y + 13, "Findings", "heading ink")
     y += 26
-    for finding in scene.findings[:MOST_FINDINGS]:
+    for told in scene.told[:MOST_FINDINGS]:
+        finding = told.finding
         severity = "waived" if finding.waived is not None else finding.severity
         pill = badge_width(finding.rule)
         draw_badge(canvas, x + pill, y + 7, finding.rule, severity)
-        said = f"{finding.host}: {finding.message}"
+        said = f"{_whose(told)}: {finding.message}"
         if finding.waived is not None:
             said += f" (waived: {finding.waived})"
         lines = wrap(said.split(), "note", width - 70)
         for row, line in enumerate(lines):
             canvas.text(x + 62, y + 11 + 16 * row, line, "note ink" if severity != "waived" else "note muted")
         y += 16 * len(lines) + 6
-    hidden = len(scene.findings) - MOST_FINDINGS
+    hidden = len(scene.told) - MOST_FINDINGS
     if hidden > 0:
         canvas.text(x + 62, y + 11, f"and {hidden} more: activemq-fleet check lists them all", "note muted")
         y += 22
     return y - top + 14
+
+
+def _whose(told: Told) -> str:
+    if told.everywhere:
+        return f"all {counted(len(told.hosts), 'broker')}"
+    shown = list(told.hosts[:_MOST_HOSTS])
+    more = len(told.hosts) - len(shown)
+    return listed([*shown, f"{more} more"] if more else shown)
 
 
 def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,7 @@ from activemq_fleet.topology import Broker, Fleet, Group, Pair
 from activemq_fleet.topology.model import Link, LinkKind
 
 Flow = Literal["forward", "backward", "duplex", "each way"]
+_FEW = 2
 SEVERITIES = ("error", "warning", "info")
 
 
@@ -127,12 +129,25 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """One finding in words, and the hosts that have it; ``everywhere``: all brokers of the fleet."""
+
+    finding: Finding
+    hosts: tuple[str, ...]
+    everywhere: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
-    """``between`` are connections of groups; ``findings`` all of them, worst first."""
+    """``between`` are connections of groups; ``findings`` all of them, worst first.
+
+    ``told`` are the same, each sentence once. What is said of every broker is no mark at any.
+    """
 
     groups: tuple[GroupView, ...]
     between: tuple[Connection, ...]
     findings: tuple[Finding, ...]
+    told: tuple[Told, ...]
     balancers: tuple[str, ...]
 
     @property
@@ -144,8 +159,10 @@ def scene_of(fleet: Fleet) -> Scene:
     """Everything that a picture of the fleet shows; groups in the order in which messages go."""
     by_host: dict[str, list[Finding]] = defaultdict(list)
     findings = sorted(fleet.findings, key=_worst_first)
-    for finding in findings:
-        by_host[finding.host].append(finding)
+    told = _told(findings, {broker.host for broker in fleet.brokers})
+    for item in told:
+        for host in () if item.everywhere else item.hosts:
+            by_host[host].append(item.finding)
     agents: dict[str, list[str]] = defaultdict(list)
     for agent in fleet.agents:
         agents[agent.pair].append(agent.host)
@@ -168,7 +185,19 @@ def scene_of(fleet: Fleet) -> Scene:
     order = {name: position for position, name in enumerate(names)}
     between = _connections(crossing, order, lambda edge: (edge.source_group, edge.target_group))
     balancers = tuple(balancer.host for balancer in fleet.balancers)
-    return Scene(tuple(groups), between, tuple(findings), balancers)
+    return Scene(tuple(groups), between, tuple(findings), told, balancers)
+
+
+def _told(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[Told, ...]:
+    """Findings that differ by nothing but their host together, in the order of the first."""
+    together: dict[tuple[str, str, str | None, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        together[finding.rule, finding.severity, finding.waived, finding.message].append(finding)
+    return tuple(
+        Told(found[0], hosts, everywhere=len(brokers) > _FEW and set(hosts) == brokers)
+        for found in together.values()
+        if (hosts := tuple(dict.fromkeys(finding.host for finding in found)))
+    )
 
 
 def _pair_view(
