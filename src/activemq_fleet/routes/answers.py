@@ -1,0 +1,258 @@
+"""Who reaches whom in a fleet, in each state of its brokers.
+
+The question is about one consumer: is a message sent at X, while a consumer waits at Y and at no
+other broker, delivered there? ``reaches`` says that every choice the brokers have on the way
+arrives; ``may strand`` that some choice ends at a broker from which the message cannot go on, and
+some other arrives; ``does not reach`` that none arrives, so that the message waits at X. The
+state lasts: bridges are up again after the failure, and demand has come through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.routes import reasons
+from activemq_fleet.routes.bridges import Bridge, Line, Network, Unit, takes_clients
+from activemq_fleet.routes.choices import verdict
+from activemq_fleet.routes.destinations import carries, is_static, read_destination
+from activemq_fleet.routes.shape import Edge, Shape, shared
+from activemq_fleet.topology import Broker, Fleet
+
+Outcome = Literal["reaches", "may strand", "does not reach"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One bridge of a way: ``link`` is the networkConnector of ``host``; ``back``: against its direction."""
+
+    source: str
+    target: str
+    link: str
+    host: str
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether messages arrive, why in a sentence, and the shortest way (empty where there is none)."""
+
+    outcome: Outcome
+    why: str
+    path: tuple[Hop, ...] = ()
+
+    @property
+    def arrives(self) -> bool:
+        """True where every choice of the brokers arrives."""
+        return self.outcome == "reaches"
+
+
+@dataclass(frozen=True)
+class State:
+    """The bridges of one network while ``down`` is, with the units as numbers."""
+
+    down: str | None
+    names: tuple[str, ...]
+    bridges: tuple[Bridge, ...]
+    shape: Shape
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def _between(self) -> dict[tuple[int, int], list[int]]:
+        found: dict[tuple[int, int], list[int]] = {}
+        for number, edge in enumerate(self.shape.edges):
+            found.setdefault((edge.source, edge.target), []).append(number)
+        return found
+
+    def way(self, source: int, target: int) -> list[Bridge]:
+        """The bridges of the shortest way that messages can take; empty where there is none."""
+        came: dict[int, int] = {source: source}
+        frontier, hops = [source], 0
+        while frontier and target not in came:
+            following = []
+            for broker in frontier:
+                for peer, ttl, mask in self.shape.onward[broker]:
+                    if mask >> target & 1 and hops < ttl and peer not in came:
+                        came[peer] = broker
+                        following.append(peer)
+            frontier, hops = following, hops + 1
+        if target not in came:
+            return []
+        passed = [target]
+        while passed[-1] != source:
+            passed.append(came[passed[-1]])
+        passed.reverse()
+        return [self._bridge(pair, target) for pair in pairwise(passed)]
+
+    def _bridge(self, pair: tuple[int, int], target: int) -> Bridge:
+        edges = self._between[pair]
+        chosen = next((e for e in edges if self.shape.demand[e] >> target & 1), edges[0])
+        return self.bridges[chosen]
+
+
+class Routes:
+    """The routes of a fleet; made by :func:`activemq_fleet.routes.routes_of`."""
+
+    def __init__(self, fleet: Fleet, extra: Mapping[str, tuple[Line, ...]]) -> None:
+        self.fleet = fleet
+        self.network = Network(fleet, extra)
+        self._component = {name: names for names in self.network.components for name in names}
+        self._states: dict[tuple[tuple[str, ...], str | None, str | None], State] = {}
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def reaches(self, source: str, target: str, *, down: str | None = None, destination: str | None = None) -> Answer:
+        """Whether a message sent at ``source`` is delivered to a consumer at ``target``.
+
+        Each is an inventory name, the first label of one, or a pair; ``down`` is the one broker
+        that is dead. ``destination`` is a queue (or ``topic://NAME``); without it limits of links
+        to some destinations are not looked at, and named in the answer. Raises InputError for a
+        name that nobody has.
+        """
+        here, there = self.unit(source), self.unit(target)
+        dead = self._dead(down)
+        wanted = read_destination(destination) if destination else None
+        if here is there:
+            if takes_clients(here, dead):
+                return Answer(
+                    "reaches", f"{here.name} is where it is sent and where the consumer waits: no bridge is needed"
+                )
+            return Answer("does not reach", reasons.closed(here, dead))
+        if here.active(dead) is None:
+            return Answer("does not reach", f"{here.name} is down: what it holds waits there until it is started again")
+        if not takes_clients(there, dead):
+            return Answer("does not reach", reasons.closed(there, dead))
+        if self._component[here.name] is not self._component[there.name]:
+            return Answer("does not reach", reasons.apart(here.name, there.name))
+        state = self.state(self._component[here.name], dead, wanted)
+        a, b = state.places[here.name], state.places[there.name]
+        if not state.shape.spread[a].arrives >> b & 1:
+            whole = self.state(state.names, dead) if wanted else state
+            return Answer("does not reach", reasons.missed(state, whole, a, b, wanted))
+        way = state.way(a, b)
+        hops = tuple(Hop(x.source, x.target, x.line.name, x.host, x.back) for x in way)
+        found = verdict(state.shape, a, b)
+        why = reasons.arrives(here, there, way, found, dead, wanted)
+        return Answer("reaches" if found == "arrives" else "may strand", why, hops)
+
+    def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
+        """The bridges of the shortest way, in the order in which a message passes them."""
+        return self.reaches(source, target, down=down).path
+
+    def stranded_by(self, host: str) -> tuple[tuple[str, str], ...]:
+        """(source, target) units whose messages arrive with all well and not while ``host`` is down.
+
+        Without those that begin or end at ``host`` itself: what a broker without a stand-in holds
+        waits for it, and its consumers are gone with it.
+        """
+        broker = self.fleet.broker(host)
+        own = self.network.units[broker.unit]
+        if own.first.host != broker.host or own.name in self.network.steady:
+            return ()
+        names = self._component[own.name]
+        well, dead = self.state(names), self.state(names, broker.host)
+        return tuple(self._lost(well, dead, well.places[own.name]))
+
+    def idle_links(self) -> tuple[tuple[str, str], ...]:
+        """(host, link) of each networkConnector over which no message can ever go, with all well."""
+        found = [*self.network.idle_lines(), *self._unused()]
+        return tuple(dict.fromkeys((host, line.name) for host, line in found))
+
+    def findings(self) -> tuple[Finding, ...]:
+        """R001 to R004 of the whole fleet."""
+        from activemq_fleet.routes.findings import findings_of  # it asks this class
+
+        return tuple(findings_of(self))
+
+    # -- what the questions need -------------------------------------------------------------
+
+    def unit(self, name: str) -> Unit:
+        """A unit by its own name, or by that of one of its brokers."""
+        return self.network.units.get(name) or self.network.units[self.fleet.broker(name).unit]
+
+    def _dead(self, name: str | None) -> str | None:
+        if name is None:
+            return None
+        pair = self.network.units.get(name)
+        if pair and len(pair.brokers) > 1:
+            nodes = " or ".join(broker.identity.host for broker in pair.brokers)
+            raise InputError(f"{name} is a pair: say which one broker of it is down, {nodes}")
+        return self.fleet.broker(name).host
+
+    def state(self, names: tuple[str, ...], down: str | None = None, destination: str | None = None) -> State:
+        """One network in one state, made when it is first asked for."""
+        if down is not None and not self.changes(down, names):
+            down = None
+        key = names, down, destination
+        if key not in self._states:
+            self._states[key] = self._make(names, down, destination)
+        return self._states[key]
+
+    def changes(self, down: str, names: tuple[str, ...]) -> bool:
+        """False where the death of a broker leaves every bridge of a network as it is."""
+        own = self.network.units[self.fleet.broker(down).unit]
+        return own.first.host == down and own.name not in self.network.steady and self._component[own.name] is names
+
+    def _make(self, names: tuple[str, ...], down: str | None, destination: str | None) -> State:
+        places = {name: number for number, name in enumerate(names)}
+        units = self.network.units
+        bridges = self.network.bridges(names, down)
+        if destination:
+            bridges = [b for b in bridges if carries(b, destination, self.fleet.broker(b.host).release)]
+        active = [units[name].active(down) for name in names]
+        mute = {name for name, broker in zip(names, active, strict=True) if broker and _is_mute(broker)}
+        edges = tuple(
+            Edge(
+                places[b.source],
+                places[b.target],
+                b.line.consumer_ttl if b.line.subscribes and b.target not in mute else 0,
+                b.line.message_ttl,
+                b.line.near,
+                is_static(b, destination),
+            )
+            for b in bridges
+        )
+        replays = merges = 0
+        for number, broker in enumerate(active):
+            if broker:
+                queue = not (destination or "").startswith("topic")
+                if queue and broker.networked and broker.release.has_replay_when_no_consumers:
+                    replays |= 1 << number
+                if not broker.release.has_consumer_ttl:  # AMQ-4607 brought both
+                    merges |= 1 << number
+        return State(down, names, tuple(bridges), shared(Shape(len(names), edges, replays, merges)))
+
+    def _lost(self, well: State, dead: State, own: int) -> Iterator[tuple[str, str]]:
+        for source, before in enumerate(well.shape.spread):
+            if source == own:
+                continue
+            lost = before.arrives & ~dead.shape.spread[source].arrives & ~(1 << own)
+            for target in range(lost.bit_length()):
+                if lost >> target & 1:
+                    yield well.names[source], well.names[target]
+
+    def _unused(self) -> Iterator[tuple[str, Line]]:
+        """(host, line) of bridges that are up and serve nobody."""
+        for names in self.network.components:
+            if len(names) < 2:
+                continue
+            state = self.state(names)
+            used: dict[tuple[str, str], bool] = {}
+            for bridge, edge, mask in zip(state.bridges, state.shape.edges, state.shape.demand, strict=True):
+                key = bridge.host, bridge.line.name
+                used[key] = used.get(key, False) or bool(mask and edge.message_ttl > 0)
+            lines = {(bridge.host, bridge.line.name): bridge.line for bridge in state.bridges}
+            yield from ((key[0], lines[key]) for key, is_used in used.items() if not is_used)
+
+
+def _is_mute(broker: Broker) -> bool:
+    """True where a broker announces no consumers."""
+    return broker.settings.broker_attributes.get("advisorySupport") == "false"

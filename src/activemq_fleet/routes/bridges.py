@@ -1,0 +1,250 @@
+"""Which bridges there are: a fleet's links, resolved to units, in each state of its brokers.
+
+A unit is what the network sees as one broker: a pair, or with ``activemq_ha: none`` a single
+broker. With all well the preferred master of a pair is active. When it dies, the other node takes
+over with the store and its own links; a bridge follows if its URI names that node, too. The
+promoted slave of a ``pure`` pair opens no port: no bridge and no client comes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.topology import Broker, Fleet, Link
+
+Way = Literal["one", "each", "multicast"]
+
+
+class Line(NamedTuple):
+    """A networkConnector: what it dials, how far it lets travel.
+
+    ``way``: a bridge to ``one`` of the addresses that answers (masterslave:, failover:), to
+    ``each``, or to everyone who announces himself at ``multicast``, (endpoint, group).
+    ``subscribes`` is false for a static bridge; ``static`` are its destinations without demand.
+    """
+
+    name: str
+    way: Way
+    addresses: tuple[Address, ...]
+    multicast: tuple[str, str] | None
+    duplex: bool
+    consumer_ttl: int
+    message_ttl: int
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    near: bool = True
+    subscribes: bool = True
+    static: tuple[str, ...] = ()
+
+
+def line_of(link: Link) -> Line:
+    """A link of the model. networkTTL counts for demand and messages alike."""
+    consumer, message = (
+        (link.network_ttl, link.network_ttl)
+        if link.network_ttl is not None
+        else (_ttl(link.consumer_ttl), _ttl(link.message_ttl))
+    )
+    way: Way = "multicast" if link.kind == "multicast" else "each" if link.kind == "static" else "one"
+    return Line(
+        name=link.name,
+        way=way,
+        addresses=link.addresses,
+        multicast=multicast_of(link.uri) if way == "multicast" else None,
+        duplex=link.duplex,
+        consumer_ttl=consumer,
+        message_ttl=message,
+        include=link.include,
+        exclude=link.exclude,
+    )
+
+
+def _ttl(value: int | None) -> int:
+    return 1 if value is None else UNLIMITED if value < 0 else value
+
+
+def multicast_of(uri: str) -> tuple[str, str]:
+    """``multicast://ENDPOINT?group=G`` -> (ENDPOINT, G); options that say how to listen are left out."""
+    endpoint, _, query = uri.removeprefix("multicast://").partition("?")
+    options = dict(option.partition("=")[::2] for option in query.replace("&amp;", "&").split("&"))
+    if endpoint in ("", "default"):
+        endpoint = "239.255.2.3:6155"
+    return endpoint, options.get("group", "default")
+
+
+class Bridge(NamedTuple):
+    """One direction of a line that is up: messages go from ``source`` to ``target``, both units.
+
+    ``host`` is the broker that carries the line. ``back``: the way that a duplex line opens for
+    its peer, with the same limits.
+    """
+
+    source: str
+    target: str
+    line: Line
+    host: str
+    back: bool = False
+
+
+@dataclass(frozen=True)
+class Unit:
+    """``brokers`` preferred master first. ``stands_in``: another node serves when one is down."""
+
+    name: str
+    group: str
+    brokers: tuple[Broker, ...]
+
+    @cached_property
+    def first(self) -> Broker:
+        """The broker that is active with all well."""
+        return self.brokers[0]
+
+    def active(self, down: str | None) -> Broker | None:
+        """Who serves when the broker ``down`` is."""
+        if self.brokers[0].host != down:
+            return self.brokers[0]
+        return self.brokers[1] if len(self.brokers) > 1 else None
+
+
+def units_of(fleet: Fleet) -> dict[str, Unit]:
+    """All units, in the order of the fleet's brokers."""
+    members: dict[str, list[Broker]] = {}
+    for broker in fleet.brokers:
+        members.setdefault(broker.unit, []).append(broker)
+    return {
+        name: Unit(
+            name,
+            found[0].group,
+            tuple(found) if len(found) == 1 else tuple(sorted(found, key=lambda b: (b.role != "master", b.host))),
+        )
+        for name, found in members.items()
+    }
+
+
+class Network:
+    """The lines of all brokers, and whom they find."""
+
+    def __init__(self, fleet: Fleet, extra: Mapping[str, tuple[Line, ...]]) -> None:
+        self.units = units_of(fleet)
+        self._extra = extra
+        self._at: dict[Address, Broker] = {}
+        self._announced: dict[tuple[str, str], list[Broker]] = {}
+        self.steady: set[str] = set()
+        """Pairs whose bridges are the same whichever node is active."""
+        for broker in fleet.brokers:
+            self._listen(broker)
+        self._met: dict[object, tuple[Broker, ...]] = {}
+        self._idle: dict[str, list[Line]] = {}
+        self._lines = {broker.host: self._resolve(broker) for broker in fleet.brokers}
+        self._find_steady()
+
+    def _listen(self, broker: Broker) -> None:
+        for connector in broker.connectors:
+            if connector.name == "replication":
+                continue
+            for name in {broker.address.lower(), broker.host.lower(), broker.identity.host.lower()}:
+                self._at.setdefault((name, connector.port), broker)
+            if connector.discovery_uri:
+                self._announced.setdefault(multicast_of(connector.discovery_uri), []).append(broker)
+
+    def _resolve(self, broker: Broker) -> tuple[tuple[Line, tuple[Broker, ...]], ...]:
+        resolved = []
+        for line in (*map(line_of, broker.links), *self._extra.get(broker.host, ())):
+            key = line.addresses or line.multicast
+            if key not in self._met:
+                self._met[key] = tuple(self._found(line))
+            found = self._met[key]
+            if found and line.way != "multicast" and all(peer.unit == broker.unit for peer in found):
+                self._idle.setdefault(broker.host, []).append(line)
+            else:
+                resolved.append((line, found))
+        return tuple(resolved)
+
+    def _found(self, line: Line) -> Iterator[Broker]:
+        if line.multicast:
+            yield from self._announced.get(line.multicast, ())
+        for host, port in line.addresses:
+            if broker := self._at.get((host.lower(), port)):
+                yield broker
+
+    def _find_steady(self) -> None:
+        """Pairs both of whose nodes listen, carry the same lines, and are named by whoever dials one."""
+        wavering = set()
+        for found in self._lines.values():
+            for _, brokers in found:
+                if len(brokers) == 1:
+                    wavering.add(brokers[0].unit)
+                else:
+                    hosts = {broker.host for broker in brokers}
+                    wavering |= {b.unit for b in brokers if b.peer and b.peer not in hosts}
+        for unit in self.units.values():
+            if len(unit.brokers) == 2 and unit.name not in wavering:
+                first, second = unit.brokers
+                listening = (first.openwire is None) == (second.openwire is None)
+                if listening and [p[0] for p in self._lines[first.host]] == [p[0] for p in self._lines[second.host]]:
+                    self.steady.add(unit.name)
+
+    @cached_property
+    def components(self) -> list[tuple[str, ...]]:
+        """Units that lines join in any state, each in the order of the units."""
+        joined: dict[str, set[str]] = {name: set() for name in self.units}
+        for unit in self.units.values():
+            for broker in unit.brokers:
+                for _, found in self._lines[broker.host]:
+                    for peer in found:
+                        joined[unit.name].add(peer.unit)
+                        joined[peer.unit].add(unit.name)
+        place = {name: number for number, name in enumerate(self.units)}
+        components: list[tuple[str, ...]] = []
+        left = dict.fromkeys(self.units)
+        while left:
+            first = next(iter(left))
+            seen, waiting = {first}, [first]
+            while waiting:
+                fresh = joined[waiting.pop()] - seen
+                seen |= fresh
+                waiting += fresh
+            for name in seen:
+                del left[name]
+            components.append(tuple(sorted(seen, key=place.__getitem__)))
+        return components
+
+    def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
+        """All bridges of these units, in the state in which the broker ``down`` is."""
+        return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
+
+    def _bridges_of(self, unit: Unit, down: str | None) -> Iterator[Bridge]:
+        owner = unit.active(down)
+        if owner is None:
+            return
+        for line, found in self._lines[owner.host]:
+            met: set[str] = set()
+            for peer in found:
+                there = peer.unit
+                if there in met or there == unit.name or not is_served(self.units[there], peer, down):
+                    continue
+                met.add(there)
+                yield Bridge(unit.name, there, line, owner.host)
+                if line.duplex:
+                    yield Bridge(there, unit.name, line, owner.host, back=True)
+                if line.way == "one":
+                    break
+
+    def idle_lines(self) -> list[tuple[str, Line]]:
+        """(host, line) of those that only lead to the other node of their own pair, which sleeps."""
+        return [(unit.first.host, line) for unit in self.units.values() for line in self._idle.get(unit.first.host, ())]
+
+
+def is_served(unit: Unit, broker: Broker, down: str | None) -> bool:
+    """True where this broker of the unit takes connections."""
+    return broker.host != down and unit.active(down) is broker
+
+
+def takes_clients(unit: Unit, down: str | None) -> bool:
+    """True where consumers and producers can be at this unit."""
+    active = unit.active(down)
+    return active is not None and bool(active.connectors)

@@ -1,0 +1,149 @@
+"""Where a broker has a choice: may a message take a way that ends before it arrives?
+
+A queue gives each message to one of the subscriptions that may have it: the one with the highest
+priority that is not full, in turn among equals (source: Queue.doActualDispatch). Bridges'
+subscriptions rank by the length of demand's way (-5, then -8, -9 …) where
+decreaseNetworkConsumerPriority is set, and are all equal where it is not. So of two bridges the
+longer way is taken when the shorter one is full: 1,000 messages that its peer has not
+acknowledged. Both count here, told apart by ``usual``.
+
+A message whose next brokers all stand in its path already, or for which every messageTTL is too
+small, stays where it is. With replayWhenNoConsumers it may go back to a broker it came from,
+and does when all bridges onward are full; its path grows by that, so this is one more choice
+and no rescue.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Literal, NamedTuple
+
+from activemq_fleet.routes.shape import UNLIMITED, Shape
+
+_MOST_STATES = 20_000
+
+Verdict = Literal["arrives", "full", "strands", "unknown"]
+"""``full``: strands only when a nearer bridge is full. ``unknown``: too many ways to follow."""
+
+
+class _State(NamedTuple):
+    """A message at ``broker``; ``path`` is the set of those that forwarded it, in ``hops`` bridges."""
+
+    broker: int
+    path: int
+    hops: int
+
+
+@lru_cache(maxsize=65536)
+def verdict(shape: Shape, source: int, target: int) -> Verdict:
+    """What the choices on the way from ``source`` to ``target`` can do, where something can arrive."""
+    if not shape.spread[source].forked >> target & 1:
+        return "arrives"
+    walk = _Walk(shape, target)
+    if walk.always_near(source):
+        return "arrives"
+    stuck = walk.may_stop(source, usual=False)
+    if stuck is False:
+        return "arrives"
+    if shape.ample and not shape.merges:
+        # The nearest way each time comes closer to the consumer each time, and fits the TTL.
+        return "full" if stuck else "unknown"
+    usually = walk.may_stop(source, usual=True)
+    if stuck is None or usually is None:
+        return "strands" if usually else "unknown"
+    return "strands" if usually else "full"
+
+
+class _Walk:
+    """All ways of messages to one consumer's broker."""
+
+    def __init__(self, shape: Shape, target: int) -> None:
+        self.shape = shape
+        self.target = target
+        self._distances: dict[int, dict[int, int]] = {}
+
+    def bridges(self, broker: int) -> list[tuple[int, int]]:
+        """(peer, messageTTL) of the subscriptions for the consumer."""
+        return [(peer, ttl) for peer, ttl, mask in self.shape.onward[broker] if mask >> self.target & 1]
+
+    def always_near(self, source: int) -> bool:
+        """Every broker that can be passed has a bridge to the consumer's, which no path is too long for."""
+        seen, waiting = {source, self.target}, [source]
+        while waiting:
+            bridges = self.bridges(waiting.pop())
+            if not any(peer == self.target and ttl >= self._ample_ttl for peer, ttl in bridges):
+                return False
+            fresh = {peer for peer, _ in bridges} - seen
+            seen |= fresh
+            waiting += fresh
+        return True
+
+    def may_stop(self, source: int, *, usual: bool) -> bool | None:
+        """True where some choice ends before the consumer; None where there are too many."""
+        waiting = [_State(source, 0, 0)]
+        seen = set(waiting)
+        while waiting:
+            state = waiting.pop()
+            moves = self._moves(state)
+            if not moves:
+                return True
+            if usual:
+                moves = self._preferred(state.broker, moves)
+            elif self.shape.replays >> state.broker & 1:
+                moves |= {peer for peer, _ in self.bridges(state.broker) if state.path >> peer & 1}
+            if self._merging(state, moves):
+                return True
+            path, hops = state.path | 1 << state.broker, min(state.hops + 1, self._cap)
+            for peer in moves - {self.target}:
+                following = _State(peer, path, hops)
+                if following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
+            if len(seen) > _MOST_STATES:
+                return None
+        return False
+
+    @property
+    def _ample_ttl(self) -> int:
+        """A messageTTL that no path can use up: where messages go back, a path has no end."""
+        return UNLIMITED if self.shape.replays else self.shape.size
+
+    @cached_property
+    def _cap(self) -> int:
+        """Hops beyond which no messageTTL tells them apart."""
+        return max((edge.message_ttl for edge in self.shape.edges if edge.message_ttl < UNLIMITED), default=0)
+
+    def _moves(self, state: _State) -> set[int]:
+        return {peer for peer, ttl in self.bridges(state.broker) if ttl > state.hops and not state.path >> peer & 1}
+
+    def _merging(self, state: _State, moves: set[int]) -> bool:
+        """True where demand may have come another way first, so that no subscription here is certain."""
+        return bool(self.shape.merges >> state.broker & 1) and not any(
+            self._certain(state.broker, peer) for peer in moves
+        )
+
+    def _certain(self, broker: int, peer: int) -> bool:
+        """Demand can come to ``peer`` in one way only."""
+        for _ in range(self.shape.size):
+            if peer == self.target:
+                return True
+            peers = {there for there, _ in self.bridges(peer)}
+            if len(peers) != 1:
+                return False
+            (peer,) = peers
+        return False
+
+    def _preferred(self, broker: int, moves: set[int]) -> set[int]:
+        """Those whose subscription has the highest priority."""
+        distances = self._distances.get(broker)
+        if distances is None:
+            distances = self._distances[broker] = self.shape.demand_from(self.target, broker)
+        best: dict[int, int] = {}
+        for edge in self.shape.leaving[broker]:
+            if edge.target in moves:
+                hops = distances.get(edge.target, self.shape.size)
+                if hops < edge.consumer_ttl or edge.always:
+                    rank = 0 if not edge.near else 5 if hops == 0 or edge.always else hops + 7
+                    best[edge.target] = min(best.get(edge.target, rank), rank)
+        first = min(best.values())
+        return {peer for peer, rank in best.items() if rank == first}

@@ -1,0 +1,65 @@
+"""Which destinations a bridge carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.releases import Release
+from activemq_fleet.routes.bridges import Bridge
+
+KINDS = ("queue", "topic")
+
+
+def read_destination(text: str) -> str:
+    """``orders`` or ``queue://orders`` -> ``queue://orders``. Raises InputError for anything else."""
+    kind, separator, name = text.partition("://")
+    if not separator:
+        kind, name = "queue", text
+    if kind not in KINDS or not name or set(name.split(".")) & {"*", ">", ""}:
+        raise InputError(f"{text!r} is not one destination: say queue://NAME or topic://NAME")
+    return f"{kind}://{name}"
+
+
+def matches(pattern: str, destination: str) -> bool:
+    """``queue://orders.>`` has ``queue://orders`` and all below it; ``*`` is one part."""
+    kind, _, wanted = pattern.partition("://")
+    mine, _, name = destination.partition("://")
+    if kind != mine:
+        return False
+    parts = name.split(".")
+    for position, part in enumerate(wanted.split(".")):
+        if part == ">":
+            return True
+        if position >= len(parts) or part not in ("*", parts[position]):
+            return False
+    return len(parts) == len(wanted.split("."))
+
+
+def carries(bridge: Bridge, destination: str, release: Release) -> bool:
+    """True where demand for a destination passes a bridge; ``release`` is of the line's broker.
+
+    A duplex line tells its peer what it includes (from 5.6 on, by the filter of advisories that it
+    asks for), and never what it excludes (source: startRemoteBridge, getDestinationFilter).
+    """
+    line = bridge.line
+    include, exclude = line.include, line.exclude
+    if bridge.back:
+        exclude = ()
+        # 5.5 asks for the advisories of all destinations; what came with 5.6 came with masterslave:.
+        include = include if release.has_masterslave_discovery else ()
+    if _any(exclude, destination):
+        return False
+    return not include or _any((*include, *line.static), destination)
+
+
+def is_static(bridge: Bridge, destination: str | None) -> bool:
+    """True where a bridge subscribes without demand: to what it is asked for, or to every queue."""
+    line = bridge.line
+    if bridge.back or not line.static:
+        return False
+    return _any(line.static, destination) if destination else "queue://>" in line.static
+
+
+def _any(patterns: Iterable[str], destination: str) -> bool:
+    return any(matches(pattern, destination) for pattern in patterns)

@@ -1,0 +1,88 @@
+"""The networkConnectors that ``activemq_xml_fragments`` bring: read from the rendered document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from lxml import etree
+
+from activemq_fleet import addresses
+from activemq_fleet.errors import InputError
+from activemq_fleet.routes.bridges import Line, multicast_of
+from activemq_fleet.routes.shape import UNLIMITED
+from activemq_fleet.topology import Broker, Fleet
+
+_CORE = "{http://activemq.apache.org/schema/core}"
+_DIALLED = re.compile(r"(?:auto\+)?(?:tcp|nio\+ssl|nio|ssl|auto)://([^,()?/\s]+)")
+_QUEUES = ("queue", "topic")
+
+
+def lines_of(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[Line, ...]]:
+    """By inventory name: the lines that a document has and the model does not know.
+
+    Raises InputError for a document that is no XML or of a host that is no broker.
+    """
+    return {fleet.broker(host).host: tuple(_lines(fleet.broker(host), text)) for host, text in documents.items()}
+
+
+def _lines(broker: Broker, document: bytes) -> Iterator[Line]:
+    known = {link.name for link in broker.links}
+    try:
+        root = etree.fromstring(document, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
+    except etree.XMLSyntaxError as error:
+        raise InputError(f"{broker.host}: activemq.xml cannot be read: {error}") from None
+    for element in root.iter(f"{_CORE}networkConnector"):
+        if element.get("name", "NC") not in known:
+            yield _line(element, broker)
+
+
+def _line(element: etree._Element, broker: Broker) -> Line:
+    uri = element.get("uri", "")
+    network_ttl = element.get("networkTTL", "1")
+    way = "multicast" if uri.startswith("multicast:") else "one" if _is_one(uri) else "each"
+    near = element.get("decreaseNetworkConsumerPriority")
+    return Line(
+        name=element.get("name", "NC"),
+        way=way,  # type: ignore[arg-type]
+        addresses=tuple(_dialled(uri)) if way != "multicast" else (),
+        multicast=multicast_of(uri) if way == "multicast" else None,
+        duplex=element.get("duplex") == "true",
+        consumer_ttl=_ttl(element.get("consumerTTL", network_ttl)),
+        message_ttl=_ttl(element.get("messageTTL", network_ttl)),
+        include=_destinations(element, "dynamicallyIncludedDestinations"),
+        exclude=_destinations(element, "excludedDestinations"),
+        near=near == "true" if near is not None else broker.release.decreases_network_priority,
+        subscribes=element.get("staticBridge") != "true",
+        static=_destinations(element, "staticallyIncludedDestinations"),
+    )
+
+
+def _is_one(uri: str) -> bool:
+    return uri.startswith("masterslave:") or "failover:" in uri
+
+
+def _ttl(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:  # a placeholder of the user's: nothing is known, so nothing is claimed
+        return UNLIMITED
+    return UNLIMITED if value < 0 else value
+
+
+def _dialled(uri: str) -> Iterator[addresses.Address]:
+    for place in _DIALLED.findall(uri):
+        try:
+            yield addresses.parse(place)
+        except ValueError:
+            continue  # a place that nobody of this fleet is at
+
+
+def _destinations(element: etree._Element, property_name: str) -> tuple[str, ...]:
+    return tuple(
+        f"{kind}://{child.get('physicalName')}"
+        for holder in element.iterchildren(f"{_CORE}{property_name}")
+        for child in holder.iterchildren()
+        for kind in _QUEUES
+        if child.tag == f"{_CORE}{kind}"
+    )

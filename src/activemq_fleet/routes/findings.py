@@ -1,0 +1,189 @@
+"""R001 to R004: what the routes of a fleet say about it.
+
+Severities. A route that is missing or that a death cuts is a warning and no error: every broker
+works, and messages wait instead of being lost. A way that only an overloaded bridge opens is in
+the answers and no finding. What a broker without a stand-in holds while it is down is what
+``activemq_ha: none`` says, and no finding either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.routes.bridges import Unit
+from activemq_fleet.routes.choices import verdict
+from activemq_fleet.routes.failures import Loss, losses
+from activemq_fleet.routes.reasons import counted
+from activemq_fleet.routes.shape import bits
+
+if TYPE_CHECKING:
+    from activemq_fleet.routes.answers import Routes, State
+
+RULES = {
+    "R001": "A message sent at one broker of a group never reaches a consumer at another, with all well. "
+    "Groups with activemq_topology none are not asked: what they are linked to is said by activemq_links.",
+    "R002": "The death of one broker cuts the way between others: messages wait until it is back, although "
+    "both of their ends live. A pair with a shared store cuts nothing: its other node takes over its bridges.",
+    "R003": "A bridge carries nothing: no demand can come to it over its peer, or no message may pass it.",
+    "R004": "Of several bridges that a broker may choose, one leads to a broker from which messages cannot "
+    "go on, within the TTL and without passing a broker twice. What took it stays there.",
+}
+
+_MOST_PAIRS = 300
+"""Pairs of brokers in one network of which R004 looks at every choice."""
+
+
+def findings_of(routes: Routes) -> Iterator[Finding]:
+    """All findings of a fleet."""
+    yield from _idle(routes)
+    for names in routes.network.components:
+        if len(names) > 1:
+            state = routes.state(names)
+            yield from _unreached(routes, state)
+            yield from _stranded(routes, state)
+            yield from _dead_ends(routes, state)
+    yield from _alone(routes)
+
+
+def _finding(rule: str, host: str, message: str, fix: str, severity: Severity = "warning") -> Finding:
+    return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix, why=RULES[rule])
+
+
+def _groups(routes: Routes, units: list[Unit]) -> dict[str, list[Unit]]:
+    """By group, those whose group is meant to be one network."""
+    found: dict[str, list[Unit]] = {}
+    for unit in units:
+        if unit.first.settings.topology != "none" or any(link.kind == "multicast" for link in unit.first.links):
+            found.setdefault(unit.group, []).append(unit)
+    return found
+
+
+def _unreached(routes: Routes, state: State) -> Iterator[Finding]:
+    """R001 within one network: where units of one group do not reach each other."""
+    everyone = state.shape.everyone
+    if all(spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.spread)):
+        return
+    for group, units in _groups(routes, [routes.network.units[name] for name in state.names]).items():
+        members = 0
+        for unit in units:
+            members |= 1 << state.places[unit.name]
+        missed = Loss()
+        for number in bits(members):
+            missed.add(number, members & ~state.shape.spread[number].arrives & ~(1 << number))
+        if missed.example:
+            source, target = (state.names[number] for number in missed.example)
+            pairs = len(units) * (len(units) - 1)
+            yield _finding(
+                "R001",
+                routes.network.units[source].first.host,
+                f"in group {group} {missed.count} of {pairs} ways between brokers carry no message, such as "
+                f"{source} to {target}: {routes.reaches(source, target).why}",
+                "leave activemq_network_ttl and the ttl of links unset, so that they follow the longest way, "
+                "or add a link; activemq_topology: none says that no messages are to pass",
+            )
+
+
+def _alone(routes: Routes) -> Iterator[Finding]:
+    """R001 where the units of a group are in networks that nothing joins."""
+    by_group: dict[str, list[tuple[str, ...]]] = {}
+    for names in routes.network.components:
+        for group in _groups(routes, [routes.network.units[name] for name in names]):
+            by_group.setdefault(group, []).append(names)
+    for group, networks in by_group.items():
+        if len(networks) > 1:
+            first, second = (next(n for n in names if routes.network.units[n].group == group) for names in networks[:2])
+            yield _finding(
+                "R001",
+                routes.network.units[first].first.host,
+                f"group {group} falls into {len(networks)} networks: {first} and {second} exchange no messages",
+                "look at why no link joins them, or set activemq_topology: none if none is to",
+            )
+
+
+def _stranded(routes: Routes, state: State) -> Iterator[Finding]:
+    """R002, once for each broker whose death strands messages of others."""
+    for number, name in enumerate(state.names):
+        unit = routes.network.units[name]
+        if name in routes.network.steady:
+            continue
+        loss = _loss(routes, state, unit, number)
+        if loss.example:
+            source, target = (state.names[end] for end in loss.example)
+            yield _finding(
+                "R002",
+                unit.first.host,
+                f"when it dies, messages of {counted(loss.count, 'ordered pair')} of brokers are stranded, such as "
+                f"those sent at {source} for consumers at {target}",
+                _remedy(unit),
+            )
+
+
+def _loss(routes: Routes, state: State, unit: Unit, number: int) -> Loss:
+    if len(unit.brokers) == 1 or unit.first.settings.ha == "pure":
+        # A promoted slave opens no port: no message passes through it, as if it were gone.
+        return losses(state.shape)[number]
+    after = routes.state(state.names, unit.first.host)
+    loss = Loss()
+    if after.shape is not state.shape:
+        for source, before in enumerate(state.shape.spread):
+            if source != number:
+                lost = before.arrives & ~after.shape.spread[source].arrives
+                loss.add(source, lost & ~(1 << number))
+    return loss
+
+
+def _remedy(unit: Unit) -> str:
+    if len(unit.brokers) == 1:
+        return (
+            "give it a stand-in (a second node and activemq_ha: shared-file), or link the others past it, "
+            "with activemq_topology: mesh or activemq_links"
+        )
+    if unit.first.settings.ha == "pure":
+        return "link the others past it; its slave takes over what it holds, and no bridges"
+    return "name both nodes in every link to this pair, as masterslave:(tcp://…,tcp://…), and give both the same links"
+
+
+def _idle(routes: Routes) -> Iterator[Finding]:
+    """R003, once for each broker; within a pair it is what ``activemq_pair_links`` asks for: info."""
+    pairs = {(host, line.name) for host, line in routes.network.idle_lines()}
+    by_host: dict[tuple[str, bool], list[str]] = {}
+    for host, link in routes.idle_links():
+        by_host.setdefault((host, (host, link) in pairs), []).append(link)
+    for (host, within), links in by_host.items():
+        named = ", ".join(links[:3]) + (f" and {len(links) - 3} more" if len(links) > 3 else "")
+        yield _finding(
+            "R003",
+            host,
+            f"no message can ever pass {named}" + (": the other node of its pair sleeps while it serves" * within),
+            "leave activemq_pair_links at none, or take the link out"
+            if within
+            else "take it out, or raise its TTL: at consumerTTL 0 no demand comes over it, at messageTTL 0 no message",
+            "info" if within else "warning",
+        )
+
+
+def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
+    """R004, once for a network: where the ordinary choice of a broker strands messages."""
+    shape = state.shape
+    if shape.ample and not shape.merges:
+        return
+    found, asked = Loss(), 0
+    for source, spread in enumerate(shape.spread):
+        for target in bits(spread.arrives & spread.forked):
+            if asked == _MOST_PAIRS:
+                break
+            asked += 1
+            if verdict(shape, source, target) == "strands":
+                found.add(source, 1 << target)
+    if found.example:
+        source_name, target_name = (state.names[end] for end in found.example)
+        yield _finding(
+            "R004",
+            routes.network.units[source_name].first.host,
+            f"messages of {counted(found.count, 'ordered pair')} of brokers may take a way on which they cannot go "
+            f"on, such as those sent at {source_name} for consumers at {target_name}",
+            "give all links of this network one TTL, the length of the longest way, or in a mesh "
+            "consumerTTL 1 and messageTTL -1; and decreaseNetworkConsumerPriority to all",
+        )

@@ -1,0 +1,120 @@
+"""Answers in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from activemq_fleet.routes.bridges import Bridge, Unit
+from activemq_fleet.routes.choices import Verdict
+
+if TYPE_CHECKING:
+    from activemq_fleet.routes.answers import State
+
+
+def counted(number: int, thing: str) -> str:
+    """``1 bridge``, ``2 bridges``."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def closed(unit: Unit, down: str | None) -> str:
+    """Why nobody can be connected to a unit."""
+    active = unit.active(down)
+    if active is None:
+        return f"{unit.name} is down, and with it its consumers"
+    return f"{active.identity.host} has taken over {unit.name} and opens no port: no consumer can be there"
+
+
+def apart(source: str, target: str) -> str:
+    """No bridges, whatever the limits."""
+    return f"no bridges lead from {source} to {target}"
+
+
+def arrives(
+    source: Unit, target: Unit, way: Sequence[Bridge], found: Verdict, down: str | None, destination: str | None
+) -> str:
+    """How messages go, and what may keep them."""
+    links = ", ".join(f"{b.line.name}{' backwards' if b.back else ''}" for b in way)
+    text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
+    active = source.active(down)
+    if active and not active.connectors:
+        text += f"; they are those that {source.name} held, which {active.identity.host} now drains"
+    if found == "strands":
+        text += "; the broker may also choose a way on which they cannot go on, and keep them there"
+    elif found == "full":
+        text += "; when a bridge has 1,000 unacknowledged messages, more may take a longer way and be kept there"
+    elif found == "unknown":
+        text += "; there are too many other ways to say that none of them keeps messages"
+    limited = [b for b in way if b.line.include or b.line.exclude]
+    if limited and destination is None:
+        text += "; " + "; ".join(dict.fromkeys(map(_limits, limited)))
+    return text
+
+
+def _limits(bridge: Bridge) -> str:
+    line = bridge.line
+    parts = []
+    if line.include:
+        parts.append(f"only {', '.join(line.include)}")
+    if line.exclude:
+        parts.append(f"not {', '.join(line.exclude)}")
+    return f"{line.name} carries {' and '.join(parts)}"
+
+
+def missed(state: State, whole: State, source: int, target: int, destination: str | None) -> str:
+    """Why nothing arrives. ``whole`` has the bridges that do not carry ``destination``, too."""
+    names = state.names
+    way = _shortest(state, source, target)
+    if way is None:
+        if destination and _shortest(whole, source, target) is not None:
+            return f"no bridges between {names[source]} and {names[target]} carry {destination}"
+        return apart(names[source], names[target])
+    edges = state.shape.edges
+    length = len(way)
+    for hop, number in reversed(list(enumerate(way, 1))):
+        edge = edges[number]
+        bridge = state.bridges[number]
+        if edge.consumer_ttl < length - hop + 1 and not edge.always:
+            reason = f"demand from {names[target]} ends at {names[edge.target]}"
+            if not edge.consumer_ttl:
+                return f"{reason}: {bridge.line.name} subscribes to nothing there"
+            return (
+                f"{reason}: {_position(length - hop + 1)} from {names[target]} is {bridge.line.name}, "
+                f"whose consumerTTL (networkTTL) is {edge.consumer_ttl}"
+            )
+    for hop, number in enumerate(way, 1):
+        if edges[number].message_ttl < hop:
+            return (
+                f"messages stop at {names[edges[number].source]}: {_position(hop)} of their way is "
+                f"{state.bridges[number].line.name}, whose messageTTL (networkTTL) is {edges[number].message_ttl}"
+            )
+    return f"no way from {names[source]} to {names[target]} fits the TTL of its bridges"
+
+
+def _position(number: int) -> str:
+    return f"bridge {number}"
+
+
+def _shortest(state: State, source: int, target: int) -> list[int] | None:
+    """Numbers of the edges of the shortest way, whatever the limits."""
+    leaving: dict[int, list[int]] = {}
+    for number, edge in enumerate(state.shape.edges):
+        leaving.setdefault(edge.source, []).append(number)
+    came: dict[int, int] = {}
+    frontier = [source]
+    while frontier and target not in came:
+        following = []
+        for broker in frontier:
+            for number in leaving.get(broker, ()):
+                peer = state.shape.edges[number].target
+                if peer not in came and peer != source:
+                    came[peer] = number
+                    following.append(peer)
+        frontier = following
+    if target not in came:
+        return None
+    way, place = [], target
+    while place != source:
+        way.append(came[place])
+        place = state.shape.edges[came[place]].source
+    return way[::-1]

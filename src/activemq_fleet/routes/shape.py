@@ -1,0 +1,265 @@
+"""Demand and messages on one network of brokers, as numbers: who can reach whom.
+
+What the brokers do (read in 5.5.1, 5.18.3 and 6.3.1; AMQ-4607 is where 5.9 differs):
+
+- Demand. A consumer at Y is announced by an advisory whose broker path is empty. A bridge B -> A
+  listens to A's advisories. It ignores one whose path holds B, or is as long as its consumerTTL
+  (``path.length >= consumerTTL``, -1: no limit); else B subscribes at itself, and announces that
+  subscription with A at the end of the path
+  (source: DemandForwardingBridgeSupport.serviceRemoteConsumerAdvisory). So the bridge that is
+  the k-th from Y needs a consumerTTL of k, and B subscribes for A exactly if demand comes to A
+  on a way that does not pass B.
+- Messages. A message at B may go over B -> A if B has that subscription, A is not in the
+  message's broker path, and the path is shorter than the bridge's messageTTL
+  (source: NetworkBridgeFilter.matchesForwardingFilter). The path holds every broker that
+  forwarded it, so that the k-th bridge of its way needs a messageTTL of k.
+
+Both limits only grow with the way, so that a way with a loop can be cut short: the shortest way
+decides whether anything arrives at all. That is exact, and cheap: breadth first, with a bit for
+every broker. Brokers are numbers from 0; a set of brokers is an int with their bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+UNLIMITED = 1 << 20
+"""A TTL of -1. No way is as long as this."""
+
+
+class Edge(NamedTuple):
+    """A bridge from ``source`` to ``target``, one direction of it, with its limits.
+
+    ``near``: the nearer of two consumers is served first (decreaseNetworkConsumerPriority).
+    ``always``: it subscribes without demand (staticallyIncludedDestinations).
+    """
+
+    source: int
+    target: int
+    consumer_ttl: int
+    message_ttl: int
+    near: bool = True
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A network without its names, so that networks that look alike are solved once.
+
+    ``replays``: brokers that send a message back where it came from when nobody is left here
+    (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all demand from one peer into
+    the subscription that came first (conduit subscriptions before 5.9).
+    """
+
+    size: int
+    edges: tuple[Edge, ...]
+    replays: int = 0
+    merges: int = 0
+
+    @cached_property
+    def everyone(self) -> int:
+        return (1 << self.size) - 1
+
+    @cached_property
+    def demand(self) -> tuple[int, ...]:
+        """For each edge, at whose consumers its subscription aims: a set of brokers."""
+        ways = _outward(self)
+        return tuple(_aims(self, edge, ways) for edge in self.edges)
+
+    @cached_property
+    def fixed(self) -> int:
+        """Brokers with a static subscription: they announce it whether or not there is a consumer."""
+        found = 0
+        for edge in self.edges:
+            if edge.always:
+                found |= 1 << edge.source
+        return found
+
+    @cached_property
+    def onward(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+        """For each broker: (target, messageTTL, consumers' brokers) of its bridges that serve anyone."""
+        found: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
+        for edge, mask in zip(self.edges, self.demand, strict=True):
+            if mask and edge.message_ttl > 0:
+                found[edge.source].append((edge.target, edge.message_ttl, mask))
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def forks(self) -> tuple[int, ...]:
+        """For each broker, for whose consumers it subscribes at two peers or more."""
+        found = []
+        for bridges in self.onward:
+            by_target: dict[int, int] = {}
+            for target, _, mask in bridges:
+                by_target[target] = by_target.get(target, 0) | mask
+            once = twice = 0
+            for mask in by_target.values():
+                twice |= once & mask
+                once |= mask
+            found.append(twice)
+        return tuple(found)
+
+    @cached_property
+    def spread(self) -> tuple[Spread, ...]:
+        """For each broker, how its messages spread."""
+        return tuple(_spread(self, source) for source in range(self.size))
+
+    @cached_property
+    def leaving(self) -> tuple[tuple[Edge, ...], ...]:
+        """For each broker its bridges, those too that serve nobody."""
+        found: list[list[Edge]] = [[] for _ in range(self.size)]
+        for edge in self.edges:
+            found[edge.source].append(edge)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def inward(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each broker: (source, consumerTTL) of the bridges that lead to it."""
+        found: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
+        for edge in self.edges:
+            found[edge.target].append((edge.source, edge.consumer_ttl))
+        return tuple(map(tuple, found))
+
+    def demand_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
+        """Broker -> bridges that demand from ``consumer`` passes at least on its way there, not over ``avoided``."""
+        found = {consumer: 0}
+        frontier = [consumer]
+        hops = 0
+        while frontier:
+            following = []
+            for broker in frontier:
+                for source, ttl in self.inward[broker]:
+                    if source not in found and hops < ttl and source != avoided:
+                        found[source] = hops + 1
+                        following.append(source)
+                if len(found) == self.size:
+                    return found
+            frontier = following
+            hops += 1
+        return found
+
+    @cached_property
+    def ample(self) -> bool:
+        """No message stops where demand came through: every messageTTL is as large as any way of demand."""
+        longest = min(max((edge.consumer_ttl for edge in self.edges), default=0), max(self.size - 1, 1))
+        return all(edge.message_ttl >= longest and edge.near and not edge.always for edge in self.edges)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.size, self.edges, self.replays, self.merges))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Messages sent at one broker. ``arrives``: whose consumers they can reach.
+
+    ``forked``: the consumers on the way to whom some broker has a choice. ``through`` maps a
+    broker to those whose messages the shortest ways lead over it.
+    """
+
+    arrives: int
+    forked: int
+    through: dict[int, int]
+
+
+@lru_cache(maxsize=512)
+def shared(shape: Shape) -> Shape:
+    """The first shape that looked like this one, with all that has been computed of it."""
+    return shape
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The brokers of a set, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+_Ways = list[dict[int, int]]
+
+
+def _outward(shape: Shape) -> _Ways:
+    """For each broker: consumerTTL -> set of the peers that its bridges with this TTL lead to."""
+    ways: _Ways = [{} for _ in range(shape.size)]
+    for edge in shape.edges:
+        ways[edge.source][edge.consumer_ttl] = ways[edge.source].get(edge.consumer_ttl, 0) | 1 << edge.target
+    return ways
+
+
+def _aims(shape: Shape, edge: Edge, ways: _Ways) -> int:
+    """From whom demand comes to ``edge``: walk away from it, against the demand, never over its source.
+
+    At each broker the walk knows how long demand's path may be there at most; the largest first,
+    so that a broker is looked at once.
+    """
+    if edge.always:
+        return shape.everyone & ~(1 << edge.source)
+    if edge.consumer_ttl <= 0:
+        return 0
+    if edge.consumer_ttl == 1:
+        return 1 << edge.target
+    seen = 1 << edge.source
+    goal = shape.everyone
+    level = min(edge.consumer_ttl, shape.size) - 1
+    waiting = {level: 1 << edge.target}
+    while waiting:
+        level = max(waiting)
+        fresh = waiting.pop(level) & ~seen
+        if not fresh:
+            continue
+        seen |= fresh
+        if seen == goal:
+            break
+        if level == 0:
+            continue
+        if fresh & shape.fixed and _is_fed(shape, fresh & shape.fixed, edge.source):
+            return goal & ~(1 << edge.source)
+        for broker in bits(fresh):
+            for ttl, peers in ways[broker].items():
+                there = min(level, ttl) - 1
+                if there >= 0:
+                    waiting[there] = waiting.get(there, 0) | peers
+    return seen & ~(1 << edge.source)
+
+
+def _is_fed(shape: Shape, brokers: int, avoided: int) -> bool:
+    """True where one of them announces a static subscription, a path of one, that may pass on."""
+    return any(edge.always and brokers >> edge.source & 1 and edge.target != avoided for edge in shape.edges)
+
+
+def _spread(shape: Shape, source: int) -> Spread:
+    """Breadth first from ``source``, for all consumers' brokers at once."""
+    arrives = forked = 0
+    start = shape.everyone & ~(1 << source)
+    seen = {source: start}
+    frontier = {source: start}
+    hops = 0
+    onward, forks = shape.onward, shape.forks
+    while frontier:
+        following: dict[int, int] = {}
+        for broker, aims in frontier.items():
+            forked |= aims & forks[broker]
+            for target, ttl, mask in onward[broker]:
+                fresh = aims & mask
+                if fresh and hops < ttl:
+                    fresh &= ~seen.get(target, 0)
+                    if fresh:
+                        following[target] = following.get(target, 0) | fresh
+        frontier = {}
+        for target, aims in following.items():
+            seen[target] = seen.get(target, 0) | aims
+            arrives |= aims & 1 << target
+            if left := aims & ~(1 << target):
+                frontier[target] = left
+        frontier = {broker: left for broker, aims in frontier.items() if (left := aims & ~arrives)}
+        hops += 1
+    del seen[source]
+    through = {broker: on for broker, aims in seen.items() if (on := aims & arrives & ~(1 << broker))}
+    return Spread(arrives, forked, through)
