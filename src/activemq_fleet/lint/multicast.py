@@ -1,3 +1,172 @@
-"""M: multicast."""
+"""M: brokers that find each other by multicast, as one file shows it."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from activemq_fleet.lint.bridges_options import from_option
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.network_demand import AUTHENTICATION
+from activemq_fleet.lint.uri import Uri
+
+_DEFAULT = "default"
+_UNKNOWN = re.compile(r"[$#]\{")
+# Top-level names that no other machine resolves (RFC 6761), and one that installers use.
+_NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
+
+
+def _multicast(document: Document) -> Iterator[tuple[Node, str, Uri]]:
+    """Each multicast: URI of the file, as (element, attribute, URI): links first."""
+    places = [(link, "uri") for link in document.links]
+    places += [(connector, "discoveryUri") for connector in document.connectors]
+    for node, attribute in places:
+        for uri in node.uri(attribute).find("multicast"):
+            yield node, attribute, uri
+
+
+def _meeting_point(uri: Uri) -> tuple[str, str]:
+    """Address and group. multicast://default is an address of its own."""
+    return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
+
+
+@rule("M002", "warning", source="MulticastDiscoveryAgent; measured: another group stays apart")
+def group_of_everybody(document: Document) -> Iterator[Problem]:
+    """multicast: without a group of its own.
+
+    Why: without group= it is the group "default", in which every broker of the local network that was set up from an
+        example meets. A stray one takes messages and nobody knows where they went.
+    Fix: add ?group=NAME, the same on the networkConnector and on the discoveryUri, another one in each environment.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="found" uri="multicast://default"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=live-orders"/>
+    """
+    for node, attribute, uri in _multicast(document):
+        if _UNKNOWN.search(uri.text):
+            continue
+        if uri.options.get("group", _DEFAULT) == _DEFAULT:
+            said = "group" in uri.options
+            message = "multicast: meets in the group default, as every broker does that was told no other"
+            yield node.problem(message, attribute, from_option(node, attribute, uri, "group") if said else uri.text)
+
+
+@rule("M003", "warning", source="documentation of discovery; MulticastDiscoveryAgent, TransportConnector")
+def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
+    """A multicast: link on a broker that is not announced there.
+
+    Why: a broker is found through the discoveryUri of a transportConnector. Without one, or with another address or
+        group, it looks for others and no other finds it; where all are set up alike, nobody finds anybody.
+    Fix: give the OpenWire transportConnector a discoveryUri, with the URI of the networkConnector.
+    Cannot see: brokers that only look on purpose, such as a slave that drains after its promotion.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=orders"/>
+        <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
+            discoveryUri="multicast://224.1.2.3:6255?group=order"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=orders"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=orders"/>
+        <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
+            discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
+    """
+    if not document.connectors or document.all("masterConnector"):
+        return
+    seen = [(node, attribute, uri) for node, attribute, uri in _multicast(document) if not _UNKNOWN.search(uri.text)]
+    announced = {_meeting_point(uri) for _, attribute, uri in seen if attribute == "discoveryUri"}
+    if not announced and any(_UNKNOWN.search(one.get("discoveryUri")) for one in document.connectors):
+        return
+    for node, attribute, uri in seen:
+        if attribute != "uri" or _meeting_point(uri) in announced:
+            continue
+        place, group = _meeting_point(uri)
+        where = f"group {group} at {place}"
+        others = ", ".join(f"group {name} at {at}" for at, name in sorted(announced))
+        message = f"looks in {where}, and is announced {'only in ' + others if others else 'nowhere'}"
+        yield node.problem(message, attribute, from_option(node, attribute, uri, "group"))
+
+
+@rule("M004", "warning", source="measured on 5.5.1 and 5.17.2; TcpTransportServer, PublishedAddressPolicy")
+def announces_what_nobody_can_dial(document: Document) -> Iterator[Problem]:
+    """A connector that is announced by multicast and bound to a loopback address.
+
+    Why: what is announced is the name of the address that the connector is bound to. Of 127.0.0.1 it is localhost,
+        and whoever finds it dials himself. With 0.0.0.0 it is the machine's own name, which is right.
+    Fix: bind it to 0.0.0.0 or to a name that every peer resolves; from 5.8 on publishedAddressPolicy can say another.
+    Cannot see: which names the peers resolve.
+
+    Fires on 5.18.3::
+
+        <transportConnector name="found-at" uri="tcp://localhost:61626"
+            discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
+            discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
+    """
+    for connector in document.connectors:
+        if connector.uri("discoveryUri").scheme != "multicast" or connector.child("publishedAddressPolicy"):
+            continue
+        host = connector.uri().host
+        if host and not _UNKNOWN.search(host) and (_is_loopback(host) or _is_nowhere(host)):
+            message = (
+                f"announces {'a loopback address' if _is_loopback(host) else 'a name that nobody resolves'}: {host}"
+            )
+            yield connector.problem(message, "uri", host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_nowhere(host: str) -> bool:
+    return host.lower().rstrip(".").rpartition(".")[2] in _NOWHERE
+
+
+@rule("M007", "warning", source="the project's SECURITY.md")
+def anybody_may_join(document: Document) -> Iterator[Problem]:
+    """multicast: on a broker without authentication.
+
+    Why: whoever hears the announcement may open a bridge, and a bridge with a consumer behind it drains queues.
+    Fix: an authentication plugin, userName and password on the networkConnector, and TLS where the network is shared.
+
+    Fires on 5.18.3::
+
+        <broker>
+          <networkConnectors>
+            <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=orders"/>
+          </networkConnectors>
+          <plugins/>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=orders"/>
+    """
+    if document.all(*AUTHENTICATION) or _has_other_plugins(document):
+        return
+    for node, attribute, uri in _multicast(document):
+        yield node.problem("multicast: lets in whoever listens: no authentication here", attribute, uri.text)
+        return
+
+
+def _has_other_plugins(document: Document) -> bool:
+    """True where a plugin that is not known here may ask for the login."""
+    children = (child for holder in document.all("plugins") for child in holder.children("bean", "ref"))
+    return any(children) or any(broker.has("plugins") for broker in document.brokers)

@@ -100,7 +100,7 @@ def _without(node: Node, document: Document) -> Problem:
     "N020",
     "warning",
     releases="5.6.0 !5.9.0",
-    source="documentation of networks of brokers; releases.toml, replay_needs_audit_off",
+    source="documentation of networks of brokers; StoreQueueCursor",
 )
 def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
     """replayWhenNoConsumers without enableAudit="false", before 5.9.
@@ -232,3 +232,42 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
             replays = found.flag("replayWhenNoConsumers", default=False)
             if replays and found.flag("selectorAware", default=False) is False:
                 yield found.problem("replay looks at no selector, and consumers have some", "selectorAware")
+
+
+@rule("N034", "error", releases="5.6.0", source="measured on 5.18.3; AMQ-4952; ProducerBrokerExchange.canDispatch")
+def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
+    """auditNetworkProducers beside replayWhenNoConsumers.
+
+    Why: the audit knows a message by its producer and number, and a message that is sent back was here before: it is
+        acknowledged and thrown away ("suppressing duplicate message send"). Seen: 20 of 20 persistent messages lost.
+        Without replay the audit is of use: after a lost reply a bridge sends again, and only the audit notices.
+    Fix: take auditNetworkProducers out where messages are replayed, and let consumers recognise what comes twice.
+    Cannot see: whether the peers replay. What a file says of its own queues is taken for all.
+
+    Fires on 5.18.3::
+
+        <transportConnector name="bridges" uri="tcp://0.0.0.0:61626" auditNetworkProducers="true"/>
+        <policyEntry queue=">">
+          <networkBridgeFilterFactory>
+            <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
+          </networkBridgeFilterFactory>
+        </policyEntry>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="bridges" uri="tcp://0.0.0.0:61626" auditNetworkProducers="true"/>
+    """
+    replays = any(_replays(entry) for entry in _queue_policies(document))
+    for connector in document.connectors:
+        audits = connector.flag("auditNetworkProducers", default=False)
+        if audits and replays:
+            message = f"connector {connector.get('name')} throws away persistent messages that are replayed to it"
+            yield connector.problem(message, "auditNetworkProducers")
+        elif audits is False and connector.has("auditNetworkProducers") and not replays:
+            message = f"connector {connector.get('name')} keeps what a bridge sends again after a lost reply"
+            yield connector.problem(
+                message,
+                "auditNetworkProducers",
+                severity="warning",
+                fix='auditNetworkProducers="true", as long as no policy has replayWhenNoConsumers',
+            )
