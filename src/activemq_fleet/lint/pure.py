@@ -1,3 +1,188 @@
-"""P: pure master/slave."""
+"""P: pure master/slave, as one node's file shows it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+
+_PURE = "5.3.0 !5.8.0"
+_ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
+
+
+def master_uris(document: Document) -> Iterator[tuple[Node, str]]:
+    """Where this broker's master is said to be: the elements and their attributes."""
+    for connector in document.all("masterConnector"):
+        yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has(name))
+    yield from ((broker, "masterConnectorURI") for broker in document.brokers if broker.has("masterConnectorURI"))
+
+
+@rule(
+    "P001", "error", releases=_PURE, source="MasterConnector and FailoverTransport of 5.5; measured on 5.5.1 and 5.7.0"
+)
+def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
+    """A slave that dials its master through failover: without an end.
+
+    Why: it attaches and looks healthy. When the master dies its transport reconnects for ever and never says so, and
+        the slave never takes over: watched for 30 s on 5.5.1 and 5.7.0.
+    Fix: write remoteURI="nio://master:61618" (a take-over then took 0.02 s), and start the slave only when that port
+        answers; or failover:(…)?maxReconnectAttempts=1.
+
+    Fires on 5.5.1::
+
+        <masterConnector remoteURI="failover:(nio://orders-mq01-a:61618)"/>
+
+    Fires on 5.7.0::
+
+        <masterConnector remoteURI="failover:(nio://orders-mq01-a:61618)?randomize=false"/>
+
+    Silent on 5.5.1::
+
+        <masterConnector remoteURI="nio://orders-mq01-a:61618"/>
+
+    Silent on 5.5.1::
+
+        <masterConnector remoteURI="failover:(nio://orders-mq01-a:61618)?maxReconnectAttempts=1"/>
+    """
+    for node, name in master_uris(document):
+        for failover in node.uri(name).find("failover"):
+            said = failover.options.get("maxReconnectAttempts")
+            attempts = failover.number("maxReconnectAttempts")
+            if said is None or (attempts is not None and attempts < document.release.bridge_reconnect_attempts):
+                when = "without maxReconnectAttempts" if said is None else f"with maxReconnectAttempts={said}"
+                yield node.problem(
+                    f"failover: {when} reconnects for ever: this slave never takes over", name, "failover:"
+                )
+
+
+@rule("P002", "warning", releases=_PURE, source="BrokerService of 5.5; pure-master-slave page")
+def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
+    """A master of a pure pair that serves before its slave is there.
+
+    Why: what it accepts before the slave attaches is never copied: when it dies, that is gone.
+    Fix: set waitForSlave="true" on the master, and waitForSlaveTimeout (ms, from 5.3.1 on).
+    Cannot see: in one file alone whether a broker is a master; shutdownOnSlaveFailure says so.
+
+    Fires on 5.5.1::
+
+        <broker shutdownOnSlaveFailure="true"/>
+
+    Silent on 5.5.1::
+
+        <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="true"/>
+    """
+    ours = document.broker is not None and document.profile == "pure" and document.broker.role == "master"
+    for broker in document.brokers:
+        is_master = ours or broker.has("shutdownOnSlaveFailure")
+        if is_master and not _is_slave(broker) and broker.flag("waitForSlave", False) is False:
+            yield broker.problem(
+                "this master does not wait for its slave: what it takes before is not copied",
+                "waitForSlave" if broker.has("waitForSlave") else "shutdownOnSlaveFailure",
+            )
+
+
+@rule("P003", "warning", releases=_PURE, source="BrokerService of 5.5; pure-master-slave page")
+def undecided_about_its_slave(document: Document) -> Iterator[Problem]:
+    """A master that does not say what to do when its slave dies.
+
+    Why: by default it goes on alone and without a word to its clients, so that messages have one copy until somebody
+        looks.
+    Fix: decide, and write it down: shutdownOnSlaveFailure="true" to stop rather than run without a copy,
+        shutdownOnSlaveFailure="false" to go on and be watched.
+
+    Fires on 5.5.1::
+
+        <broker waitForSlave="true" waitForSlaveTimeout="86400000"/>
+
+    Silent on 5.5.1::
+
+        <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
+    """
+    for broker in document.brokers:
+        if broker.flag("waitForSlave", False) and not broker.has("shutdownOnSlaveFailure"):
+            yield broker.problem("when its slave dies this master goes on without a copy", "waitForSlave")
+
+
+@rule("P004", "warning", releases="5.3.1 !5.8.0", source="BrokerService of 5.5; measured on 5.5.1")
+def master_that_gives_up_its_start(document: Document) -> Iterator[Problem]:
+    """waitForSlave without a timeout of its own.
+
+    Why: after 600000 ms without a slave the master gives up its start ("Gave up waiting for slave to start") and
+        stops. A slave that is repaired for longer takes the master with it.
+    Fix: set waitForSlaveTimeout, in ms, to what your repair takes, such as 86400000 for a day.
+
+    Fires on 5.5.1::
+
+        <broker waitForSlave="true" shutdownOnSlaveFailure="false"/>
+
+    Silent on 5.5.1::
+
+        <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
+    """
+    for broker in document.brokers:
+        if broker.flag("waitForSlave", False) and not broker.has("waitForSlaveTimeout"):
+            yield broker.problem("without a slave this master gives up its start after 600 s", "waitForSlave")
+
+
+@rule("P007", "warning", releases=_PURE, source="BrokerService.masterFailed and startAllConnectors of 5.5 and 5.7")
+def links_that_never_start(document: Document) -> Iterator[Problem]:
+    """A slave that stops with its master, and has links.
+
+    Why: with shutdownOnMasterFailure="true" the slave never takes over: it stops, and keeps a copy of the data. Its
+        networkConnectors start at a take-over only, so never.
+    Fix: take shutdownOnMasterFailure out if the slave shall take over, or the networkConnectors if it shall not.
+
+    Fires on 5.5.1::
+
+        <broker shutdownOnMasterFailure="true"/>
+        <masterConnector remoteURI="nio://orders-mq01-a:61618"/>
+        <networkConnector name="south" uri="static:(tcp://south:61616)"/>
+
+    Silent on 5.5.1::
+
+        <masterConnector remoteURI="nio://orders-mq01-a:61618"/>
+        <networkConnector name="south" uri="static:(tcp://south:61616)"/>
+    """
+    for broker in document.brokers:
+        links = broker.all("networkConnector")
+        if links and _is_slave(broker) and broker.flag("shutdownOnMasterFailure", False):
+            what = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
+            text = f"this slave stops with its master, so that its {what} can never start"
+            yield broker.problem(text, "shutdownOnMasterFailure")
+
+
+@rule("P010", "warning", releases=_PURE, source="MasterConnector of 5.5; pure-master-slave page")
+def slave_without_credentials(document: Document) -> Iterator[Problem]:
+    """A slave that logs in to its master without a name and a password.
+
+    Why: a master that asks for a login refuses the slave, which then does not copy anything.
+    Fix: set userName and password on <masterConnector>; masterConnectorURI has no place for them, so write the
+        element instead.
+    Cannot see: the master's file. Both nodes must have the same plugins, so the slave's own say what the master asks.
+
+    Fires on 5.5.1::
+
+        <masterConnector remoteURI="nio://orders-mq01-a:61618"/>
+
+    Silent on 5.5.1::
+
+        <masterConnector remoteURI="nio://orders-mq01-a:61618" userName="network" password="${network.password}"/>
+    """
+    plugins = [plugin for plugin in document.all(*_ASKS_FOR_PASSWORD) if not _lets_anyone_in(plugin)]
+    if not plugins:
+        return
+    for node, name in master_uris(document):
+        missing = [needed for needed in ("userName", "password") if not node.has(needed)]
+        if missing:
+            yield node.problem(
+                f"no {' and no '.join(missing)}: a master with a <{plugins[0].name}>, as here, refuses this slave", name
+            )
+
+
+def _lets_anyone_in(plugin: Node) -> bool:
+    return plugin.flag("anonymousAccessAllowed", False) is not False
+
+
+def _is_slave(broker: Node) -> bool:
+    return broker.has("masterConnectorURI") or bool(broker.all("masterConnector"))

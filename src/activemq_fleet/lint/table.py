@@ -29,6 +29,7 @@ _MODULES = (
     "security_console",
     "security_jolokia",
     "fleet_stores",
+    "fleet_pure",
     "fleet_network",
     "fleet_clients",
     "host_rules",

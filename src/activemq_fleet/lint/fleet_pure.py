@@ -1,0 +1,289 @@
+"""P: pure master/slave, as a whole fleet shows it. The profile makes none of these mistakes; fragments can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from activemq_fleet.lint.document import Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.files import ACTIVEMQ_XML
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.lint.pure import master_uris
+from activemq_fleet.lint.uri import Uri
+from activemq_fleet.topology import Broker
+
+_PURE = "5.3.0 !5.8.0"
+_MIRRORED = ("destinationPolicy", "persistenceAdapter", "persistenceFactory", "plugins")
+
+Shape = tuple[str, tuple[tuple[str, str], ...], tuple["Shape", ...]]
+
+
+class _Attachment(NamedTuple):
+    """A slave, the broker it dials as its master, and the attribute that says so where a fragment was merged."""
+
+    slave: Broker
+    master: Broker
+    node: Node | None
+    attribute: str
+
+
+@rule("P005", "error", scope="fleet", releases=_PURE, source="MasterBroker of 5.5; pure-master-slave page")
+def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
+    """A master with two slaves, or a slave of a slave.
+
+    Why: a master copies to one slave. A second one is not copied to, takes over all the same when the master dies, and
+        serves what it happens to have. Nothing is copied from a slave to a slave of its own.
+    Fix: one masterConnector to each master, in the other node of its pair: take the fragment out.
+
+    Fires on 5.5.1::
+
+        all: {activemq_ha: pure}
+        hosts:
+          orders-mq01-a: {}
+          orders-mq01-b: {}
+          orders-mq02-a: {}
+          orders-mq02-b:
+            activemq_xml_fragments:
+              - {parent: broker/services, xml: '<masterConnector remoteURI="nio://orders-mq01-a:61618"/>'}
+
+    Silent on 5.5.1::
+
+        all: {activemq_ha: pure}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}, orders-mq02-a: {}, orders-mq02-b: {}}
+    """
+    attachments = _attachments(view)
+    slaves = {found.slave.host for found in attachments}
+    of_master: dict[str, Broker] = {}
+    for slave, master, node, attribute in sorted(attachments, key=lambda found: found.slave.pair != found.master.pair):
+        first = of_master.setdefault(master.host, slave)
+        place = _place(node, attribute)
+        if first is not slave:
+            yield view.problem(slave, f"{master.host} is the master of {first.host} already", **place)
+        if master.host in slaves:
+            yield view.problem(slave, f"its master {master.host} is a slave itself", **place)
+
+
+@rule("P006", "error", scope="fleet", releases=_PURE, source="pure-master-slave page")
+def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
+    """A networkConnector between a master and its own slave.
+
+    Why: the pair copies already. A bridge beside it forwards the same messages, and under load the two race: messages
+        are delivered twice or acknowledged on one side only.
+    Fix: take the networkConnector out; the masterConnector is the only connection between the nodes of a pure pair.
+
+    Fires on 5.5.1::
+
+        all: {activemq_ha: pure}
+        hosts:
+          orders-mq01-a: {}
+          orders-mq01-b:
+            activemq_xml_fragments:
+              - parent: broker/networkConnectors
+                xml: <networkConnector name="home" uri="static:(tcp://orders-mq01-a:61616)"/>
+
+    Silent on 5.5.1::
+
+        all: {activemq_ha: pure}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    for broker, link in _links(view):
+        if broker.settings.ha != "pure":
+            continue
+        for transport in link.uri().transports:
+            other = _at(view, transport)
+            if other is not None and other.pair == broker.pair and other.host != broker.host:
+                text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of its own pair"
+                yield view.problem(broker, text, **_place(link, "uri", transport.text))
+
+
+@rule("P008", "error", scope="fleet", releases=_PURE, source="MasterBroker of 5.5; pure-master-slave page")
+def nodes_that_are_not_alike(view: FleetView) -> Iterator[Problem]:
+    """The nodes of a pure pair have different stores, plugins or destination policies.
+
+    Why: the slave repeats what its master does with its own configuration. Where that differs the copy differs too:
+        another dead letter queue, another limit, a user who is let in on one node only.
+    Fix: set the same fragments for both nodes, in the group's variables. Names, URIs and directories are the only
+        differences. (Two brokers of one machine with one data directory are T009.)
+
+    Fires on 5.5.1::
+
+        all: {activemq_ha: pure}
+        hosts:
+          orders-mq01-a:
+            activemq_xml_fragments: [{parent: broker/plugins, xml: <statisticsBrokerPlugin/>}]
+          orders-mq01-b: {}
+
+    Silent on 5.5.1::
+
+        all:
+          activemq_ha: pure
+          activemq_xml_fragments: [{parent: broker/plugins, xml: <statisticsBrokerPlugin/>}]
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    changed = {broker.pair for broker in view.changed_by_hand if broker.settings.ha == "pure"}
+    for name in sorted(changed):
+        one, *others = view.fleet.pairs[name].in_order
+        for other in others:
+            first, second = _mirrored(view, one), _mirrored(view, other)
+            for element in _MIRRORED:
+                if first.get(element) != second.get(element):
+                    yield view.problem(other, f"<{element}> is not the same as on its master {one.host}")
+
+
+@rule("P009", "info", scope="fleet", releases=_PURE, source="MasterConnector of 5.5; measured on 5.5.1")
+def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
+    """A planned stop of a pure master is a failover.
+
+    Why: a master that is stopped cleanly tells its slave ("The Master has shutdown"), which takes over as after a
+        crash. From then on the master's store is the old one, and must not start again as it is.
+    Fix: stop the slave first. After any take-over use the resync playbook: it copies the newer store back before the
+        pair starts again.
+    Cannot see: what you are about to do; a hint once a group.
+
+    Fires on 5.5.1::
+
+        all: {activemq_ha: pure}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+
+    Silent on 5.5.1::
+
+        all: {activemq_ha: shared-file}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    for group in view.fleet.groups:
+        pairs = [pair for pair in group.pairs if pair.brokers[0].settings.ha == "pure"]
+        if pairs:
+            yield view.problem(
+                pairs[0].preferred_master,
+                f"group {group.name} is pure: to stop a master while its slave is attached makes the slave master",
+            )
+
+
+@rule("P011", "error", scope="fleet", releases=_PURE, source="TransportConnection of 5.8.0")
+def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
+    """A slave whose master runs 5.8 or newer.
+
+    Why: such a master knows no slaves ("Slave Brokers are no longer supported"): nothing is copied. Inside a pair
+        T004 and T005 say so; a fragment can lead anywhere.
+    Fix: run both nodes on one release; from 5.8 on that means activemq_ha shared-file or shared-jdbc.
+
+    Fires on 5.7.0::
+
+        all: {activemq_ha: pure}
+        hosts:
+          orders-mq01-a: {}
+          orders-mq01-b:
+            activemq_xml_fragments:
+              - {parent: broker/services, xml: '<masterConnector remoteURI="nio://stock-mq01-a:61616"/>'}
+          stock-mq01-a: {activemq_ha: none, activemq_release: 5.18.3}
+
+    Silent on 5.7.0::
+
+        all: {activemq_ha: pure}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    for slave, master, node, attribute in _attachments(view):
+        if not master.release.has_pure_master_slave:
+            text = f"its master {master.host} runs {master.release}, which knows no slaves"
+            yield view.problem(slave, text, **_place(node, attribute))
+
+
+@rule("P012", "warning", scope="fleet", source="FailoverTransport; pure-master-slave page")
+def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
+    """A networkConnector of yours that names one node of a pair, and not the other.
+
+    Why: when the other node takes over nobody dials it, so the bridge stays down until the first one is back.
+    Fix: name both nodes, preferred master first: masterslave:(tcp://a:61616,tcp://b:61616) from 5.6 on; or use
+        activemq_links, which does.
+    Cannot see: clients' own URIs; fleets' agents are given both nodes. A pure slave without connectors need not be
+        named.
+
+    Fires on 5.18.3::
+
+        hosts:
+          orders-mq01-a: {}
+          orders-mq01-b: {}
+          stock-mq01-a:
+            activemq_ha: none
+            activemq_xml_fragments:
+              - parent: broker/networkConnectors
+                xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-a:61616)"/>
+
+    Silent on 5.18.3::
+
+        hosts:
+          orders-mq01-a: {}
+          orders-mq01-b: {}
+          stock-mq01-a:
+            activemq_ha: none
+            activemq_xml_fragments:
+              - parent: broker/networkConnectors
+                xml: <networkConnector name="orders" uri="masterslave:(tcp://orders-mq01-a:61616,tcp://orders-mq01-b:61616)"/>
+    """
+    dialled: dict[str, dict[str, list[tuple[Node, str, Broker]]]] = {}
+    for broker, link in _links(view):
+        for transport in link.uri().transports:
+            other = _at(view, transport)
+            if other is not None and other.peer and other.pair != broker.pair:
+                of_pair = dialled.setdefault(broker.host, {}).setdefault(other.pair, [])
+                of_pair.append((link, transport.text, other))
+    for host, pairs in dialled.items():
+        for pair, found in pairs.items():
+            named = {other.host for _, _, other in found}
+            missing = [b for b in view.fleet.pairs[pair].brokers if b.host not in named and b.openwire is not None]
+            if len(named) == 1 and missing:
+                link, text, _ = found[0]
+                message = (
+                    f"networkConnector {link.get('name')} names {named.pop()} of pair {pair} and not {missing[0].host}"
+                )
+                yield view.problem(view.fleet.broker(host), message, **_place(link, "uri", text))
+
+
+def _attachments(view: FleetView) -> list[_Attachment]:
+    """Every slave with the broker of this fleet that it dials."""
+    found: list[_Attachment] = []
+    changed = {broker.host for broker in view.changed_by_hand}
+    for broker in view.brokers:
+        if not broker.release.has_pure_master_slave:
+            continue
+        if broker.host not in changed:
+            if broker.settings.ha == "pure" and broker.role == "slave" and broker.peer:
+                found.append(_Attachment(broker, view.fleet.broker(broker.peer), None, ""))
+            continue
+        document = view.document(broker)
+        for node, attribute in master_uris(document) if document else ():
+            for transport in node.uri(attribute).transports:
+                master = _at(view, transport)
+                if master is not None and master.host != broker.host:
+                    found.append(_Attachment(broker, master, node, attribute))
+    return found
+
+
+def _links(view: FleetView) -> Iterator[tuple[Broker, Node]]:
+    """The networkConnectors of the documents that hold something of the user's."""
+    for broker in view.changed_by_hand:
+        document = view.document(broker)
+        for link in document.links if document else ():
+            yield broker, link
+
+
+def _at(view: FleetView, transport: Uri) -> Broker | None:
+    return view.at(transport.host, transport.port)
+
+
+def _place(node: Node | None, attribute: str, part: str = "") -> dict[str, object]:
+    """Where in the rendered file it stands; nowhere for what the model alone says."""
+    return {} if node is None else {"node": node, "attribute": attribute, "part": part, "file": ACTIVEMQ_XML}
+
+
+def _mirrored(view: FleetView, broker: Broker) -> dict[str, Shape]:
+    document = view.document(broker)
+    brokers = document.brokers if document else []
+    return {child.name: _shape(child) for above in brokers for child in above.children(*_MIRRORED)}
+
+
+def _shape(node: Node) -> Shape:
+    """Names and values of an element and all inside, but for directories."""
+    values = tuple(sorted(item for item in node.attributes.items() if "irectory" not in item[0]))
+    return node.name, values, tuple(_shape(child) for child in node.children())
