@@ -11,6 +11,7 @@ from activemq_fleet.lint import HostFacts, Selection, Subject, fleet_findings, h
 from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
+from activemq_fleet.routes import routes_of
 from activemq_fleet.schema import Schema
 from activemq_fleet.settings import WaiverSettings
 from activemq_fleet.topology import Broker, Fleet
@@ -32,7 +33,8 @@ def checked(
     documents. Waivers are applied. Raises what ``schema_of`` raises.
     """
     by_schema = _by_schema(fleet, documents, schema_of) if schema_of else ()
-    found = [*by_schema, *fleet_findings(fleet, documents, selection)]
+    by_routes = routes_of(fleet, documents).findings()
+    found = [*by_schema, *fleet_findings(fleet, documents, selection), *by_routes]
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(fleet, findings=tuple(waive((replace(f, waived=None) for f in found), waivers)))
