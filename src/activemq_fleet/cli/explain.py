@@ -25,19 +25,30 @@ _STYLES: dict[str, dict[str, object]] = {
 @click.command("explain")
 @inventory_options()
 @click.argument("host", metavar="HOST")
+@click.option("--to", "to", metavar="HOST", help="Tell instead how a message gets from HOST to this one.")
+@click.option("--destination", metavar="NAME", help="With --to: of this queue, or topic://NAME.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(inventory: InventoryOptions, host: str, form: str) -> int:
+def command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
     """Tell one HOST's story: role, release, ports, store, links, who takes over when it dies, and why.
 
     HOST is an inventory name, or its first label where that is one host's only. A value that the
-    inventory or a default decides is followed by its variable.
+    inventory or a default decides is followed by its variable. With --to it tells the way of a
+    message from one host to a consumer at another, and which single failures cut it.
     """
-    from activemq_fleet.cli.findings import tell_warnings
+    from activemq_fleet.cli.findings import looked_at, tell_warnings
     from activemq_fleet.explain import story_of, to_text
 
+    if destination and not to:
+        raise click.UsageError("--destination goes with --to")
     fleet = inventory.load_fleet()
     tell_warnings(fleet)
-    story = story_of(fleet, host)
+    if to:
+        from activemq_fleet.cli.findings import routes_in
+        from activemq_fleet.explain.way import way_of
+
+        story = way_of(fleet, routes_in(fleet), host, to, destination)
+    else:
+        story = story_of(looked_at(fleet), host)
     if form == "json":
         click.echo(json.dumps(story.to_dict(), indent=2, ensure_ascii=False))
     else:

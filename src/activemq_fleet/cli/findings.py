@@ -13,6 +13,7 @@ from activemq_fleet.schema import Schema
 
 if TYPE_CHECKING:
     # `check --file` comes by here, and does without the weight of the topology
+    from activemq_fleet.routes import Routes
     from activemq_fleet.topology import Fleet
 
 
@@ -28,6 +29,15 @@ def schema_of(release: Release) -> Schema:
     Raises SchemaUnavailable or ArtifactError when it cannot be had.
     """
     return load_schema(release, progress=lambda line: click.echo(line, err=True))
+
+
+def routes_in(fleet: Fleet) -> Routes:
+    """The routes of a fleet, with the links that fragments bring."""
+    from activemq_fleet.render.activemq_xml import activemq_xml
+    from activemq_fleet.routes import routes_of
+
+    written = [broker for broker in fleet.brokers if broker.settings.xml_fragments]
+    return routes_of(fleet, {broker.host: activemq_xml(broker) for broker in written})
 
 
 def looked_at(fleet: Fleet) -> Fleet:

@@ -39,7 +39,7 @@ def story_of(fleet: Fleet, name: str) -> Story:
 
     Raises InputError for a name that is no host's of the fleet, with the nearest one.
     """
-    host = _resolve(fleet, name)
+    host = resolve(fleet, name)
     broker = next((b for b in fleet.brokers if b.host == host), None)
     agent = next((a for a in fleet.agents if a.host == host), None)
     balancer = next((b for b in fleet.balancers if b.host == host), None)
@@ -70,7 +70,11 @@ def _broker_title(broker: Broker) -> str:
     return f"preferred {broker.role} of pair {broker.pair} in group {broker.group}, {release}"
 
 
-def _resolve(fleet: Fleet, name: str) -> str:
+def resolve(fleet: Fleet, name: str) -> str:
+    """The inventory name of a host, from that or from a first label that is one host's only.
+
+    Raises InputError for any other name, with the nearest one.
+    """
     everyone: dict[str, None] = {}
     for found in (fleet.brokers, fleet.agents, fleet.balancers, fleet.findings):
         everyone |= dict.fromkeys(item.host for item in found if item.host)

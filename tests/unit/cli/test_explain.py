@@ -45,6 +45,28 @@ def test_json_is_for_programs(inventory: Path, capsys: pytest.CaptureFixture[str
     assert (told["host"], told["kinds"]) == ("a-mq01-b.example.com", ["broker"])
 
 
+def test_with_to_it_tells_the_way_of_a_message(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "-i", str(inventory), "a-mq01-a", "--to", "a-mq01-b", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["title"] == "a-mq01-a.example.com to a-mq01-b.example.com: reaches"
+
+
+def test_a_destination_alone_is_refused(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "-i", str(inventory), "a-mq01-a", "--destination", "orders"]) == 2
+    assert "--destination goes with --to" in capsys.readouterr().err
+
+
+def test_findings_of_rules_are_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(
+        "all: {hosts: {a-mq01-a.example.com: , a-mq01-b.example.com: },\n"
+        "      vars: {activemq_release: 5.18.3, activemq_network_username: net, activemq_network_password: s3cret,\n"
+        "             activemq_broker_attributes: {deleteAllMessagesOnStartup: true}}}\n"
+    )
+    assert main(["explain", "-i", str(path), "a-mq01-a"]) == 0
+    assert "error L020" in capsys.readouterr().out
+
+
 def test_an_unknown_host_is_one_line_with_a_suggestion(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq1-a"]) == 2
     told = capsys.readouterr()

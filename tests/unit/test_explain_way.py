@@ -1,0 +1,126 @@
+"""The way of a message from host to host: its bridges, the way back, and the deaths that cut it."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.explain import Story, to_text
+from activemq_fleet.explain.way import way_of
+from activemq_fleet.routes import routes_of
+from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
+from tests.unit.fleets import fleet, hosts
+
+AGENT = {"activemq_agent_username": "till", "activemq_agent_password": "a secret"}
+
+
+def story(found: Fleet, source: str, target: str, destination: str | None = None) -> Story:
+    return way_of(found, routes_of(found), source, target, destination)
+
+
+def outcome(told: Story, section: str = "way") -> str:
+    return str(told.section(section).entries[0].data["outcome"])
+
+
+def bridges(told: Story, section: str = "way") -> list[tuple[str, str]]:
+    return [(entry.data["source"], entry.data["target"]) for entry in told.section(section).entries[1:]]
+
+
+def cut_by(told: Story) -> list[str]:
+    return [entry.data["down"] for entry in told.section("failures").entries if "down" in entry.data]
+
+
+def chain(**variables: Any) -> Fleet:
+    return fleet("orders-mq01", "orders-mq02", "orders-mq03", topology="chain", **variables)
+
+
+def test_each_bridge_of_the_way_is_told_with_its_link_and_who_dials_it() -> None:
+    told = story(chain(), "orders-mq01-a", "orders-mq03-b")
+    assert outcome(told) == "reaches"
+    assert bridges(told) == [("orders-mq01", "orders-mq02"), ("orders-mq02", "orders-mq03")]
+    first = told.section("way").entries[1]
+    assert first.why == "over link orders-mq01-to-orders-mq02, dialled by orders-mq01-a.example.com"
+    assert first.details == ("masterslave, networkTTL 2: a message crosses at most 2 bridges",)
+
+
+def test_the_way_back_goes_back_over_duplex_links() -> None:
+    told = story(chain(), "orders-mq01-a", "orders-mq02-a")
+    assert [entry.data["back"] for entry in told.section("back").entries[1:]] == [True]
+
+
+def test_a_link_of_one_way_has_no_way_back_and_says_why() -> None:
+    found = fleet("orders-mq01", "billing-mq01", links=[{"from": "orders", "to": "billing"}])
+    told = story(found, "orders-mq01-a", "billing-mq01-a")
+    assert (outcome(told), outcome(told, "back")) == ("reaches", "does not reach")
+    assert bridges(told, "back") == []
+    assert told.section("back").entries[0].why != ""
+
+
+def test_no_single_death_cuts_the_way_of_pairs_that_share_their_stores() -> None:
+    told = story(chain(), "orders-mq01-a", "orders-mq03-a")
+    assert cut_by(told) == []
+    assert told.section("failures").entries[0].why == "it arrives whichever of the 6 brokers is down"
+
+
+def test_the_death_of_a_single_broker_in_the_middle_cuts_the_way() -> None:
+    found = fleet("orders-mq01", "orders-mq02", "orders-mq03", nodes="a", ha="none", topology="chain")
+    told = story(found, "orders-mq01-a", "orders-mq03-a")
+    assert cut_by(told) == [f"orders-mq0{number}-a.example.com" for number in (1, 2, 3)]
+    assert told.section("failures").entries[1].why != ""
+
+
+def test_a_ttl_one_hop_short_is_told() -> None:
+    assert outcome(story(chain(network_ttl=1), "orders-mq01-a", "orders-mq03-a")) == "does not reach"
+
+
+def test_a_destination_that_no_link_carries_does_not_arrive() -> None:
+    links = [{"from": "orders", "to": "billing", "include": ["queue://invoices.>"]}]
+    found = fleet("orders-mq01", "billing-mq01", links=links)
+    assert outcome(story(found, "orders-mq01-a", "billing-mq01-a", "invoices.new")) == "reaches"
+    told = story(found, "orders-mq01-a", "billing-mq01-a", "orders.new")
+    assert outcome(told) == "does not reach"
+    assert told.title.endswith("billing-mq01-a.example.com for orders.new: does not reach")
+
+
+def test_an_agent_stands_for_its_home_pair() -> None:
+    agents = {"till1": AGENT | {"activemq_agent_pair": "orders-mq02"}}
+    found = build_fleet(hosts("orders-mq01", "orders-mq02") | agents, {AGENTS: ["till1"]})
+    assert bridges(story(found, "till1", "orders-mq01-a")) == [("orders-mq02", "orders-mq01")]
+
+
+def test_a_balancer_sends_no_messages() -> None:
+    found = build_fleet(hosts("orders-mq01") | {"lb1": {}}, {BALANCERS: ["lb1"]})
+    with pytest.raises(InputError, match="lb1 sends and takes no messages"):
+        story(found, "lb1", "orders-mq01-a")
+
+
+def test_an_unknown_end_gets_a_suggestion() -> None:
+    with pytest.raises(InputError, match=r"did you mean orders-mq02-b\.example\.com"):
+        story(chain(), "orders-mq01-a", "orders-mq2-b")
+
+
+def test_many_deaths_that_cut_it_are_counted() -> None:
+    names = [f"orders-mq{number:02}" for number in range(30)]
+    told = story(fleet(*names, nodes="a", ha="none", topology="chain"), "orders-mq00-a", "orders-mq29-a")
+    assert len(cut_by(told)) == 20
+    assert told.section("failures").entries[-1].text == "and without any one of 10 other brokers"
+
+
+def test_the_page_is_readable_at_eighty_columns() -> None:
+    for line in to_text(story(chain(), "orders-mq01-a", "orders-mq03-a"), width=80).splitlines():
+        assert len(line) <= 80 or re.fullmatch(r"\s*\S+", line)
+
+
+def test_the_way_in_a_fleet_of_five_hundred_brokers_is_told_within_seconds() -> None:
+    names = [f"group{group:02}-mq{number:02}" for group in range(25) for number in range(10)]
+    links = [{"from": f"group{group:02}", "to": "group00-mq00", "duplex": True} for group in range(1, 25)]
+    found = fleet(*names, topology="hub", links=links)
+    began = time.process_time()
+    told = story(found, "group07-mq05-a", "group19-mq08-b")
+
+    assert time.process_time() - began < 5
+    assert outcome(told) in ("reaches", "does not reach", "may strand")
