@@ -15,7 +15,7 @@ and no rescue.
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from activemq_fleet.routes.shape import UNLIMITED, Shape
@@ -61,10 +61,14 @@ class _Walk:
         self.shape = shape
         self.target = target
         self._distances: dict[int, dict[int, int]] = {}
+        self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges(self, broker: int) -> list[tuple[int, int]]:
         """(peer, messageTTL) of the subscriptions for the consumer."""
-        return [(peer, ttl) for peer, ttl, mask in self.shape.onward[broker] if mask >> self.target & 1]
+        if broker not in self._bridges:
+            onward = self.shape.onward[broker]
+            self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
+        return self._bridges[broker]
 
     def always_near(self, source: int) -> bool:
         """Every broker that can be passed has a bridge to the consumer's, which no path is too long for."""
@@ -93,7 +97,7 @@ class _Walk:
                 moves |= {peer for peer, _ in self.bridges(state.broker) if state.path >> peer & 1}
             if self._merging(state, moves):
                 return True
-            path, hops = state.path | 1 << state.broker, min(state.hops + 1, self._cap)
+            path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_limit)
             for peer in moves - {self.target}:
                 following = _State(peer, path, hops)
                 if following not in seen:
@@ -108,21 +112,16 @@ class _Walk:
         """A messageTTL that no path can use up: where messages go back, a path has no end."""
         return UNLIMITED if self.shape.replays else self.shape.size
 
-    @cached_property
-    def _cap(self) -> int:
-        """Hops beyond which no messageTTL tells them apart."""
-        return max((edge.message_ttl for edge in self.shape.edges if edge.message_ttl < UNLIMITED), default=0)
-
     def _moves(self, state: _State) -> set[int]:
         return {peer for peer, ttl in self.bridges(state.broker) if ttl > state.hops and not state.path >> peer & 1}
 
     def _merging(self, state: _State, moves: set[int]) -> bool:
         """True where demand may have come another way first, so that no subscription here is certain."""
-        return bool(self.shape.merges >> state.broker & 1) and not any(
-            self._certain(state.broker, peer) for peer in moves
-        )
+        if self.target in moves or not self.shape.merges >> state.broker & 1:
+            return False
+        return not any(self._certain(peer) for peer in moves)
 
-    def _certain(self, broker: int, peer: int) -> bool:
+    def _certain(self, peer: int) -> bool:
         """Demand can come to ``peer`` in one way only."""
         for _ in range(self.shape.size):
             if peer == self.target:
@@ -134,7 +133,9 @@ class _Walk:
         return False
 
     def _preferred(self, broker: int, moves: set[int]) -> set[int]:
-        """Those whose subscription has the highest priority."""
+        """Those whose subscription has the highest priority; of merged demand only the nearest is known."""
+        if self.shape.merges >> broker & 1 and self.target not in moves:
+            return moves
         distances = self._distances.get(broker)
         if distances is None:
             distances = self._distances[broker] = self.shape.demand_from(self.target, broker)
@@ -145,5 +146,7 @@ class _Walk:
                 if hops < edge.consumer_ttl or edge.always:
                     rank = 0 if not edge.near else 5 if hops == 0 or edge.always else hops + 7
                     best[edge.target] = min(best.get(edge.target, rank), rank)
+        if not best:  # demand of a static subscription, whose way is not known
+            return moves
         first = min(best.values())
         return {peer for peer, rank in best.items() if rank == first}

@@ -142,6 +142,11 @@ class Shape:
         return found
 
     @cached_property
+    def longest_limit(self) -> int:
+        """The largest messageTTL that is one: longer paths are all alike."""
+        return max((edge.message_ttl for edge in self.edges if edge.message_ttl < UNLIMITED), default=0)
+
+    @cached_property
     def ample(self) -> bool:
         """No message stops where demand came through: every messageTTL is as large as any way of demand."""
         longest = min(max((edge.consumer_ttl for edge in self.edges), default=0), max(self.size - 1, 1))
