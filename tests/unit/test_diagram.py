@@ -369,6 +369,7 @@ def test_what_is_wrong_with_every_broker_is_said_once_and_marked_nowhere() -> No
     picture = Picture(to_svg(everywhere))
 
     assert "all 4 brokers: gets no fixes any more" in picture.texts
+    assert 'found["all 4 brokers: S002"]' in to_mermaid(everywhere)
     assert picture.shown.count("gets no fixes") == 1
     assert picture.boxes("thin") == []
 

@@ -63,6 +63,7 @@ def _by_pair(scene: Scene) -> Iterator[str]:
         yield from _inside(group, names, f"{groups[group.name]}bus")
     yield from _between(scene, groups)
     yield from _marked(scene, names)
+    yield from _everywhere(scene)
     if not scene.groups:
         yield f"  none[{label('no brokers')}]"
 
@@ -73,6 +74,16 @@ def _by_group(scene: Scene) -> Iterator[str]:
     for group in scene.groups:
         yield f"  {groups[group.name]}[{label(group.name, *facts_of(group, small=False))}]"
     yield from list(_between(scene, groups))[:MOST_EDGES]
+    yield from _everywhere(scene)
+
+
+def _everywhere(scene: Scene) -> Iterator[str]:
+    """What every broker has is marked at none, and told in a box of its own."""
+    told = [item for item in scene.told if item.everywhere]
+    if told:
+        rules = dict.fromkeys(item.finding.rule for item in told)
+        said = f"all {len(told[0].hosts)} brokers: {', '.join(rules)}"
+        yield f"  found[{label(said)}]"
 
 
 def _pair_lines(pair: PairView) -> list[str]:
