@@ -166,8 +166,10 @@ def _shared(document: Document) -> Iterator[tuple[Node, str, bool]]:
     """Stores in a shared directory that a file lock guards; why they count as shared, and whether that is certain."""
     for store in stores(document):
         locker = locker_of(store)
-        if store.name not in FILE_STORES or store.has("locker") or not is_locked(store):
+        if store.name not in FILE_STORES or store.has("locker"):
             continue
+        if not is_locked(store) and not store.has("lockKeepAlivePeriod"):
+            continue  # L007 has more to say
         why = sharing(store)
         if why is not None and (locker is None or locker.name == "shared-file-locker"):
             yield store, why.reason, why.certain

@@ -164,12 +164,11 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    can_be_wired = document.release.supports(_LEASE, "dataSource")
     for store in stores(document):
         locker = locker_of(store)
         if store.name not in FILE_STORES or locker is None or locker.name not in DATABASE_LOCKERS:
             continue
-        if not can_be_wired:
+        if not document.release.supports(_LEASE, "dataSource"):
             yield locker.problem(f"<{locker.name}> cannot be used with <{store.name}> on {document.release.text}")
             continue
         missing = [name for name in ("dataSource", "statements") if not locker.has(name) and not locker.child(name)]

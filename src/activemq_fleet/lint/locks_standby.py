@@ -42,7 +42,7 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         return
     store, why = found
     broker = store.within("broker")
-    if broker is None or not broker.flag("schedulerSupport", False) or broker.flag("persistent", True) is False:
+    if broker is None or not broker.flag("schedulerSupport", False):
         return
     if broker.has("jobSchedulerStore") or broker.child("jobSchedulerStore"):
         return
@@ -109,18 +109,23 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
     """
     found = shared_store(document)
     for broker in document.brokers:
-        if not broker.flag("deleteAllMessagesOnStartup", False) or broker.flag("persistent", True) is False:
+        if not broker.flag("deleteAllMessagesOnStartup", False):
             continue
-        if broker.has("masterConnectorURI") or broker.all("masterConnector", "memoryPersistenceAdapter"):
-            continue  # such a slave must begin empty; memory is empty anyway
         if found and found[0].within("broker") == broker:
             yield broker.problem(
                 f"a take-over deletes all messages; the store is shared: {found[1].reason}",
                 "deleteAllMessagesOnStartup",
             )
-        else:
+        elif broker.flag("persistent", True) is not False and not _begins_empty(broker):
             text = "every start deletes all messages"
             yield broker.problem(text, "deleteAllMessagesOnStartup", severity="warning")
+
+
+def _begins_empty(broker: Node) -> bool:
+    """Whether it has nothing to lose at its start: a pure slave must begin empty, memory always does."""
+    slave = broker.has("masterConnectorURI") or bool(broker.all("masterConnector"))
+    pure = broker.document.release.has_pure_master_slave
+    return (slave and pure) or bool(broker.all("memoryPersistenceAdapter"))
 
 
 @rule(

@@ -60,7 +60,7 @@ def test_a_store_that_a_sign_calls_shared_needs_a_keep_alive(store: str, severit
         '<kahaDB directory="/srv/happy/sharing-is-not-a-word-of-it/kahadb"/>',
         '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="${keep.alive}"/>',
         '<kahaDB directory="/srv/shared/kahadb" locker="#mine"/>',
-        '<kahaDB directory="/srv/shared/kahadb" useLock="false"/>',
+        '<kahaDB directory="/srv/shared/kahadb" useLock="false"/>',  # L007 says more
         "<memoryPersistenceAdapter/>",
     ],
 )
@@ -165,6 +165,16 @@ def test_a_keep_alive_that_the_handler_covers_is_a_hint() -> None:
     assert severities("L015", store) == ["warning"]
     assert severities("L015", HANDLER + store) == ["info"]
     assert severities("L015", store, "5.15.12") == []
+
+
+def test_mistakes_that_hide_behind_another_are_told_as_well() -> None:
+    snippet = (
+        '<broker persistent="false" deleteAllMessagesOnStartup="true" schedulerSupport="true"/>'
+        '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="0" useLock="false"/>'
+    )
+    known = Release.of("5.18.3")
+    told = {finding.rule for finding in file_findings(complete(snippet, known), known)}
+    assert {"L003", "L007", "L018", "L019", "L020"} <= told
 
 
 def test_a_schedule_below_the_same_variable_is_on_the_share() -> None:
