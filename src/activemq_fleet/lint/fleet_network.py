@@ -1,3 +1,254 @@
-"""N, M: what only the whole fleet shows of its network."""
+"""N: what only the whole network shows: double routes, names, how far a message may go."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridge, Bridges, bridges, has_own_links
+
+if TYPE_CHECKING:
+    from activemq_fleet.lint.fleets import FleetView
+
+_Distances = Mapping[str, Mapping[str, int]]
+
+
+@rule("N010", "error", scope="fleet", source="measured on 5.17.2; TransportConnection, DurableConduitBridge")
+def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
+    """duplex links from both ends between the same two.
+
+    Why: each duplex link is two bridges already, so there are four. Messages go over twice, and of links with equal
+        names one end throws the other out for ever: "already connected".
+    Fix: duplex on one side only, or two links that are not duplex. In the pure profile's own multicast network all
+        masters are duplex, which is only told.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south, duplex: true}, {from: south, to: north, duplex: true}]
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south, duplex: true}]
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
+    """
+    found = bridges(view)
+    for (source, target), there in found.between.items():
+        if source < target:
+            double = _shared([one for one in there if one.duplex], _duplex(found, target, source))
+            if double:
+                first, second = double
+                message = f"link {second.name} to {source} is duplex, and so is {first.name} from there"
+                yield second.problem(view, message, "duplex")
+    for group, links in found.multicast.items():
+        duplex = [link for link in links if link.duplex]
+        if len({link.source for link in duplex}) > 1:
+            ours = duplex[0].broker.settings.ha == "pure"
+            message = f"{len(duplex)} brokers of group {group} have duplex multicast links to each other"
+            yield duplex[0].problem(view, message, "duplex", severity="info" if ours else None)
+
+
+def _duplex(found: Bridges, source: str, target: str) -> list[Bridge]:
+    return [one for one in found.between.get((source, target), ()) if one.duplex]
+
+
+def _shared(these: list[Bridge], those: list[Bridge]) -> tuple[Bridge, Bridge] | None:
+    return next(((one, other) for one in these for other in those if one.shares_with(other)), None)
+
+
+@rule("N011", "warning", scope="fleet", source="documentation of networks of brokers")
+def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
+    """A duplex link, and another link over the same way.
+
+    Why: the duplex link carries both directions by itself. With another one beside it every message has two routes:
+        load is shared oddly, and what one bridge sends again after a failure the other has sent already.
+    Fix: drop the other link, or make the duplex one one-way; or let each carry destinations of its own.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south, duplex: true}, {from: south, to: north}]
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_links:
+            - {from: north, to: south, duplex: true, include: ["queue://orders.>"]}
+            - {from: south, to: north, include: ["queue://bills.>"]}
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
+    """
+    found = bridges(view)
+    for (source, target), there in found.between.items():
+        duplex = [one for one in there if one.duplex]
+        if not duplex:
+            continue
+        back = [one for one in found.between.get((target, source), ()) if not one.duplex]
+        if double := _shared(duplex, back):
+            message = f"link {double[1].name} goes the way back that duplex {double[0].name} of {source} has"
+            yield double[1].problem(view, message)
+        beside = [(one, other) for one in duplex for other in there if one.broker is other.broker and not other.duplex]
+        if doubled := next(((one, other) for one, other in beside if one.shares_with(other)), None):
+            message = f"link {doubled[1].name} goes the way of the duplex {doubled[0].name}"
+            yield doubled[1].problem(view, message)
+
+
+@rule("N013", "error", scope="fleet", source="measured on 5.17.2, which says nothing; DemandForwardingBridgeSupport")
+def name_of_two(view: FleetView) -> Iterator[Problem]:
+    """One brokerName on two brokers of a network.
+
+    Why: client ids, durable subscriptions, leases and vm:// derive from it, and the broker says nothing. Bridges
+        from both to a third throw each other out there. The two nodes of a pair count as one.
+    Fix: leave activemq_broker_name to its default, or give each pair a name of its own.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_broker_name: broker
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
+
+    Silent on 5.18.3::
+
+        hosts:
+          north-mq01-a: {activemq_broker_name: one}
+          north-mq01-b: {activemq_broker_name: one}
+          north-mq02-a: {activemq_broker_name: two}
+          north-mq02-b: {activemq_broker_name: two}
+    """
+    names: dict[str, list[str]] = defaultdict(list)
+    for unit, brokers in view.units.items():
+        for name in {str(b.settings.broker_attributes.get("brokerName", b.broker_name)) for b in brokers}:
+            names[name].append(unit)
+    doubled = {name: units for name, units in names.items() if len(units) > 1}
+    if not doubled:
+        return
+    network = {unit: number for number, units in enumerate(bridges(view).components) for unit in units}
+    for name, units in doubled.items():
+        first: dict[int, str] = {}
+        for unit in units:
+            if unit in network and first.setdefault(network[unit], unit) != unit:
+                other = first[network[unit]]
+                message = f"brokerName {name} is that of {other} too, and both are in one network"
+                yield view.problem(view.units[unit][0], message)
+
+
+@rule("N017", "warning", scope="fleet", source="NetworkBridgeFilter, DemandForwardingBridgeSupport")
+def one_hop_short(view: FleetView) -> Iterator[Problem]:
+    """A TTL that ends before the longest path does.
+
+    Why: networkTTL counts the bridges that a message, or the demand for it, may cross. Past the last one it stays
+        where it is; only DEBUG and TRACE lines tell.
+    Fix: leave activemq_network_ttl and the ttl of activemq_links out: the length of the longest path is the default.
+    Cannot see: consumers that move. With a TTL of just that length, a message that was forwarded once already
+        cannot follow its consumer any further (measured): where they move, give it that many hops more.
+
+    Fires on 5.18.3::
+
+        all: {activemq_topology: chain, activemq_network_ttl: 1}
+        hosts:
+          north-mq01-a: {activemq_ha: none}
+          north-mq02-a: {activemq_ha: none}
+          north-mq03-a: {activemq_ha: none}
+
+    Silent on 5.18.3::
+
+        all: {activemq_topology: chain, activemq_network_ttl: 2}
+        hosts:
+          north-mq01-a: {activemq_ha: none}
+          north-mq02-a: {activemq_ha: none}
+          north-mq03-a: {activemq_ha: none}
+    """
+    found = bridges(view)
+    for component in found.components:
+        if not _may_be_short(view, found, component):
+            continue
+        distances = found.distances(component)
+        for unit in sorted(component):
+            told: set[str] = set()
+            for bridge in (one for broker in view.units[unit] for one in found.of_broker[broker.host]):
+                if bridge.name not in told and (message := _short(bridge, distances, found.groups)):
+                    told.add(bridge.name)
+                    yield bridge.problem(view, f"link {bridge.name}: {message}", "networkTTL")
+
+
+def _may_be_short(view: FleetView, found: Bridges, component: frozenset[str]) -> bool:
+    """By default a TTL is as long as it must be: only these can differ, and the rest need no look."""
+    brokers = [broker for unit in component for broker in view.units[unit]]
+    if any(b.settings.network_ttl or any(link.ttl for link in b.settings.links) or has_own_links(b) for b in brokers):
+        return True
+    return any(members & component and not component <= members for members in found.groups.values())
+
+
+def _short(bridge: Bridge, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
+    """What to say of a bridge whose TTL ends too early; empty for one that is right."""
+    targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source})
+    ways = [(bridge.source, target) for target in targets]
+    if bridge.duplex:
+        ways += [(target, bridge.source) for target in targets]
+    for here, there in ways:
+        hops, unit = _crossed_before(here, there, distances)
+        if UNLIMITED != bridge.message_ttl < hops:
+            return f"a message from {unit} is to cross {hops} bridges up to here, and {bridge.message_ttl} are allowed"
+        hops, unit = _crossed_behind(here, there, distances)
+        if UNLIMITED != bridge.consumer_ttl < hops:
+            return f"demand of {unit} is to cross {hops} bridges up to here, and {bridge.consumer_ttl} are allowed"
+    return ""
+
+
+def _crossed_before(here: str, there: str, distances: _Distances) -> tuple[int, str]:
+    """Bridges that a message has crossed after this one, at most, and from where: by shortest paths."""
+    ways = (
+        (hops[here] + 1, start) for start, hops in distances.items() if here in hops and hops[there] == hops[here] + 1
+    )
+    return max(ways, default=(1, here))
+
+
+def _crossed_behind(here: str, there: str, distances: _Distances) -> tuple[int, str]:
+    """The same for the demand of those that messages go on to from there."""
+    ahead = distances[here]
+    ways = ((hops + 1, end) for end, hops in distances[there].items() if ahead.get(end) == hops + 1)
+    return max(ways, default=(1, there))
+
+
+@rule("N018", "warning", scope="fleet", source="AMQ-4607; DemandForwardingBridgeSupport")
+def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
+    """Demand that crosses more than one bridge in a full mesh.
+
+    Why: every broker tells every other of demand that it only heard of. For one consumer there are then as many
+        subscriptions as ways, messages take detours, and routes stay when the consumer is gone.
+    Fix: leave activemq_network_ttl out: from 5.9 on a mesh has consumerTTL 1 and no limit for messages, before it
+        networkTTL 1.
+
+    Fires on 5.18.3::
+
+        all: {activemq_network_ttl: 3}
+        hosts:
+          north-mq01-a: {activemq_ha: none}
+          north-mq02-a: {activemq_ha: none}
+          north-mq03-a: {activemq_ha: none}
+
+    Silent on 5.18.3::
+
+        hosts:
+          north-mq01-a: {activemq_ha: none}
+          north-mq02-a: {activemq_ha: none}
+          north-mq03-a: {activemq_ha: none}
+    """
+    found = bridges(view)
+    for component in found.components:
+        others = len(component) - 1
+        if others < 2 or any(len(found.onward[unit]) < others for unit in component):
+            continue
+        for unit in sorted(component):
+            own = [bridge for broker in view.units[unit] for bridge in found.of_broker[broker.host]]
+            wide = next((one for one in own if one.consumer_ttl > 1 or one.consumer_ttl == UNLIMITED), None)
+            if wide:
+                far = "any number of" if wide.consumer_ttl == UNLIMITED else str(wide.consumer_ttl)
+                message = (
+                    f"link {wide.name} of a mesh of {others + 1} takes demand over {far} bridges, where 1 is enough"
+                )
+                yield wide.problem(view, message, "consumerTTL")

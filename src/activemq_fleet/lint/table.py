@@ -31,6 +31,7 @@ _MODULES = (
     "fleet_stores",
     "fleet_pure",
     "fleet_network",
+    "fleet_network_pairs",
     "fleet_clients",
     "host_rules",
 )

@@ -1,0 +1,237 @@
+"""The links of a fleet as they really stand: the model's, and those that fragments add or change."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from activemq_fleet.lint.files import ACTIVEMQ_XML
+from activemq_fleet.lint.network_demand import covers
+
+if TYPE_CHECKING:
+    from activemq_fleet.lint.document import Document, Node
+    from activemq_fleet.lint.engine import Problem
+    from activemq_fleet.lint.fleets import FleetView
+    from activemq_fleet.topology import Broker, Link
+
+UNLIMITED = -1
+_ELEMENT = "networkConnector"
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A link between two units; ``target`` is empty for multicast, which leads to all of its group.
+
+    A TTL of -1 is none. ``include`` and ``exclude`` are ``queue://NAME`` or ``topic://NAME``.
+    ``node`` is the element of the document where a fragment had a hand in it.
+    """
+
+    broker: Broker
+    name: str
+    target: str
+    duplex: bool
+    consumer_ttl: int
+    message_ttl: int
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    node: Node | None = None
+
+    @property
+    def source(self) -> str:
+        return self.broker.unit
+
+    def problem(self, view: FleetView, message: str, attribute: str = "", **more: Any) -> Problem:
+        """About this link, at its place where it has one."""
+        if self.node is None:
+            return view.problem(self.broker, message, **more)
+        return view.problem(self.broker, message, node=self.node, attribute=attribute, file=ACTIVEMQ_XML, **more)
+
+    def shares_with(self, other: Bridge) -> bool:
+        """Whether some destination may go over both."""
+        if self.include and other.include:
+            return any(_alike(mine, theirs) for mine in self.include for theirs in other.include)
+        for one, two in ((self, other), (other, self)):
+            if one.include and all(any(_covers(out, name) for out in two.exclude) for name in one.include):
+                return False
+        return True
+
+
+def _covers(pattern: str, name: str) -> bool:
+    kind, _, wanted = pattern.partition("://")
+    other, _, given = name.partition("://")
+    return kind == other and covers(wanted, given)
+
+
+def _alike(one: str, other: str) -> bool:
+    return _covers(one, other) or _covers(other, one)
+
+
+class Bridges:
+    """All bridges of a fleet, and the graph of units that they make."""
+
+    def __init__(self, view: FleetView) -> None:
+        self._view = view
+        self.planned: list[Bridge] = []
+        self.multicast: dict[str, list[Bridge]] = defaultdict(list)
+        self.of_broker: dict[str, list[Bridge]] = {}
+        for broker in view.brokers:
+            own = self.of_broker[broker.host] = list(_of(view, broker))
+            for bridge in own:
+                if bridge.target:
+                    self.planned.append(bridge)
+                else:
+                    self.multicast[broker.group].append(bridge)
+
+    @cached_property
+    def between(self) -> Mapping[tuple[str, str], Sequence[Bridge]]:
+        """The planned ones by (source, target)."""
+        found: dict[tuple[str, str], list[Bridge]] = defaultdict(list)
+        for bridge in self.planned:
+            found[bridge.source, bridge.target].append(bridge)
+        return found
+
+    @cached_property
+    def onward(self) -> Mapping[str, set[str]]:
+        """Where a message may go in one hop, by unit; without the hops by multicast."""
+        found: dict[str, set[str]] = {unit: set() for unit in self._view.units}
+        for bridge in self.planned:
+            found[bridge.source].add(bridge.target)
+            if bridge.duplex:
+                found[bridge.target].add(bridge.source)
+        return found
+
+    @cached_property
+    def groups(self) -> Mapping[str, frozenset[str]]:
+        """The units that find each other by multicast, by group."""
+        return {group: frozenset(bridge.source for bridge in found) for group, found in self.multicast.items()}
+
+    @cached_property
+    def components(self) -> Sequence[frozenset[str]]:
+        """Units that are joined in either direction, more than one each."""
+        joined: dict[str, set[str]] = defaultdict(set)
+        for source, targets in self.onward.items():
+            for target in targets:
+                joined[source].add(target)
+                joined[target].add(source)
+        for members in self.groups.values():
+            first = min(members)
+            joined[first] |= members
+            for member in members:
+                joined[member].add(first)
+        found, seen = [], set[str]()
+        for unit in joined:
+            if unit not in seen:
+                component = _reached(unit, joined)
+                seen |= component
+                if len(component) > 1:
+                    found.append(frozenset(component))
+        return found
+
+    def distances(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
+        """Hops from each unit of a component to each that it reaches, multicast included."""
+        onward = {unit: set(self.onward[unit]) for unit in component}
+        for members in self.groups.values():
+            for unit in members & component:
+                onward[unit] |= members
+        return {unit: _hops(unit, onward) for unit in component}
+
+
+def _reached(start: str, onward: Mapping[str, set[str]]) -> set[str]:
+    seen, frontier = {start}, [start]
+    while frontier:
+        new = onward[frontier.pop()] - seen
+        seen |= new
+        frontier += new
+    return seen
+
+
+def _hops(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
+    hops, frontier, distance = {start: 0}, {start}, 0
+    while frontier:
+        distance += 1
+        frontier = set().union(*(onward[unit] for unit in frontier)) - hops.keys()
+        hops |= dict.fromkeys(frontier, distance)
+    return hops
+
+
+_known: WeakKeyDictionary[FleetView, Bridges] = WeakKeyDictionary()
+
+
+def bridges(view: FleetView) -> Bridges:
+    """The bridges of a fleet, looked for once."""
+    if view not in _known:
+        _known[view] = Bridges(view)
+    return _known[view]
+
+
+def has_own_links(broker: Broker) -> bool:
+    """True where fragments add links, or change the model's."""
+    return any(_ELEMENT in fragment.xml for fragment in broker.settings.xml_fragments)
+
+
+def _of(view: FleetView, broker: Broker) -> Iterator[Bridge]:
+    document = view.document(broker) if has_own_links(broker) else None
+    if document is not None:
+        yield from _of_document(view, broker, document)
+        return
+    for link in broker.links:
+        if link.kind == "multicast" or (link.target != broker.unit and link.target in view.units):
+            yield _of_link(broker, link)
+
+
+def _of_link(broker: Broker, link: Link) -> Bridge:
+    consumer = link.network_ttl if link.consumer_ttl is None else link.consumer_ttl
+    message = link.network_ttl if link.message_ttl is None else link.message_ttl
+    return Bridge(
+        broker,
+        link.name,
+        "" if link.kind == "multicast" else link.target,
+        link.duplex,
+        UNLIMITED if consumer is None else consumer,
+        UNLIMITED if message is None else message,
+        link.include,
+        link.exclude,
+    )
+
+
+def _of_document(view: FleetView, broker: Broker, document: Document) -> Iterator[Bridge]:
+    ours = {link.name: link for link in broker.links}
+    for node in document.links:
+        link = ours.get(node.get("name"))
+        if link is not None:
+            target = "" if link.kind == "multicast" else link.target
+        else:
+            dialled = (view.at(peer.host, peer.port) for peer in node.uri().transports)
+            found = next((peer for peer in dialled if peer is not None), None)
+            if found is None:
+                continue  # it leads out of the fleet
+            target = found.unit
+        if target != broker.unit and (target in view.units or not target):
+            yield _of_node(broker, node, target)
+
+
+def _of_node(broker: Broker, node: Node, target: str) -> Bridge:
+    hops = node.number("networkTTL")
+    both = 1 if hops is None else hops
+    consumer, message = node.number("consumerTTL"), node.number("messageTTL")
+    return Bridge(
+        broker,
+        node.get("name"),
+        target,
+        bool(node.flag("duplex", default=False)),
+        both if consumer is None else consumer,
+        both if message is None else message,
+        _listed(node, "dynamicallyIncludedDestinations"),
+        _listed(node, "excludedDestinations"),
+        node,
+    )
+
+
+def _listed(node: Node, where: str) -> tuple[str, ...]:
+    holder = node.child(where)
+    children = holder.children("queue", "topic") if holder else ()
+    return tuple(f"{child.name}://{child.get('physicalName')}" for child in children)

@@ -1,0 +1,208 @@
+"""N, M: pairs in a network: what their two nodes must have in common, and what multicast makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.files import ACTIVEMQ_XML
+from activemq_fleet.lint.fleet_network_links import UNLIMITED, bridges, has_own_links
+
+if TYPE_CHECKING:
+    from activemq_fleet.lint.document import Node
+    from activemq_fleet.lint.fleets import FleetView
+    from activemq_fleet.topology import Broker, Connector
+
+_INACTIVITY = "wireFormat.maxInactivityDuration"
+_LONG = 60_000  # ms, twice the default
+
+
+@rule("N035", "warning", scope="fleet", source="documentation of networks of brokers; NetworkBridgeFilter")
+def network_in_place_of_pairs(view: FleetView) -> Iterator[Problem]:
+    """A network of brokers without stand-ins.
+
+    Why: bridges move messages, they copy none. What a broker holds when it dies is out of reach until that very
+        machine is back, however many others there are.
+    Fix: give each broker a second node and activemq_ha: shared-file; waive it where messages may wait for a repair.
+
+    Fires on 5.18.3::
+
+        all: {activemq_ha: none}
+        hosts: {north-mq01-a: {}, north-mq02-a: {}}
+
+    Silent on 5.18.3::
+
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
+    """
+    for group in view.fleet.groups:
+        alone = [broker for broker in group.brokers if broker.settings.ha == "none" and broker.networked]
+        if alone:
+            who = "broker has" if len(alone) == 1 else "brokers have"
+            message = (
+                f"{len(alone)} networked {who} no stand-in in group {group.name}: a message lives on one broker only"
+            )
+            yield view.problem(alone[0], message)
+
+
+@rule("N038", "warning", scope="fleet", source="TransportConnection.processBrokerInfo, AbstractInactivityMonitor")
+def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
+    """A duplex link of a pair to a listener that does not watch its connections.
+
+    Why: after a take-over the other node of the pair opens the same link anew. The side that is dialled still holds
+        the dead one's half, and refuses the new one until it notices; with the watch off it never does.
+    Fix: leave wireFormat.maxInactivityDuration of activemq_connectors at its default of 30000 ms.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south, duplex: true}]
+          activemq_connectors:
+            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "0"}}
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south}]
+          activemq_connectors:
+            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "0"}}
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
+    """
+    told: set[str] = set()
+    for bridge in bridges(view).planned:
+        if not bridge.duplex or len(view.units[bridge.source]) < 2:
+            continue
+        for broker in view.units[bridge.target]:
+            listener = broker.openwire
+            if listener and broker.host not in told and _is_blind(listener):
+                told.add(broker.host)
+                message = f"connector {listener.name} has {_INACTIVITY}={listener.options[_INACTIVITY]}"
+                yield view.problem(
+                    broker, f"{message}, and the pair {bridge.source} opens duplex link {bridge.name} to it"
+                )
+
+
+def _is_blind(listener: Connector) -> bool:
+    value = listener.options.get(_INACTIVITY, "")
+    return value.isdecimal() and not 0 < int(value) <= _LONG
+
+
+@rule("N040", "warning", scope="fleet", source="design: whichever node is active, the network looks the same")
+def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
+    """Two nodes of a pair whose links differ.
+
+    Why: after a take-over the network is another one: a bridge is missing, or goes one way that went both. It is
+        found out in the night in which the pair changes sides.
+    Fix: set activemq_links, activemq_network_ttl and fragments with links for the pair or the group, never for a host.
+
+    Fires on 5.18.3::
+
+        hosts:
+          north-mq01-a: {activemq_network_ttl: 2}
+          north-mq01-b: {activemq_network_ttl: 3}
+          north-mq02-a: {}
+          north-mq02-b: {}
+
+    Silent on 5.18.3::
+
+        all: {activemq_network_ttl: 2}
+        hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
+    """
+    for brokers in view.units.values():
+        if len(brokers) != 2 or any(broker.settings.ha == "pure" for broker in brokers):
+            continue  # of a pure pair the master's links are duplex and the slave's only drain
+        first, second = brokers
+        if has_own_links(first) or has_own_links(second):
+            yield from _written_differently(view, first, second)
+        elif first.links != second.links:
+            yield from _planned_differently(view, first, second)
+
+
+def _planned_differently(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
+    mine = {link.name: link for link in first.links if link.target != second.identity.host}
+    theirs = {link.name: link for link in second.links if link.target != first.identity.host}
+    for name in dict.fromkeys((*mine, *theirs)):
+        one, other = mine.get(name), theirs.get(name)
+        if one is None or other is None:
+            here, there = (second, first) if one is None else (first, second)
+            yield view.problem(here, f"link {name} is not on {there.host}, the other node of the pair")
+        elif one != other:
+            ours, peers = one.to_dict(), other.to_dict()
+            differ = ", ".join(key for key in ours if ours[key] != peers[key]) or "addresses"
+            yield view.problem(second, f"link {name} differs from that of {first.host}: {differ}")
+
+
+def _written_differently(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
+    mine, theirs = _written(view, first, second), _written(view, second, first)
+    if mine is None or theirs is None:
+        return
+    for name in dict.fromkeys((*mine, *theirs)):
+        one, other = mine.get(name), theirs.get(name)
+        if one is None or other is None:
+            here, there, node = (second, first, other) if one is None else (first, second, one)
+            message = f"link {name} is not on {there.host}, the other node of the pair"
+            yield view.problem(here, message, node=node, file=ACTIVEMQ_XML)
+        elif differ := _difference(one, other):
+            message = f"link {name} differs from that of {first.host}: {differ}"
+            yield view.problem(second, message, node=other, attribute=differ, file=ACTIVEMQ_XML)
+
+
+def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Node] | None:
+    """The links of a document by name, without the one to the other node."""
+    document = view.document(broker)
+    if document is None:
+        return None
+    to_peer = {link.name for link in broker.links if link.target == peer.identity.host}
+    return {link.get("name"): link for link in document.links if link.get("name") not in to_peer}
+
+
+def _difference(one: Node, other: Node) -> str:
+    """The first attribute, or kind of child, in which two links differ; empty where they do not."""
+    ours, theirs = one.attributes, other.attributes
+    for name in dict.fromkeys((*ours, *theirs)):
+        if ours.get(name) != theirs.get(name):
+            return name
+    for name in ("dynamicallyIncludedDestinations", "excludedDestinations", "staticallyIncludedDestinations"):
+        lists = [
+            [(child.name, child.get("physicalName")) for holder in link.children(name) for child in holder.children()]
+            for link in (one, other)
+        ]
+        if lists[0] != lists[1]:
+            return name
+    return ""
+
+
+@rule("M006", "warning", scope="fleet", source="documentation of networks of brokers; MulticastDiscoveryAgent")
+def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
+    """A multicast network of three or more with a TTL above 1.
+
+    Why: by multicast everybody links to everybody, so one hop reaches all. With more, each broker passes on what it
+        heard, and a message has as many routes as there are others.
+    Fix: activemq_network_ttl: 1, or 2 where messages must follow a consumer that moves;
+        suppressDuplicateQueueSubscriptions="true" by a fragment. The default of 3 is the 2011 network's, and only told.
+
+    Fires on 5.18.3::
+
+        all: {activemq_discovery: multicast, activemq_network_ttl: 4, activemq_ha: none}
+        hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
+
+    Silent on 5.18.3::
+
+        all: {activemq_discovery: multicast, activemq_network_ttl: 1, activemq_ha: none}
+        hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
+    """
+    found = bridges(view)
+    for group, links in found.multicast.items():
+        wide = [link for link in links if link.consumer_ttl > 1 or link.consumer_ttl == UNLIMITED]
+        wide = [link for link in wide if not _suppresses(link.node)]
+        if wide and len(found.groups[group]) > 2:
+            link = wide[0]
+            message = f"{len(found.groups[group])} of group {group} find each other by multicast, and demand goes on"
+            hops = "without limit" if link.consumer_ttl == UNLIMITED else f"over {link.consumer_ttl} bridges"
+            ours = link.node is None and link.broker.settings.network_ttl is None
+            yield link.problem(view, f"{message} {hops}", "networkTTL", severity="info" if ours else None)
+
+
+def _suppresses(node: Node | None) -> bool:
+    return node is not None and node.flag("suppressDuplicateQueueSubscriptions", default=False) is True
