@@ -52,12 +52,16 @@ def tree() -> Fleet:
 
 
 EACH_TO_EACH = [{"from": a, "to": b} for a in "abcdefg" for b in "abcdefg" if a < b]
+UNEQUAL = [{"from": "orders", "to": "billing"}, {"from": "billing-mq01", "to": "orders-mq01"}]
+TO_THE_HUB = [{"from": name, "to": "hub", "include": ["queue://orders.>", "topic://events.>"]} for name in "abcdef"]
 FLEETS: dict[str, Fleet] = {
     "pure": fleet(*pairs("orders", 3), ha="pure", release="5.5.1"),
     "ports": fleet(*pairs("orders", 2), port_offset=10, address=None, discovery="failover", topology="hub"),
     "long names": fleet(*pairs("a-group-with-a-rather-long-name", 4), domain="messaging.internal.example.com"),
     "seven groups": fleet(*(f"{name}-mq01" for name in "abcdefg"), links=EACH_TO_EACH),
     "tree": tree(),
+    "each way": fleet(*pairs("orders", 3), *pairs("billing", 3), links=UNEQUAL),
+    "around a hub": fleet(*pairs("hub", 2), *(f"{name}-mq01" for name in "abcdef"), links=TO_THE_HUB),
     "25 groups of 4 pairs": regions(25, 4),
 } | {
     f"{topology} of {count}": fleet(*pairs("orders", count), topology=topology)

@@ -233,6 +233,22 @@ def test_a_link_between_groups_says_which_pairs_and_what_it_carries(link: dict[s
         assert words.replace(">", "#62;") in chart
 
 
+def test_links_each_way_that_do_not_mirror_each_other_are_told_each() -> None:
+    found = linked(
+        {"billing": 3, "orders": 3}, {"from": "orders", "to": "billing"}, {"from": "billing-mq01", "to": "orders-mq01"}
+    )
+    shown = Picture(to_svg(found)).shown
+
+    assert "billing-mq01 → orders-mq01 · each pair → each pair · 10 × masterslave" in shown
+
+
+def test_a_long_caption_above_a_group_is_written_in_lines_and_not_cut() -> None:
+    picture = Picture(to_svg(star(6, include=["queue://a.rather.long.name.>", "topic://another.>"])))
+
+    assert "only a.rather.long.name.> and another.>" in picture.shown
+    assert "…" not in picture.shown
+
+
 def test_a_link_that_only_the_pure_master_has_duplex_is_shown_as_duplex() -> None:
     link = {"from": "orders", "to": "billing", "duplex": True}
     found = linked({"orders": 1, "billing": 1}, link, ha="pure", release="5.5.1", master_node="b")

@@ -20,8 +20,7 @@ def caption(connection: Connection, sizes: Mapping[str, int], *, whole: bool = F
     edges = connection.edges
     lines = []
     if (sizes.get(connection.a), sizes.get(connection.b)) != (1, 1):
-        each_way = connection.flow == "each way"
-        lines = _ends([e for e in edges if not each_way or e.source_group == connection.a], sizes, connection)
+        lines = _ways(connection, sizes)
     if connection.count > (2 if connection.flow == "each way" else 1):
         lines.append(f"{connection.count} × {connection.kind}")
     elif whole:
@@ -38,18 +37,30 @@ def describe(connection: Connection, sizes: Mapping[str, int]) -> str:
     return f"{source} {_arrow(connection)} {target} ({', '.join(caption(connection, sizes, whole=True))})"
 
 
-def _ends(edges: Sequence[Edge], sizes: Mapping[str, int], connection: Connection) -> list[str]:
+def _ways(connection: Connection, sizes: Mapping[str, int]) -> list[str]:
+    """Between which pairs; of links each way both ways, unless one mirrors the other."""
+    edges = connection.edges
+    if connection.flow != "each way":
+        return _ends(edges, sizes, _arrow(connection))
+    there = [edge for edge in edges if edge.source_group == connection.a]
+    back = [edge for edge in edges if edge.source_group != connection.a]
+    if {(edge.source, edge.target) for edge in there} == {(edge.target, edge.source) for edge in back}:
+        return _ends(there, sizes, connection.arrow)
+    return _ends(there, sizes, "→") + _ends(back, sizes, "→")
+
+
+def _ends(edges: Sequence[Edge], sizes: Mapping[str, int], arrow: str) -> list[str]:
     """Which pairs are linked: by name, or all of one side to all of the other, or nothing short."""
     ends = [(edge.source, edge.target) for edge in edges]
     sources, targets = {source for source, _ in ends}, {target for _, target in ends}
     every = len(ends) == len(sources) * len(targets)
     if len(ends) == 1 or (len(ends) <= _MOST_NAMED and not every):
-        return [f"{source} {_arrow(connection)} {target}" for source, target in ends]
+        return [f"{source} {arrow} {target}" for source, target in ends]
     if not every:
         return []
     source = _side(sources, sizes.get(edges[0].source_group))
     target = _side(targets, sizes.get(edges[0].target_group))
-    return [f"{source} {_arrow(connection)} {target}"]
+    return [f"{source} {arrow} {target}"]
 
 
 def _side(names: set[str], size: int | None) -> str:

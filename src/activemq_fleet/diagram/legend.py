@@ -13,7 +13,7 @@ from activemq_fleet.diagram.signs import badge_width, draw_badge, draw_cylinder,
 from activemq_fleet.diagram.text import counted, listed, wrap
 from activemq_fleet.findings import Finding
 
-MOST_FINDINGS = 24
+MOST_FINDINGS = 16
 _MOST_HOSTS = 3
 _SAMPLE, _LINE = 46.0, 15.0
 _LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.diagram.boxes import GroupBox
+from activemq_fleet.diagram.canvas import Point
 from activemq_fleet.diagram.captions import caption
 from activemq_fleet.diagram.lines import Stroke
 from activemq_fleet.diagram.placed import Label, Placed, ugliness
 from activemq_fleet.diagram.scene import Connection, Flow
-from activemq_fleet.diagram.text import shorten, width_of
+from activemq_fleet.diagram.text import width_of, wrap
 
 _LEAST_SPOKES = 5
-_GAP, _CHANNEL, _LANE, _TRUNK, _DROP = 26.0, 46.0, 34.0, 36.0, 22.0
+_GAP, _CHANNEL, _ABOVE, _TRUNK, _DROP, _LINE = 26.0, 46.0, 12.0, 36.0, 22.0, 15.0
 _BACK: Mapping[Flow, Flow] = {
     "forward": "backward", "backward": "forward", "duplex": "duplex", "each way": "each way",
 }  # fmt: skip
@@ -52,43 +53,45 @@ class Star:
 
     def _in_columns(self, columns: int) -> Placed:
         left = self.hub.width + 2 * _TRUNK
+        sizes = {box.view.name: len(box.view.pairs) for box, _ in (*self.spokes, (self.hub, None))}
+        told = {box.view.name: _told(box, connection, sizes) for box, connection in self.spokes}
+        channel = _CHANNEL + _LINE * (max(map(len, told.values())) - 1)
         starts = [left]
         for column in range(min(columns, len(self.spokes))):
             starts.append(starts[-1] + max(box.width for box, _ in self.spokes[column::columns]) + _GAP)
-        result = Placed(boxes=[(self.hub, (0.0, _CHANNEL), self.hub.height)])
-        start = (self.hub.width, _CHANNEL + self.hub.height / 2)
-        sizes = {box.view.name: len(box.view.pairs) for box, _ in (*self.spokes, (self.hub, None))}
+        result = Placed(boxes=[(self.hub, (0.0, channel), self.hub.height)])
+        start = (self.hub.width, channel + self.hub.height / 2)
         y = 0.0
         for first in range(0, len(self.spokes), columns):
             row = self.spokes[first : first + columns]
-            y += _CHANNEL
+            y += channel
             height = max(box.height for box, _ in row)
             for column, (box, connection) in enumerate(row):
                 x = starts[column]
                 result.boxes.append((box, (x, y), height))
                 if connection:
-                    _join(result, connection, sizes, start, (x + _DROP, y), box.width, hub=self.hub.view.name)
+                    end = (x + _DROP, y)
+                    result.strokes.append(self._stroke(connection, start, end, y - channel + _ABOVE))
+                    _write(result, told[box.view.name], end)
             y += height
         result.width = starts[-1] - _GAP
-        result.height = max(y, _CHANNEL + self.hub.height)
+        result.height = max(y, channel + self.hub.height)
         return result
 
+    def _stroke(self, connection: Connection, start: Point, end: Point, lane: float) -> Stroke:
+        trunk = start[0] + _TRUNK
+        points = (start, (trunk, start[1]), (trunk, lane), (end[0], lane), end)
+        flow = connection.flow if connection.a == self.hub.view.name else _BACK[connection.flow]
+        return Stroke(points, connection.kind, flow, connection.tooltip)
 
-def _join(
-    result: Placed,
-    connection: Connection,
-    sizes: Mapping[str, int],
-    start: tuple[float, float],
-    end: tuple[float, float],
-    width: float,
-    *,
-    hub: str,
-) -> None:
-    trunk, lane = start[0] + _TRUNK, end[1] - _LANE
-    points = (start, (trunk, start[1]), (trunk, lane), (end[0], lane), end)
-    flow = connection.flow if connection.a == hub else _BACK[connection.flow]
-    result.strokes.append(Stroke(points, connection.kind, flow, connection.tooltip))
-    text = shorten(" · ".join(caption(connection, sizes)), "label", width - _DROP - 20)
-    if text:
-        middle = end[0] + 14 + width_of(text, "label") / 2
-        result.labels.append(Label((middle, end[1] - 10), [text]))
+
+def _told(box: GroupBox, connection: Connection | None, sizes: Mapping[str, int]) -> list[str]:
+    """The caption, as wide as the box at most."""
+    words = caption(connection, sizes) if connection else []
+    return wrap(words, "label", box.width - _DROP - 20, " · ")
+
+
+def _write(result: Placed, lines: list[str], end: Point) -> None:
+    if lines:
+        middle = end[0] + 14 + max(width_of(line, "label") for line in lines) / 2
+        result.labels.append(Label((middle, end[1] - 10 - _LINE * (len(lines) - 1)), lines))
