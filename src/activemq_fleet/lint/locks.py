@@ -9,7 +9,12 @@ from activemq_fleet.lint.engine import Problem, rule
 from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, sharing, stores
 
 
-@rule("L003", "error", releases="5.9.0", source="LockableServiceSupport and LockFile; measured on 5.17.2")
+@rule(
+    "L003",
+    "error",
+    releases="5.9.0",
+    source="LockableServiceSupport and LockFile; measured on 5.17.2, 5.18.3 and 6.3.1",
+)
 def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
     """A shared kahaDB whose lock nobody looks at again.
 
@@ -52,7 +57,12 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
         )
 
 
-@rule("L004", "info", releases="5.7.0 !5.9.0", source="SharedFileLocker and LockFile of 5.7.0 and 5.8.0")
+@rule(
+    "L004",
+    "info",
+    releases="5.7.0 !5.9.0",
+    source="SharedFileLocker and LockFile of 5.7.0 and 5.8.0; measured on 5.8.0",
+)
 def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
     """A shared kahaDB on 5.7 or 5.8, whose keep-alive does not look at the lock file.
 

@@ -29,7 +29,7 @@ _FAILS_OVER = re.compile(
 )
 
 
-@rule("L009", "error", releases="5.7.0", source="LeaseDatabaseLocker of the release tags; measured")
+@rule("L009", "error", releases="5.7.0", source="LeaseDatabaseLocker of the release tags; measured on 5.18.3")
 def lease_that_runs_out(document: Document) -> Iterator[Problem]:
     """A lease that is not renewed before it runs out.
 
