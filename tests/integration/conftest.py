@@ -10,6 +10,7 @@ import pytest
 
 from activemq_fleet.lab import Lab
 from tests.integration.labs import processes_of
+from tests.integration.planted import Ground
 
 LabOf = Callable[..., Lab]
 
@@ -26,3 +27,11 @@ def lab_of(tmp_path: Path) -> Iterator[LabOf]:
 
         yield open_lab
     assert not [pid for directory in directories for pid in processes_of(directory)]
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    """Loopback addresses and a directory for brokers of hand-made files; no process of them is left."""
+    with Ground(tmp_path / "ground") as ground:
+        yield ground
+    assert not processes_of(ground.layout.directory)

@@ -1,0 +1,66 @@
+"""A database server for brokers that share one: H2, as a process of its own on loopback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from activemq_fleet.artifacts import _maven, java
+from activemq_fleet.artifacts._cache import land, log_progress
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.overlay import MARK
+from activemq_fleet.render.engine import xml
+from activemq_fleet.schema import BEANS
+from tests.integration.planted import Ground, until
+from tests.integration.traffic import is_open
+
+_VERSION = "2.2.224"
+_PORT = 21527
+
+
+def driver() -> Path:
+    """The jar of H2, server and driver in one, from the cache."""
+
+    def make(part: Path) -> None:
+        part.mkdir()
+        _maven.copy(f"com.h2database:h2:{_VERSION}", part)
+
+    return land(f"drivers/h2-{_VERSION}", make, progress=log_progress) / f"h2-{_VERSION}.jar"
+
+
+class Database:
+    """A server that ends with its ground; a database is made when somebody asks for it."""
+
+    def __init__(self, ground: Ground, number: int) -> None:
+        """Start it on the ``number``-th address and wait until it listens."""
+        self.driver = driver()
+        self._address = ground.address(number)
+        data = ground.layout.directory / "database"
+        command = [
+            str(java(11)),
+            "-Xmx64m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dh2.bindAddress={self._address}",
+            f"{MARK}{ground.layout.directory}",
+            "-cp",
+            str(self.driver),
+            "org.h2.tools.Server",
+            "-tcp",
+            "-tcpPort",
+            str(_PORT),
+            "-ifNotExists",
+            "-baseDir",
+            str(data),
+        ]
+        processes.launch(ground.layout, "database", command, data, "")
+        if not until(lambda: is_open((self._address, _PORT)), 30):
+            raise AssertionError((data / "console.log").read_text())
+
+    def bean(self, name: str) -> str:
+        """A ``<bean>`` of this name: the data source of a broker's store."""
+        url = xml(f"jdbc:h2:tcp://{self._address}:{_PORT}/./store")
+        return (
+            f'<bean xmlns="{BEANS}" id="{name}" class="org.h2.jdbcx.JdbcDataSource">'
+            f'<property name="URL" value="{url}"/><property name="user" value="sa"/>'
+            '<property name="password" value=""/></bean>'
+        )

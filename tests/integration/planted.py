@@ -1,0 +1,288 @@
+"""Boots single brokers from files as they stand: what does a mistake in activemq.xml do?
+
+A lab runs what we render. Here the document is somebody else's, with the mistake that a rule of
+the linter names; a broker of the release that the rule is about says whether the rule is right.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import psutil
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.artifacts import jars_for, java
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.claims import Claims
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.logtail import LOG, LogTail
+from activemq_fleet.lab.overlay import MARK
+from activemq_fleet.lab.processes import Run
+from activemq_fleet.logs import Story
+from activemq_fleet.releases import Release
+from activemq_fleet.render.engine import render_template
+from activemq_fleet.schema import BEANS, CORE
+
+OPENWIRE, STOMP = 21616, 21613
+"""Ports of the planted brokers; below the ephemeral ones, each broker has an address of its own."""
+
+_JAVA = 17
+_JVM = (
+    "-Xms32m",
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-XX:-UsePerfData",
+    "-Djava.net.preferIPv4Stack=true",
+)
+_POLL = 0.1
+_LAST_WORDS = 5.0  # seconds that a JVM whose start failed has to end; some never do
+_SETTLED = 0.3  # seconds: a JVM that logs "started" and then exits has not started
+
+Fate = Literal["started", "refused", "neither"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a start.
+
+    ``refused``: the process ended, or its log calls the start failed. ``exit_code`` is None while
+    the process lives. ``said`` is the log, then what was printed.
+    """
+
+    fate: Fate
+    exit_code: int | None
+    said: str
+    seconds: float
+
+
+class Ground:
+    """A directory, a block of loopback addresses, and the brokers planted there; none is left at the end."""
+
+    def __init__(self, directory: Path) -> None:
+        self.layout = Layout(directory.resolve())
+        self._claims = Claims()
+        self._block = 0
+        self._names: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        self.layout.make()
+        self._block = self._claims.take(self.layout.directory)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            processes.end(processes.strays(self.layout), grace=0)
+        finally:
+            self._claims.release(self.layout.directory)
+
+    def address(self, number: int) -> str:
+        """The ``number``-th loopback address, from 1."""
+        return f"127.{self._block}.1.{number}"
+
+    def name(self, host: str, number: int) -> None:
+        """Let brokers that start from now on resolve a host name; they resolve no other."""
+        self._names[host] = self.address(number)
+
+    def write_names(self) -> Path:
+        """The file for ``-Djdk.net.hosts.file``."""
+        lines = [f"127.0.0.1 localhost {socket.gethostname()}"]
+        lines += [f"{address} {host}" for host, address in self._names.items()]
+        self.layout.names.write_text("\n".join(lines) + "\n")
+        return self.layout.names
+
+    def plant(
+        self,
+        name: str,
+        release: str,
+        document: str,
+        *,
+        jars: Sequence[Path] = (),
+        files: Mapping[str, str] | None = None,
+    ) -> Planted:
+        """A broker of this document, not started yet. ``files`` lie beside it, by their names."""
+        return Planted(self, name, Release.of(release), document, tuple(jars), files or {})
+
+
+class Planted:
+    """One broker; ``name`` is its directory's."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        name: str,
+        release: Release,
+        document: str,
+        jars: Sequence[Path],
+        files: Mapping[str, str],
+    ) -> None:
+        self.name = name
+        self.data = ground.layout.directory / name / "data"
+        self._ground = ground
+        self._release = release
+        self._jars = jars
+        self._conf = ground.layout.directory / name / "conf"
+        self._conf.mkdir(parents=True, exist_ok=True)
+        log_settings = release.log_file_name
+        text = render_template(f"broker/{log_settings}.j2", quiet=(), size="10MB", backups=10)
+        (self._conf / log_settings).write_bytes(text)
+        for path, content in {**files, "activemq.xml": document}.items():
+            (self._conf / path).write_text(content, encoding="utf-8")
+        self._run: Run | None = None
+        self._process: psutil.Process | None = None
+        self._tail: LogTail | None = None
+
+    def launch(self) -> None:
+        """Start the process and wait for nothing."""
+        layout = self._ground.layout
+        self._run = processes.launch(layout, self.name, self._command(), self.data, "")
+        self._process = processes.find(layout, self._run)
+        self._tail = LogTail(self.data, self._run)
+
+    def boot(self, timeout: float = 60.0) -> Outcome:
+        """Start it, and wait until it is settled whether it does."""
+        self.launch()
+        return self.settle(timeout)
+
+    def settle(self, timeout: float = 60.0) -> Outcome:
+        """Wait until a launched broker has started, refused, or let ``timeout`` seconds pass."""
+        began = time.monotonic()
+        fate: Fate = "neither"
+        while fate == "neither" and time.monotonic() - began < timeout:
+            time.sleep(_POLL)
+            phase = self.story.phase
+            if not self._runs:
+                fate = "refused"
+            elif phase == "failed":
+                until(lambda: not self._runs, _LAST_WORDS)
+                fate = "refused"
+            elif phase == "started":
+                time.sleep(_SETTLED)
+                fate = "started" if self._runs and self.story.phase == "started" else "refused"
+        return Outcome(fate, self._exit_code(), self.said, time.monotonic() - began)
+
+    @property
+    def lives(self) -> bool:
+        """Its process is there."""
+        return self._run is not None and processes.find(self._ground.layout, self._run) is not None
+
+    @property
+    def story(self) -> Story:
+        """What its log tells so far of this run."""
+        return self._tail.update() if self._tail else Story()
+
+    @property
+    def said(self) -> str:
+        """Its whole log, of earlier runs too, and what this run printed."""
+        paths = (self.data / LOG, self.data / "console.log")
+        return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
+
+    def await_phase(self, phase: str, timeout: float = 30.0) -> bool:
+        """Whether its log comes to this phase in time."""
+        return until(lambda: self.story.phase == phase, timeout)
+
+    def await_said(self, text: str, timeout: float = 30.0, *, times: int = 1) -> bool:
+        """Whether its log says something, so many times, in time."""
+        return until(lambda: self.said.count(text) >= times, timeout)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        self._end(0)
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the end."""
+        self._end(20)
+
+    def _end(self, grace: float) -> None:
+        if self._run and (process := processes.find(self._ground.layout, self._run)):
+            processes.end([process], grace=grace)
+
+    def _exit_code(self) -> int | None:
+        if self._process is None or self._runs:
+            return None
+        code: int | None = self._process.wait(timeout=2)
+        return code
+
+    @property
+    def _runs(self) -> bool:
+        """As ``lives``, but leaves the exit code to be had."""
+        try:
+            return self._process is not None and self._process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+    def _command(self) -> list[str]:
+        key = "log4j.configuration" if self._release.logging == "log4j1" else "log4j2.configurationFile"
+        class_path = [f"{jars_for(self._release)}/*", *map(str, self._jars)]
+        home = self._conf.parent
+        return [
+            str(java(_JAVA)),
+            *_JVM,
+            f"-Djdk.net.hosts.file={self._ground.write_names()}",
+            f"-Djava.io.tmpdir={self.data / 'tmp'}",
+            f"{MARK}{self._ground.layout.directory}",
+            f"-Dactivemq.home={home}",
+            f"-Dactivemq.base={home}",
+            f"-Dactivemq.conf={self._conf}",
+            f"-Dactivemq.data={self.data}",
+            f"-D{key}=file:{self._conf}/{self._release.log_file_name}",
+            "-cp",
+            os.pathsep.join(class_path),
+            "org.apache.activemq.console.Main",
+            "--noDefExt",
+            "start",
+            f"xbean:file:{self._conf}/activemq.xml",
+        ]
+
+
+def until(look: Callable[[], bool], timeout: float) -> bool:
+    """Look until it is so, or ``timeout`` seconds have passed; returns which."""
+    deadline = time.monotonic() + timeout
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    return found
+
+
+def stomp_at(address: str) -> list[Address]:
+    """Where clients of a planted broker dial."""
+    return [(address, STOMP)]
+
+
+def document(name: str, address: str, *children: str, beans: str = "", **attributes: str) -> str:
+    """A broker with OpenWire and STOMP on its address, no account, messages in memory unless a store is given.
+
+    ``children`` are elements of ``<broker>``, put in alphabetical order as 5.5 wants them; ``beans``
+    stand before it.
+    """
+    connectors = (
+        f'<transportConnectors><transportConnector name="openwire" uri="nio://{address}:{OPENWIRE}"/>'
+        f'<transportConnector name="stomp" uri="stomp://{address}:{STOMP}"/></transportConnectors>'
+    )
+    stored = any(child.startswith("<persistenceAdapter") for child in children)
+    known = {"brokerName": name, "useJmx": "false", "persistent": str(stored).lower(), **attributes}
+    texts = " ".join(f'{key}="{value}"' for key, value in known.items())
+    inside = "\n".join(sorted([*children, connectors]))
+    return f"""<beans xmlns="{BEANS}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+  xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd {CORE} {CORE}/activemq-core.xsd">
+{beans}
+<broker xmlns="{CORE}" {texts}>
+{inside}
+</broker>
+</beans>
+"""
+
+
+def link(uri: str, **attributes: str) -> str:
+    """``<networkConnectors>`` with one connector, called ``link`` unless it is told otherwise."""
+    texts = " ".join(f'{key}="{value}"' for key, value in {"name": "link", **attributes}.items())
+    return f'<networkConnectors><networkConnector uri="{uri}" {texts}/></networkConnectors>'

@@ -1,0 +1,319 @@
+"""Mistakes that no broker complains about: each does what its rule says, and its fix does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.clients import stomp_drain, stomp_round_trip, stomp_send
+from activemq_fleet.lab.stomp import StompConnection
+from tests.integration.database import Database
+from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
+
+# Seconds: so long nothing comes of a mistake, where its fix needs a tenth of that on an idle machine …
+WATCHED = 3.0
+# … and so long a test waits for it on a busy one.
+PATIENCE = 30.0
+NEXT_MASTER = 1000  # milliseconds between two looks of a waiting broker at the lock
+
+
+def openwire(ground: Ground, number: int) -> str:
+    return f"nio://{ground.address(number)}:{OPENWIRE}"
+
+
+def stomp(ground: Ground, number: int) -> tuple[str, int]:
+    return ground.address(number), STOMP
+
+
+def boot(*brokers: Planted) -> None:
+    """Start brokers side by side."""
+    for broker in brokers:
+        broker.launch()
+    for broker in brokers:
+        assert broker.settle().fate == "started", broker.said
+
+
+def peers(broker: Planted) -> list[str]:
+    """The brokers to which it has bridges, by the names it knows them by."""
+    return [bridge.peer for bridge in broker.story.bridges]
+
+
+def crosses(ground: Ground, source: int, target: int, queue: str, timeout: float = PATIENCE) -> bool:
+    """Whether a message sent at one broker reaches a consumer at the other."""
+    with StompConnection(stomp(ground, target)) as consumer:
+        consumer.subscribe(f"/queue/{queue}")
+        stomp_send([stomp(ground, source)], f"/queue/{queue}", ["hello"])
+        return consumer.receive(timeout) is not None
+
+
+def answers(ground: Ground, number: int) -> bool:
+    with suppress(LabError, OSError):
+        stomp_round_trip(stomp(ground, number), None, "anyone", timeout=5)
+        return True
+    return False
+
+
+# -- P001 -------------------------------------------------------------------------------------
+
+NEVER_REPORTS = [("5.5.1", ""), ("5.5.1", "?maxReconnectAttempts=0"), ("5.7.0", "")]
+REPORTS = [("5.5.1", "?maxReconnectAttempts=1"), ("5.7.0", "?maxReconnectAttempts=0")]
+
+
+def pure_pair(ground: Ground, release: str, uri: str) -> tuple[Planted, Planted]:
+    """Master and slave, attached; ``{master}`` in the URI is the master."""
+    master = ground.plant("master", release, document("master", ground.address(1), waitForSlave="true"))
+    remote = uri.format(master=openwire(ground, 1))
+    services = f'<services><masterConnector remoteURI="{remote}"/></services>'
+    slave = ground.plant("slave", release, document("slave", ground.address(2), services))
+    master.launch()
+    assert master.await_said("Listening for connections at: stomp"), master.said
+    slave.launch()
+    assert slave.await_phase("attached"), slave.said
+    assert master.await_phase("started"), master.said
+    return master, slave
+
+
+@pytest.mark.parametrize(("release", "options"), NEVER_REPORTS)
+def test_a_slave_behind_a_failover_uri_that_never_gives_up_never_takes_over(
+    ground: Ground, release: str, options: str
+) -> None:
+    master, slave = pure_pair(ground, release, f"failover:({{master}}){options}")
+    master.kill()
+    assert slave.await_said("attempting to automatically reconnect")  # it has seen the master die
+    assert not until(lambda: slave.story.promoted, WATCHED)
+    assert not answers(ground, 2)
+
+
+@pytest.mark.parametrize(("release", "options"), REPORTS)
+def test_a_slave_behind_a_failover_uri_that_gives_up_takes_over(ground: Ground, release: str, options: str) -> None:
+    master, slave = pure_pair(ground, release, f"failover:({{master}}){options}")
+    master.kill()
+    assert until(lambda: slave.story.promoted, PATIENCE), slave.said
+    assert until(lambda: answers(ground, 2), PATIENCE)
+
+
+def test_a_slave_behind_a_plain_uri_takes_over(ground: Ground) -> None:
+    master, slave = pure_pair(ground, "5.5.1", "{master}")
+    master.kill()
+    assert until(lambda: slave.story.promoted, PATIENCE), slave.said
+    assert until(lambda: answers(ground, 2), PATIENCE)
+
+
+def test_a_slave_behind_a_plain_uri_that_finds_no_master_becomes_a_second_one(ground: Ground) -> None:
+    services = f'<services><masterConnector remoteURI="{openwire(ground, 1)}"/></services>'
+    slave = ground.plant("slave", "5.5.1", document("slave", ground.address(2), services))
+    boot(slave)
+    assert until(lambda: answers(ground, 2), PATIENCE)
+
+
+# -- N002, N003 -------------------------------------------------------------------------------
+
+FAILOVER = "static:(failover:({a},{b})?randomize=false%s)"
+KEPT = [("5.18.3", FAILOVER % ""), ("5.5.1", FAILOVER % "&amp;maxReconnectAttempts=0")]
+REBUILT = [
+    ("5.18.3", FAILOVER % "&amp;maxReconnectAttempts=0"),
+    ("5.18.3", "masterslave:({a},{b})"),
+    ("5.5.1", FAILOVER % "&amp;maxReconnectAttempts=1"),
+]
+
+
+def moved(ground: Ground, release: str, uri: str) -> Planted:
+    """A broker whose duplex link led to ``a`` (address 1), which is dead, and ``b`` (2) has come in its place."""
+    a, b = (ground.plant(name, release, document(name, ground.address(at))) for at, name in ((1, "a"), (2, "b")))
+    there = uri.format(a=openwire(ground, 1), b=openwire(ground, 2))
+    north = ground.plant("north", release, document("north", ground.address(3), link(there, duplex="true")))
+    boot(a)
+    boot(north)
+    assert until(lambda: peers(north) == ["a"], PATIENCE), north.said
+    assert crosses(ground, 1, 3, "before")
+    a.kill()
+    boot(b)  # after it, as a standby does: the first attempts find nobody
+    return north
+
+
+@pytest.mark.parametrize(("release", "uri"), KEPT, ids=["N002-5.18.3", "N003-5.5.1"])
+def test_a_transport_that_reconnects_under_its_bridge_leaves_half_a_duplex_link(
+    ground: Ground, release: str, uri: str
+) -> None:
+    north = moved(ground, release, uri)
+    assert north.await_said("Successfully reconnected")
+    assert crosses(ground, 3, 2, "there")
+    assert not crosses(ground, 2, 3, "back", WATCHED)
+    assert north.said.count("Establishing network connection") == 1
+
+
+@pytest.mark.parametrize(("release", "uri"), REBUILT, ids=["N002-5.18.3", "masterslave-5.18.3", "N003-5.5.1"])
+def test_a_bridge_whose_transport_gives_up_is_rebuilt_whole(ground: Ground, release: str, uri: str) -> None:
+    north = moved(ground, release, uri)
+    assert until(lambda: peers(north) == ["b"], PATIENCE), north.said
+    assert crosses(ground, 3, 2, "there")
+    assert crosses(ground, 2, 3, "back")
+
+
+# -- N010 -------------------------------------------------------------------------------------
+
+
+def both_ends(ground: Ground, release: str, north: str, south: str | None) -> tuple[Planted, Planted]:
+    """Two brokers; each has a duplex link of that name to the other, the second only if it is named."""
+    links = [link(f"static:({openwire(ground, 1)})", name=south, duplex="true")] if south else []
+    second = ground.plant("south", release, document("south", ground.address(2), *links))
+    over = link(f"static:({openwire(ground, 2)})", name=north, duplex="true")
+    first = ground.plant("north", release, document("north", ground.address(1), over))
+    boot(second, first)
+    return first, second
+
+
+def complaints(*brokers: Planted) -> int:
+    return sum(broker.said.count("already connected from") for broker in brokers)
+
+
+# On 5.5.1 chance decides what is left: two bridges, one, or none.
+@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+def test_duplex_links_of_one_name_on_both_ends_throw_each_other_out(ground: Ground, release: str) -> None:
+    brokers = both_ends(ground, release, "link", "link")
+    assert until(lambda: complaints(*brokers) >= 6, PATIENCE)
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.18.3"])
+def test_duplex_links_of_two_names_on_both_ends_are_two_bridges(ground: Ground, release: str) -> None:
+    north, south = both_ends(ground, release, "to-south", "to-north")
+    assert until(lambda: peers(north) == ["south"] * 2 and peers(south) == ["north"] * 2, PATIENCE)
+    assert not complaints(north, south)
+
+
+def test_a_duplex_link_on_one_end_is_one_bridge_both_ways(ground: Ground) -> None:
+    north, south = both_ends(ground, "5.18.3", "link", None)
+    assert until(lambda: peers(north) == ["south"] and peers(south) == ["north"], PATIENCE)
+    assert crosses(ground, 1, 2, "there")
+    assert crosses(ground, 2, 1, "back")
+    time.sleep(WATCHED)
+    assert (peers(north), peers(south), complaints(north, south)) == (["south"], ["north"], 0)
+
+
+# -- N019, N020 -------------------------------------------------------------------------------
+
+BODIES = ["1", "2", "3", "4", "5"]
+STUCK: list[tuple[str, Mapping[str, str] | None]] = [("5.18.3", None), ("5.8.0", {})]
+REPLAYED: list[tuple[str, Mapping[str, str]]] = [("5.18.3", {}), ("6.3.1", {}), ("5.8.0", {"enableAudit": "false"})]
+
+
+def replaying(**attributes: str) -> str:
+    texts = "".join(f' {key}="{value}"' for key, value in attributes.items())
+    return (
+        f'<destinationPolicy><policyMap><policyEntries><policyEntry queue="&gt;"{texts}><networkBridgeFilterFactory>'
+        '<conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true"/>'
+        "</networkBridgeFilterFactory></policyEntry></policyEntries></policyMap></destinationPolicy>"
+    )
+
+
+def came_back(ground: Ground, release: str, policy: Mapping[str, str] | None, timeout: float) -> list[str]:
+    """What a consumer gets that moves back to where the messages came from, within ``timeout`` seconds."""
+    policies = [] if policy is None else [replaying(**policy)]
+    south = ground.plant("south", release, document("south", ground.address(2), *policies))
+    over = link(f"static:({openwire(ground, 2)})", duplex="true")
+    north = ground.plant("north", release, document("north", ground.address(1), over, *policies))
+    boot(south, north)
+    assert until(lambda: peers(south) == ["north"], PATIENCE)
+    with StompConnection(stomp(ground, 2)) as consumer:
+        consumer.subscribe("/queue/q")
+        stomp_send([stomp(ground, 1)], "/queue/q", BODIES)
+        first = consumer.receive(PATIENCE)
+        assert first is not None  # they have crossed, and none is acknowledged
+        assert first.body == BODIES[0]
+    return sorted(set(stomp_drain([stomp(ground, 1)], "/queue/q", expected=len(BODIES), timeout=timeout)))
+
+
+@pytest.mark.parametrize(("release", "policy"), STUCK, ids=["N019-5.18.3", "N020-5.8.0"])
+def test_messages_do_not_follow_a_consumer_back_to_where_they_came_from(
+    ground: Ground, release: str, policy: Mapping[str, str] | None
+) -> None:
+    assert came_back(ground, release, policy, WATCHED) == []
+
+
+@pytest.mark.parametrize(("release", "policy"), REPLAYED, ids=["N019-5.18.3", "N019-6.3.1", "N020-5.8.0"])
+def test_replayed_messages_follow_a_consumer_back(ground: Ground, release: str, policy: Mapping[str, str]) -> None:
+    assert came_back(ground, release, policy, PATIENCE) == BODIES
+
+
+# -- L003, L009 -------------------------------------------------------------------------------
+
+
+def standing(
+    ground: Ground, release: str, store: str, *, beans: str = "", jars: Sequence[Path] = ()
+) -> tuple[Planted, Planted]:
+    """A master, and a broker that waits for its store."""
+    a, b = (
+        ground.plant(name, release, document(name, ground.address(at), store, beans=beans), jars=jars)
+        for at, name in ((1, "a"), (2, "b"))
+    )
+    boot(a)
+    b.launch()
+    assert b.await_phase("waiting"), b.said
+    return a, b
+
+
+def shared(ground: Ground, keep_alive: int) -> str:
+    """A KahaDB that both brokers have; ``keep_alive`` in milliseconds, 0 is the default: never look."""
+    attributes = f' lockKeepAlivePeriod="{keep_alive}"' if keep_alive else ""
+    return (
+        f'<persistenceAdapter><kahaDB directory="{ground.layout.stores}"{attributes}>'
+        f'<locker><shared-file-locker lockAcquireSleepInterval="{NEXT_MASTER}"/></locker></kahaDB></persistenceAdapter>'
+    )
+
+
+def masters(ground: Ground) -> list[int]:
+    """The brokers that serve clients."""
+    return [number for number in (1, 2) if answers(ground, number)]
+
+
+def has_two_masters_for_good(ground: Ground, timeout: float) -> bool:
+    """Whether both come to serve, and go on so."""
+    if not until(lambda: masters(ground) == [1, 2], timeout):
+        return False
+    time.sleep(WATCHED)
+    return masters(ground) == [1, 2]
+
+
+@pytest.mark.parametrize(("release", "keep_alive"), [("5.18.3", 0), ("5.8.0", 1000)], ids=["L003-5.18.3", "L004-5.8.0"])
+def test_a_master_that_does_not_look_at_its_lock_file_goes_on_beside_the_next(
+    ground: Ground, release: str, keep_alive: int
+) -> None:
+    standing(ground, release, shared(ground, keep_alive))
+    (ground.layout.stores / "lock").unlink()
+    assert has_two_masters_for_good(ground, PATIENCE)
+
+
+@pytest.mark.parametrize("release", ["5.11.4", "6.3.1"])
+def test_a_master_that_looks_at_its_lock_file_steps_down(ground: Ground, release: str) -> None:
+    a, _ = standing(ground, release, shared(ground, keep_alive=500))
+    (ground.layout.stores / "lock").unlink()
+    assert a.await_said("no longer able to keep the exclusive lock")
+    assert until(lambda: len(masters(ground)) == 1, PATIENCE)
+    assert not has_two_masters_for_good(ground, WATCHED)
+
+
+LEASE = (
+    '<persistenceAdapter><jdbcPersistenceAdapter dataSource="#store"{}><locker><lease-database-locker{}/></locker>'
+    "</jdbcPersistenceAdapter></persistenceAdapter>"
+)
+
+
+def test_a_lease_shorter_than_its_renewal_lets_a_second_master_in(ground: Ground) -> None:
+    """The defaults: renewed every 30 s, given for 10."""
+    database = Database(ground, 9)
+    standing(ground, "5.18.3", LEASE.format("", ""), beans=database.bean("store"), jars=[database.driver])
+    assert has_two_masters_for_good(ground, PATIENCE)
+
+
+def test_a_lease_that_is_renewed_in_time_has_one_master(ground: Ground) -> None:
+    database = Database(ground, 9)
+    lease = LEASE.format(' lockKeepAlivePeriod="700"', ' lockAcquireSleepInterval="2000"')
+    a, _ = standing(ground, "5.18.3", lease, beans=database.bean("store"), jars=[database.driver])
+    assert not has_two_masters_for_good(ground, 6)  # three leases long
+    a.kill()
+    assert until(lambda: masters(ground) == [2], PATIENCE)
