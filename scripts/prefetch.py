@@ -23,6 +23,8 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DEMO = ("shared-store",)
 # The tests boot an example with these in the place of its own release.
 TESTED = ("5.5.1", "5.18.3", "6.3.1")
+# Those that tests boot from jars with files of their own, and the database that such brokers share.
+PLANTED = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.17.6", "5.18.3", "6.3.1")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,6 +45,11 @@ def main(arguments: Sequence[str]) -> int:
         with ThreadPoolExecutor(max_workers=2) as pool:
             for done in pool.map(fetch, sorted(releases)):
                 print(done, flush=True)
+            if list(arguments) == ["tests"]:
+                from tests.integration.database import driver  # the demo needs no tests
+
+                list(pool.map(fetch_jars, PLANTED))
+                driver()
     except FleetError as error:
         print(f"prefetch: error: {error}", file=sys.stderr)
         return 1
@@ -58,6 +65,11 @@ def fetch(text: str) -> str:
         jars_for(release, progress=_tell)
     schema_for(release, progress=_tell)
     return f"==> ActiveMQ {release}: {kind} and schema in the cache ({time.monotonic() - began:.0f} s)"
+
+
+def fetch_jars(text: str) -> None:
+    """Have the jars of one release in the cache, whether or not its distribution is there."""
+    jars_for(Release.of(text), progress=_tell)
 
 
 def _tell(line: str) -> None:
