@@ -48,7 +48,7 @@ def inventory(tmp_path: Path) -> Path:
     path.write_text(
         "all: {hosts: {a-mq01-a.example.com: , a-mq01-b.example.com: ,\n"
         "              a-mq02-a.example.com: , a-mq02-b.example.com: },\n"
-        f"      vars: {{activemq_release: 5.18.3, {NETWORK}}}}}\n"
+        f"      vars: {{activemq_release: 6.3.1, {NETWORK}}}}}\n"
     )
     return path
 
@@ -71,7 +71,7 @@ class TestRender:
         assert all(f"hosts/{host}/conf/activemq.xml" in files for host in hosts)
         assert etree.fromstring(files["fleet.svg"]).tag == "{http://www.w3.org/2000/svg}svg"
         assert "clients/a/jndi.properties" in files
-        assert asked == ["5.18.3"]
+        assert asked == ["6.3.1"]
 
     def test_fleet_json_has_the_checksum_of_every_other_file(self, inventory: Path, tmp_path: Path) -> None:
         run("render", "-i", inventory, "-o", tmp_path / "out")
@@ -139,12 +139,12 @@ class TestRender:
         self, inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def unavailable(release: Any, **options: Any) -> FakeSchema:
-            raise SchemaUnavailable("5.18.3: its schema cannot be had")
+            raise SchemaUnavailable("6.3.1: its schema cannot be had")
 
         monkeypatch.setattr(shared, "load_schema", unavailable)
         assert run("render", "-i", inventory, "-o", tmp_path / "out") == 2
         assert os.listdir(tmp_path) == ["hosts.yml"]
-        assert capsys.readouterr() == ("", "activemq-fleet: error: 5.18.3: its schema cannot be had\n")
+        assert capsys.readouterr() == ("", "activemq-fleet: error: 6.3.1: its schema cannot be had\n")
 
     def test_a_foreign_directory_is_refused_before_anything_is_read(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -182,7 +182,7 @@ class TestCheck:
         ("extra", "says"),
         [
             (
-                "activemq_relaese=5.18.3",
+                "activemq_relaese=6.3.1",
                 "activemq_relaese is not a variable of activemq.fleet: did you mean activemq_release?",
             ),
             ("activemq_release=1.2.3", "activemq_release"),
