@@ -1,80 +1,18 @@
-"""One host's page: what it says for each profile, where each value comes from, and how it reads."""
+"""What a host's page says, for each profile, and which variable decides it."""
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from activemq_fleet.addresses import format_list
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import Entry, Story, story_of, to_text
-from activemq_fleet.inventory import load_fleet
+from activemq_fleet.explain import story_of
 from activemq_fleet.render import render, render_agent
-from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Fleet, build_fleet
-from tests.golden_files import Golden
+from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, build_fleet
+from tests.unit.explained import AGENT, JDBC, entries, entry, labels, page, shop, with_agents
 from tests.unit.fleets import fleet, hosts
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-AGENT = {"activemq_agent_username": "till", "activemq_agent_password": "an agent's secret"}
-JDBC = {
-    "url": "jdbc:mysql://db/x?password=topsecret",
-    "driver": "org.example.Driver",
-    "username": "mq",
-    "password": "p",
-}
-GOLDEN = {
-    "bridged-pairs": "shop-mq01-a",
-    "ha-network-5.5": "clustername-mq01-a",
-    "shared-store": "orders-mq01-a",
-    "single-machine": "office-mq01-b",
-}
-
-
-def shop(**variables: Any) -> Fleet:
-    return fleet("orders-mq01", "orders-mq02", **variables)
-
-
-def with_agents(count: int = 1, **variables: Any) -> Fleet:
-    agents = {f"till{i}.example.com": AGENT | {"activemq_agent_pair": "orders-mq01"} for i in range(count)}
-    return build_fleet(hosts("orders-mq01", "orders-mq02", **variables) | agents, {AGENTS: list(agents)})
-
-
-def entries(story: Story, section: str, label: str) -> list[Entry]:
-    return [entry for entry in story.section(section).entries if entry.label == label]
-
-
-def entry(story: Story, section: str, label: str) -> Entry:
-    (found,) = entries(story, section, label)
-    return found
-
-
-def labels(story: Story, section: str) -> list[str]:
-    return [entry.label for entry in story.section(section).entries]
-
-
-def page(found: Fleet, host: str) -> str:
-    """The page with its lines joined, so that a sentence is found wherever it was broken."""
-    return re.sub(r"\s+", " ", to_text(story_of(found, host)))
-
-
-class TestGolden:
-    @pytest.mark.parametrize(("example", "host"), GOLDEN.items(), ids=GOLDEN)
-    def test_the_page_of_a_host_of_each_example_is_golden(
-        self, example: str, host: str, golden: Golden, tmp_path: Path
-    ) -> None:
-        copy = tmp_path / example
-        shutil.copytree(REPOSITORY / "examples" / example, copy, ignore=shutil.ignore_patterns(".secrets"))
-        golden.file(f"explain/{host}.txt", to_text(story_of(load_fleet([str(copy)]), host)) + "\n")
-
-    def test_the_page_of_an_agent_is_golden(self, golden: Golden, tmp_path: Path) -> None:
-        copy = tmp_path / "shared-store"
-        shutil.copytree(REPOSITORY / "examples" / copy.name, copy, ignore=shutil.ignore_patterns(".secrets"))
-        golden.file("explain/shop01.txt", to_text(story_of(load_fleet([str(copy)]), "shop01")) + "\n")
 
 
 class TestWhichHost:
@@ -389,48 +327,3 @@ class TestFilesAndFindings:
         story = story_of(fleet("orders-mq01", nodes="a", waivers=waivers), "orders-mq01-a")
         assert labels(story, "findings") == ["waived T002", "waiver S001"]
         assert "until 2999-12-31" in entry(story, "findings", "waiver S001").text
-
-
-FLEETS = {
-    "shared-file": shop(),
-    "shared-jdbc": shop(ha="shared-jdbc", jdbc=JDBC),
-    "pure": shop(ha="pure", release="5.5.1"),
-    "none": shop(ha="none"),
-    "agents": with_agents(30),
-}
-
-
-class TestHowItReads:
-    @pytest.mark.parametrize("found", FLEETS.values(), ids=FLEETS)
-    @pytest.mark.parametrize("width", [80, 100])
-    def test_no_line_is_too_long_but_for_a_word_that_is_whole(self, found: Fleet, width: int) -> None:
-        for broker in found.brokers:
-            for line in to_text(story_of(found, broker.host), width=width).splitlines():
-                assert len(line) <= width or " " not in line.strip(), line
-
-    @pytest.mark.parametrize("found", FLEETS.values(), ids=FLEETS)
-    def test_no_secret_is_told(self, found: Fleet) -> None:
-        for host in [*(b.host for b in found.brokers), *(a.host for a in found.agents)]:
-            story = story_of(found, host)
-            told = to_text(story) + json.dumps(story.to_dict())
-            assert [secret for secret in ("a secret", "an agent's secret", "topsecret") if secret in told] == []
-
-    def test_emphasis_adds_nothing_that_the_plain_page_does_not_say(self) -> None:
-        story = story_of(fleet("orders-mq01", nodes="a"), "orders-mq01-a")
-        kinds = set()
-
-        def mark(text: str, kind: str) -> str:
-            kinds.add(kind)
-            return f"\x1b[1m{text}\x1b[0m"
-
-        styled = to_text(story, emphasis=mark)
-        assert re.sub(r"\x1b\[\d+m", "", styled) == to_text(story)
-        assert kinds >= {"title", "heading", "label", "variable", "error"}
-
-    def test_json_holds_every_entry_of_the_page(self) -> None:
-        story = story_of(shop(), "orders-mq01-a")
-        told = json.loads(json.dumps(story.to_dict()))
-        assert [section["name"] for section in told["sections"]] == [section.name for section in story.sections]
-        assert told["kinds"] == ["broker"]
-        ports = next(section for section in told["sections"] if section["name"] == "ports")
-        assert {entry["label"]: entry["data"].get("port") for entry in ports["entries"]}["stomp"] == 61613

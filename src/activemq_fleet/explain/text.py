@@ -18,7 +18,7 @@ Emphasis = Callable[[str, str], str]
 
 def to_text(story: Story, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text) -> str:
     """The page; no line is longer than ``width`` but for a single word that is."""
-    title = textwrap.wrap(story.title, width, **_WHOLE)  # type: ignore[arg-type]
+    title = textwrap.wrap(_plain(story.title), width, **_WHOLE)  # type: ignore[arg-type]
     lines = [emphasis(line, "title") for line in title]
     for section in story.sections:
         lines += ["", *_section(section, width, emphasis)]
@@ -41,8 +41,9 @@ def _entry(entry: Entry, width: int, column: int, emphasis: Emphasis) -> Iterato
     lines = _wrapped(f"{said} {variable}" if variable else said, width, column)
     if variable:
         lines[-1:] = [_marked(lines[-1], variable, emphasis)]
-    start = " " * _INDENT + emphasis(entry.label, entry.severity or "label")
-    room = column - _INDENT - len(entry.label)
+    label = _plain(entry.label)
+    start = " " * _INDENT + emphasis(label, entry.severity or "label")
+    room = column - _INDENT - len(label)
     if room >= 2:
         yield start + " " * room + lines[0][column:]
         yield from lines[1:]
@@ -69,5 +70,10 @@ def _marked(line: str, variable: str, emphasis: Emphasis) -> str:
 def _wrapped(text: str, width: int, column: int) -> list[str]:
     # A narrow terminal still gets words side by side.
     room = max(width - column, 24)
-    wrapped = textwrap.wrap(text, room, **_WHOLE) or [""]  # type: ignore[arg-type]
+    wrapped = textwrap.wrap(_plain(text), room, **_WHOLE) or [""]  # type: ignore[arg-type]
     return [" " * column + line.replace("\u00a0", " ") for line in wrapped]
+
+
+def _plain(text: str) -> str:
+    """Text without what a terminal would obey: a reason or a path may hold anything."""
+    return "".join(char if char.isprintable() or char in "\n\u00a0" else "\ufffd" for char in text)

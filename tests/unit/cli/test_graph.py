@@ -1,0 +1,35 @@
+"""graph: which findings are marked, and what it needs for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.cli import findings as shared
+from activemq_fleet.cli.main import main
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts.yml"
+    path.write_text(
+        "all: {hosts: {a-mq01-a: {activemq_broker_attributes: {deleteAllMessagesOnStartup: true}}, a-mq01-b: },\n"
+        "      vars: {activemq_release: 5.18.3, activemq_network_username: net, activemq_network_password: s3cret}}\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["svg", "mmd"])
+def test_what_the_rules_find_is_marked(inventory: Path, tmp_path: Path, suffix: str) -> None:
+    picture = tmp_path / f"fleet.{suffix}"
+    assert main(["graph", "-i", str(inventory), "-o", str(picture)]) == 0
+    assert "L020" in picture.read_text()
+
+
+def test_no_schema_is_fetched_for_a_picture(inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*arguments: object, **options: object) -> None:
+        pytest.fail("a schema was asked for")
+
+    monkeypatch.setattr(shared, "load_schema", load)
+    assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg")]) == 0

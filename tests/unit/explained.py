@@ -1,0 +1,45 @@
+"""Pages of hosts, for the tests of ``explain``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from activemq_fleet.explain import Entry, Story, story_of, to_text
+from activemq_fleet.topology import AGENTS, Fleet, build_fleet
+from tests.unit.fleets import fleet, hosts
+
+AGENT = {"activemq_agent_username": "till", "activemq_agent_password": "an agent's secret"}
+JDBC = {
+    "url": "jdbc:mysql://db/x?password=topsecret",
+    "driver": "org.example.Driver",
+    "username": "mq",
+    "password": "p",
+}
+
+
+def shop(**variables: Any) -> Fleet:
+    return fleet("orders-mq01", "orders-mq02", **variables)
+
+
+def with_agents(count: int = 1, **variables: Any) -> Fleet:
+    agents = {f"till{i}.example.com": AGENT | {"activemq_agent_pair": "orders-mq01"} for i in range(count)}
+    return build_fleet(hosts("orders-mq01", "orders-mq02", **variables) | agents, {AGENTS: list(agents)})
+
+
+def entries(story: Story, section: str, label: str) -> list[Entry]:
+    return [entry for entry in story.section(section).entries if entry.label == label]
+
+
+def entry(story: Story, section: str, label: str) -> Entry:
+    (found,) = entries(story, section, label)
+    return found
+
+
+def labels(story: Story, section: str) -> list[str]:
+    return [entry.label for entry in story.section(section).entries]
+
+
+def page(found: Fleet, host: str) -> str:
+    """The page with its lines joined, so that a sentence is found wherever it was broken."""
+    return re.sub(r"\s+", " ", to_text(story_of(found, host)))
