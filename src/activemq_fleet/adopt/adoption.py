@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from activemq_fleet.adopt.written import labels_in, write_inventory
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.credentials import credentials
+from activemq_fleet.render.secrets import Secrets as Shown
 from activemq_fleet.schema._documents import parser
 from activemq_fleet.topology import Broker, Fleet
 
@@ -30,6 +33,10 @@ _DROPPABLE: dict[str, Callable[[Broker], object]] = {
     "connectors": lambda broker: broker.connectors,
     "store_directory": lambda broker: broker.store_directory,
 }
+_PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9._-]*)\}")
+_OF_THE_JVM = frozenset(
+    {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
+)
 Findings = Callable[[Fleet], Iterable[Finding]]
 
 
@@ -72,6 +79,7 @@ def adopt(documents: Sequence[Document], naming: Naming, findings: Findings = la
         for document in proposal.documents
         for difference in differences(document.host, document.root, _rendered(fleet.broker(document.host)), masked)
     ]
+    _note_placeholders(proposal, fleet)
     labels = set().union(*(labels_in(variables) for variables in proposal.variables.values()))
     _note_what_is_not_there(proposal)
     return Adopted(
@@ -143,6 +151,22 @@ def _propose_waivers(proposal: Proposal, findings: Findings) -> None:
         proposal.note(where, f"{rule}: {next(iter(where.values()))}; waived in the inventory, so that it renders")
     for variables in proposal.variables.values():
         variables["waivers"] = waivers
+
+
+def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
+    """``${name}`` that only the file knew from which the original took it."""
+    unknown: dict[str, list[str]] = defaultdict(list)
+    for broker in fleet.brokers:
+        held = credentials(broker, Shown(broker.host)).decode()
+        for name in sorted(set(_PLACEHOLDER.findall(activemq_xml(broker).decode()))):
+            if name not in _OF_THE_JVM and f"\n{name}=" not in held:
+                unknown[name].append(broker.host)
+    for name, hosts in unknown.items():
+        proposal.note(
+            hosts,
+            f"${{{name}}} is in no file that is rendered: write what it stands for, "
+            f"or set it with activemq_java_options: [-D{name}=…]",
+        )
 
 
 def _note_what_is_not_there(proposal: Proposal) -> None:

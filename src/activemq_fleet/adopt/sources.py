@@ -18,6 +18,7 @@ ACTIVEMQ_XML = "activemq.xml"
 # What the first comment of a file says that we rendered.
 _OURS = re.compile(rb"<!--(?:(?!-->).)*, release ([0-9.]+)\s+Made by activemq\.fleet from the inventory", re.DOTALL)
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_LARGEST = 16 << 20  # bytes
 _PRIVATE = re.compile("[\ue000\ue001]")
 
 
@@ -53,12 +54,14 @@ def read_sources(arguments: Sequence[str], releases: Sequence[str], naming: Nami
 
 def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path]]:
     for argument in arguments:
-        path, host = Path(argument), ""
-        if not path.exists() and "=" in argument:
+        host, file = "", argument
+        if "=" in argument and not Path(argument).exists():
             host, _, file = argument.partition("=")
-            path = Path(file)
             if not _HOST.fullmatch(host):
                 raise InputError(f"{argument}: {host!r} is not a host name: write HOST=FILE")
+        if not file:
+            raise InputError(f"{argument!r} names no file: write HOST=FILE, a file or a directory")
+        path = Path(file)
         if not path.exists():
             raise InputError(f"{path}: there is no such file or directory")
         if path.is_dir():
@@ -109,6 +112,8 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
         raise InputError(
             f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern"
         )
+    if path.stat().st_size > _LARGEST:
+        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no activemq.xml is so long")
     content = path.read_bytes()
     try:
         root = parse(content)

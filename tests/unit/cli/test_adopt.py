@@ -1,0 +1,219 @@
+"""adopt: what it takes, what it writes and prints, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli import findings as shared
+from activemq_fleet.cli.main import main
+from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.inventory import load_fleet
+from tests.unit.adopt_files import document, documents_of, write_files
+from tests.unit.fleets import fleet
+
+PATTERN = r"^(?P<group>[a-z]+)(?P<number>[0-9])(?P<node>[xy])"
+HAND = document("", brokerName="hand")
+
+
+@pytest.fixture(autouse=True)
+def _no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(release: Any, **options: Any) -> Any:
+        raise SchemaUnavailable("there is no network in a unit test")
+
+    monkeypatch.setattr(shared, "load_schema", load)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """What render wrote for two pairs."""
+    return write_files(tmp_path / "rendered", documents_of(fleet("o-mq1", "o-mq2")))
+
+
+@pytest.fixture
+def hand(tmp_path: Path) -> Path:
+    """A file in a directory that says nothing."""
+    path = tmp_path / "etc" / "broker.xml"
+    path.parent.mkdir()
+    path.write_bytes(HAND)
+    return path
+
+
+def run(*arguments: object) -> int:
+    return main(["adopt", *map(str, arguments)])
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+class TestWhatItWrites:
+    def test_an_inventory_that_renders_the_same(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        assert run(tree, "-o", tmp_path / "inventory") == 0
+
+        assert documents_of(load_fleet([str(tmp_path / "inventory")])) == documents_of(fleet("o-mq1", "o-mq2"))
+        assert "It renders the same documents." in capsys.readouterr().out
+
+    def test_each_file_says_where_it_came_from_without_a_path(self, tree: Path, tmp_path: Path) -> None:
+        run(tree, "-o", tmp_path / "inventory")
+
+        for content in snapshot(tmp_path / "inventory").values():
+            assert content.startswith(b"---\n# Adopted by activemq-fleet")
+            assert str(tmp_path).encode() not in content
+
+    def test_what_adopt_wrote_is_replaced(self, tree: Path, hand: Path, tmp_path: Path) -> None:
+        run(f"x-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+
+        assert run(tree, "-o", tmp_path / "inventory") == 0
+        assert b"x-mq1-a" not in snapshot(tmp_path / "inventory")["hosts.yml"]
+
+    @pytest.mark.parametrize("name", [".secrets/app", "group_vars/mine.yml", "README.md", ".git/HEAD"])
+    def test_what_is_somebody_elses_is_not(self, name: str, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        run(tree, "-o", tmp_path / "inventory")
+        (tmp_path / "inventory" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "inventory" / name).write_text("mine")
+        before = snapshot(tmp_path / "inventory")
+
+        assert run(tree, "-o", tmp_path / "inventory") == 2
+        assert f"holds {name}, which adopt did not write" in capsys.readouterr().err
+        assert snapshot(tmp_path / "inventory") == before
+
+    def test_a_naming_pattern_goes_into_the_inventory(self, hand: Path, tmp_path: Path) -> None:
+        file = f"shop1x={hand}"
+        assert run(file, "--release", "5.18.3", "--naming-pattern", PATTERN, "-o", tmp_path / "inventory") == 0
+
+        assert [broker.pair for broker in load_fleet([str(tmp_path / "inventory")]).brokers] == ["shop-mq1"]
+
+    def test_what_would_stop_render_is_waived_and_told(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        files = [f"o-mq1-{node}={hand}" for node in "ab"]
+        one = document('<persistenceAdapter><kahaDB directory="/mnt/nfs/x"/></persistenceAdapter>', brokerName="hand")
+        hand.write_bytes(one)
+        assert (
+            run(*files, "--release", "o-mq1-a=5.8.0", "--release", "o-mq1-b=5.18.3", "-o", tmp_path / "inventory") == 0
+        )
+
+        found = load_fleet([str(tmp_path / "inventory")])
+        assert "T004" in {finding.rule for finding in found.findings if finding.waived}
+        assert not found.blocking
+        assert "T004: " in capsys.readouterr().out
+
+
+class TestWhatItPrints:
+    def test_json_is_the_list_alone(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i", "--format", "json") == 0
+
+        said = capsys.readouterr()
+        found = json.loads(said.out)
+        assert {tuple(one) for one in found} == {("host", "path", "direction", "original", "rendered")}
+        assert {"beans/broker/@id", "beans/broker/plugins"} <= {one["path"] for one in found}
+        assert "note: o-mq1-a: is the only node of pair o-mq1" in said.err
+
+    def test_json_of_nothing_is_an_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        run(tree, "-o", tmp_path / "i", "--format", "json")
+
+        assert json.loads(capsys.readouterr().out) == []
+
+    def test_text_names_each_place_once_with_its_hosts(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        run(*(f"o-mq{n}-a={hand}" for n in (1, 2, 3, 4)), "--release", "5.18.3", "-o", tmp_path / "i")
+
+        out = capsys.readouterr().out
+        assert out.count("beans/broker/@id: rendered adds") == 1
+        assert "o-mq1-a, o-mq2-a, o-mq3-a and 1 more" in out
+
+    def test_it_says_where_each_secret_belongs(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        run(tree, "-o", tmp_path / "i")
+
+        assert f"secret: {tmp_path}/i/.secrets/net: the password of the network user net" in capsys.readouterr().out
+
+
+class TestHosts:
+    def test_a_file_is_given_its_host(self, hand: Path, tmp_path: Path) -> None:
+        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i") == 0
+
+    @pytest.mark.parametrize("path", ["o-mq1-a.example.com/etc/activemq.xml", "o-mq1-a/broker.xml", "x/o-mq1-a.xml"])
+    def test_a_path_says_the_host(self, path: str, tmp_path: Path) -> None:
+        file = tmp_path / "files" / path
+        file.parent.mkdir(parents=True)
+        file.write_bytes(HAND)
+
+        assert run(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
+        assert [broker.pair for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1"]
+
+    def test_a_release_is_said_for_one_host_or_for_all(self, hand: Path, tmp_path: Path) -> None:
+        files = [f"o-mq{number}-a={hand}" for number in (1, 2)]
+        run(*files, "--release", "o-mq2-a=6.3.1", "--release", "5.18.3", "-o", tmp_path / "i")
+
+        found = load_fleet([str(tmp_path / "i")])
+        assert [broker.release.text for broker in found.brokers] == ["5.18.3", "6.3.1"]
+
+
+class TestWhatItRefuses:
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            (b"<a>", "broker.xml:1:4: not XML"),
+            (b"", "not XML: "),
+            (b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "a DOCTYPE is refused"),
+            (b"<beans/>", "its root is <beans>, not Spring's <beans>"),
+            (b'<beans xmlns="http://www.springframework.org/schema/beans"/>', "has no <broker>"),
+            (
+                HAND.replace(b"</beans>", b'<broker xmlns="http://activemq.apache.org/schema/core"/></beans>'),
+                "2 <broker>",
+            ),
+            (HAND.replace(b'"hand"', '"\ue000"'.encode()), "U+E000"),
+        ],
+    )
+    def test_a_file_that_is_no_activemq_xml(
+        self, content: bytes, said: str, hand: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        hand.write_bytes(content)
+
+        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i") == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+        assert not (tmp_path / "i").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["{hand}", "--release", "5.18.3"], "cannot tell which host this file belongs to: write HOST="),
+            (["o-mq1-a={hand}"], "does not say which release reads it: add --release o-mq1-a="),
+            (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
+            (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "there is no file of o-mq2-a"),
+            (["shop={hand}", "--release", "5.18.3"], "its host shop does not match"),
+            (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "is the second file for o-mq1-a"),
+            (["o-mq1-a={hand}", "o-mq1-a.x={hand}", "--release", "5.18.3"], "are both node a of pair o-mq1"),
+            (["o-mq1-a={hand}", "O-mq1-a={hand}", "--release", "5.18.3"], "would both become the inventory group"),
+            (["o-mq1-a={empty}", "--release", "5.18.3"], "there is no activemq.xml in it"),
+            (["o-mq1-a=nosuch", "--release", "5.18.3"], "nosuch: there is no such file"),
+            (["o mq={hand}", "--release", "5.18.3"], "is not a host name"),
+            (["", "--release", "5.18.3"], "names no file"),
+            (["o-mq1-a=", "--release", "5.18.3"], "names no file"),
+            (["o-mq1-a={hand}", "--release", "5.18.3", "--naming-pattern", "("], "is not a regular expression"),
+            ([], "Missing argument"),
+        ],
+    )
+    def test_arguments_that_cannot_be_used(
+        self, arguments: list[str], said: str, hand: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        (tmp_path / "empty").mkdir()
+        other = tmp_path / "other.xml"
+        other.write_bytes(HAND)
+        words = [word.format(hand=hand, other=other, empty=tmp_path / "empty") for word in arguments]
+
+        assert run(*words, "-o", tmp_path / "i") == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+        assert not (tmp_path / "i").exists()
+
+    def test_a_foreign_directory_is_refused_before_anything_is_read(self, tmp_path: Path, capsys: Any) -> None:
+        (tmp_path / "theirs").mkdir()
+        (tmp_path / "theirs" / "hosts.yml").write_text("all: {}\n")
+
+        assert run("nosuch", "-o", tmp_path / "theirs") == 2
+        assert "holds hosts.yml" in capsys.readouterr().err
