@@ -32,7 +32,10 @@ _ROOT = """\
   </xs:complexType></xs:element>
 """
 _ELEMENTS = {
-    BEANS: "alias array bean description idref import list map null props ref set value",
+    BEANS: (
+        "alias arg-type array attribute bean constructor-arg description entry idref import key list lookup-method map"
+        " meta null prop property props qualifier ref replaced-method set value"
+    ),
     "http://www.springframework.org/schema/jee": "jndi-lookup local-slsb remote-slsb",
     "http://www.springframework.org/schema/util": "constant list map properties property-path set",
 }
