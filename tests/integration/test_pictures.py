@@ -19,6 +19,7 @@ from activemq_fleet.inventory import load_fleet
 from activemq_fleet.topology import Fleet, build_fleet
 from scripts.browser import Browser, BrowserError, Scheme
 from scripts.pictures import photograph, size_of
+from tests.unit.drawn import pairs
 from tests.unit.fleets import fleet, hosts
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -28,10 +29,6 @@ SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 LEAST_CONTRAST = 4.5
 # Glyphs begin a little outside their box in some fonts.
 SLACK = 1.0
-
-
-def pairs(group: str, count: int) -> list[str]:
-    return [f"{group}-mq{number:02}" for number in range(1, count + 1)]
 
 
 def regions(count: int, size: int) -> Fleet:

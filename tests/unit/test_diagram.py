@@ -6,7 +6,6 @@ import re
 import shutil
 import time
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,73 +17,13 @@ from lxml import etree
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import load_fleet
-from activemq_fleet.topology import AGENTS, BROKERS, Fleet, build_fleet
+from activemq_fleet.topology import BROKERS, Fleet, build_fleet
 from tests.golden_files import Golden
+from tests.unit.drawn import FLEETS, jdbc, pairs, shop, with_agents
 from tests.unit.fleets import fleet, hosts
 from tests.unit.pictures import Picture
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-AGENT = {"activemq_agent_username": "agent", "activemq_agent_password": "a password"}
-TOPOLOGIES = ("mesh", "hub", "ring", "chain", "none")
-
-
-def pairs(group: str, count: int) -> list[str]:
-    return [f"{group}-mq{number:02}" for number in range(1, count + 1)]
-
-
-def shop(**variables: Any) -> Fleet:
-    return fleet(*pairs("orders", 2), **variables)
-
-
-def jdbc(url: str) -> dict[str, Any]:
-    return {"url": url, "driver": "org.example.Driver", "username": "mq", "password": "a password"}
-
-
-def with_agents(count: int) -> Fleet:
-    agents = {f"agent-{i}.example.com": AGENT | {"activemq_agent_pair": "orders-mq01"} for i in range(count)}
-    return build_fleet(hosts(*pairs("orders", 2)) | agents, {AGENTS: list(agents)})
-
-
-def linked(counts: dict[str, int], *links: dict[str, Any], **variables: Any) -> Fleet:
-    names = [name for group, count in counts.items() for name in pairs(group, count)]
-    return fleet(*names, links=list(links), **variables)
-
-
-def between(groups: str) -> list[dict[str, Any]]:
-    return [{"from": a, "to": b} for a in groups for b in groups if a < b]
-
-
-def star(count: int, **link: Any) -> Fleet:
-    """Groups that are linked to the group ``hub`` and to nothing else."""
-    names = [f"shop{number:02}" for number in range(count)]
-    links = [{"from": f"{name}-mq01", "to": "hub-mq01", "duplex": True} | link for name in names]
-    return linked(dict.fromkeys(["hub", *names], 4), *links)
-
-
-FLEETS = {
-    "one single broker": fleet("orders-mq01", nodes="a", ha="none"),
-    "single brokers": shop(ha="none"),
-    "shared file": shop(),
-    "jdbc": shop(ha="shared-jdbc", jdbc=jdbc("jdbc:postgresql://db/x")),
-    "pure": shop(ha="pure", release="5.5.1"),
-    "many pure": fleet(*pairs("orders", 9), ha="pure", release="5.5.1"),
-    "multicast": fleet(*pairs("orders", 5), discovery="multicast"),
-    "nodes of a pair linked": fleet("orders-mq01", pair_links="static"),
-    "a node missing": fleet("orders-mq01", nodes="b"),
-    "two groups": linked({"orders": 2, "billing": 2}, {"from": "orders", "to": "billing"}),
-    "agents": with_agents(3),
-    "no brokers": build_fleet({"oddone": {}}, {BROKERS: ["oddone"]}),
-    "links between seven groups": linked(dict.fromkeys("abcdefg", 1), *between("abcdefg")),
-    "links to groups far away": linked(dict.fromkeys("abcdefghijkl", 3), *between("alfg")),
-    "more links between than lines": linked(dict.fromkeys("abcdefgh", 1), *between("abcdefgh")),
-    "groups around one": star(30),
-    "a hundred pairs": fleet(*(name for i in range(10) for name in pairs(f"group{i}", 10))),
-} | {
-    f"{topology} of {count}": fleet(*pairs("orders", count), topology=topology)
-    for topology in TOPOLOGIES
-    for count in (2, 3, 4, 5, 6, 7, 11, 23)
-}  # fmt: skip
-
 every_fleet = pytest.mark.parametrize("found", FLEETS.values(), ids=FLEETS)
 
 
@@ -177,137 +116,6 @@ def test_any_name_and_any_message_give_well_formed_pictures(name: str, message: 
     assert to_mermaid(found).isascii() or set(to_mermaid(found)) - set(map(chr, range(128))) <= set("★☆·→←↔⇄×")
 
 
-@pytest.mark.parametrize("discovery", ["masterslave", "failover", "static"])
-def test_a_link_is_drawn_by_its_kind_and_explained(discovery: str) -> None:
-    picture = Picture(to_svg(shop(discovery=discovery)))
-
-    assert {link.kind for link in picture.links} == {discovery}
-    assert f"{discovery}: a link to" in picture.texts
-
-
-@pytest.mark.parametrize(("count", "release", "ha"), [(2, "5.5.1", "pure"), (9, "6.3.1", "shared-file")])
-def test_a_multicast_group_is_one_bus_and_not_a_line_from_each_to_each(count: int, release: str, ha: str) -> None:
-    found = fleet(*pairs("orders", count), release=release, ha=ha, discovery="multicast")
-    picture = Picture(to_svg(found))
-
-    ways = 1 if ha == "pure" else 2
-    assert {link.kind for link in picture.links} == {"multicast"}
-    assert len(picture.links) == count * ways
-    assert "multicast://224.1.2.3:6255?group=orders" in picture.texts
-
-
-@pytest.mark.parametrize(
-    ("topology", "lines", "heads"),
-    [("mesh", 12, 12), ("hub", 3, 6), ("ring", 4, 8), ("chain", 3, 6), ("none", 0, 0)],
-)
-def test_lines_and_arrows_show_who_links_to_whom(topology: str, lines: int, heads: int) -> None:
-    picture = Picture(to_svg(fleet(*pairs("orders", 4), topology=topology)))
-
-    assert len(picture.links) == lines
-    assert sum(link.heads for link in picture.links) == heads
-
-
-def test_a_mesh_of_many_pairs_is_a_frame_that_says_so() -> None:
-    picture = Picture(to_svg(fleet(*pairs("orders", 8))))
-
-    assert picture.links == []
-    assert "full mesh of 8 pairs: one link from each to each other, 56 links" in picture.texts
-    assert "A full mesh: each pair inside" in picture.texts
-    assert "One way" not in picture.texts
-
-
-@pytest.mark.parametrize(
-    ("link", "said"),
-    [
-        ({"from": "orders", "to": "billing"}, ["each pair → each pair", "4 × masterslave"]),
-        ({"from": "orders-mq01", "to": "billing-mq02", "duplex": True}, ["orders-mq01 ↔ billing-mq02"]),
-        ({"from": "orders-mq01", "to": "billing", "include": ["a.>"]}, ["orders-mq01 → each pair", "only a.>"]),
-    ],
-)
-def test_a_link_between_groups_says_which_pairs_and_what_it_carries(link: dict[str, Any], said: list[str]) -> None:
-    found = linked({"orders": 2, "billing": 2}, link)
-    texts, chart = Picture(to_svg(found)).texts, to_mermaid(found)
-
-    for words in said:
-        assert words in re.sub(r"\s+", " ", texts)
-        assert words.replace(">", "#62;") in chart
-
-
-def test_links_each_way_that_do_not_mirror_each_other_are_told_each() -> None:
-    found = linked(
-        {"billing": 3, "orders": 3}, {"from": "orders", "to": "billing"}, {"from": "billing-mq01", "to": "orders-mq01"}
-    )
-    shown = Picture(to_svg(found)).shown
-
-    assert "billing-mq01 → orders-mq01 · each pair → each pair · 10 × masterslave" in shown
-
-
-def test_a_long_caption_above_a_group_is_written_in_lines_and_not_cut() -> None:
-    picture = Picture(to_svg(star(6, include=["queue://a.rather.long.name.>", "topic://another.>"])))
-
-    assert "only a.rather.long.name.> and another.>" in picture.shown
-    assert "…" not in picture.shown
-
-
-def test_a_link_that_only_the_pure_master_has_duplex_is_shown_as_duplex() -> None:
-    link = {"from": "orders", "to": "billing", "duplex": True}
-    found = linked({"orders": 1, "billing": 1}, link, ha="pure", release="5.5.1", master_node="b")
-
-    assert [line.heads for line in Picture(to_svg(found)).links if line.kind == "failover"] == []
-    assert [line.heads for line in Picture(to_svg(found)).links if line.kind == "static"] == [2]
-
-
-def test_more_links_between_groups_than_can_be_drawn_are_listed() -> None:
-    picture = Picture(to_svg(FLEETS["more links between than lines"]))
-
-    assert picture.links == []
-    assert "Links between groups (28)" in picture.texts
-    assert "a → h (masterslave)" in picture.texts
-
-
-def test_many_groups_around_one_are_joined_to_it_by_one_trunk_and_each_line_is_told() -> None:
-    picture = Picture(to_svg(star(30)))
-    hub = next(box for box in picture.boxes("group-box") if box.title == "group hub")
-    starts = {link.points[0] for link in picture.links}
-
-    assert len(picture.links) == 30
-    assert len(starts) == 1
-    assert next(iter(starts))[0] == pytest.approx(hub.right, abs=10)
-    assert all(f"shop{number:02}-mq01 ↔ hub-mq01" in picture.shown for number in range(30))
-
-
-@pytest.mark.parametrize(
-    "links",
-    [
-        [{"from": "a", "to": "hub"}, {"from": "a", "to": "hub", "duplex": True, "name": "again"}],
-        [{"from": "hub", "to": "a"}],
-    ],
-)
-def test_groups_around_one_whose_lines_differ_are_drawn_line_by_line(links: list[dict[str, Any]]) -> None:
-    others = [{"from": name, "to": "hub"} for name in "bcdef"]
-    picture = Picture(to_svg(linked(dict.fromkeys(["hub", *"abcdef"], 1), *others, *links)))
-
-    assert len({link.points[0] for link in picture.links}) == len(picture.links) == len(others) + len(links)
-
-
-def test_lines_of_different_links_never_run_over_each_other() -> None:
-    links = [link for link in Picture(to_svg(FLEETS["links between seven groups"])).links if link.group is None]
-    segments = [
-        (number, (x1, sorted((y1, y2))))
-        for number, link in enumerate(links)
-        for (x1, y1), (x2, y2) in pairwise(link.points)
-        if abs(x1 - x2) < 0.5
-    ]
-    shared = [
-        (a, b)
-        for position, (a, (x, (top, bottom))) in enumerate(segments)
-        for b, (other, (start, end)) in segments[:position]
-        if a != b and abs(x - other) < 3 and min(bottom, end) - max(top, start) > 10
-    ]
-
-    assert shared == []
-
-
 def test_pairs_are_counted_and_not_spelled() -> None:
     picture = Picture(to_svg(fleet(*pairs("orders", 101))))
     cards = sorted(picture.boxes("card"), key=lambda box: (box.y, box.x))
@@ -328,14 +136,6 @@ def test_a_release_that_differs_is_written_in_full_on_a_small_card() -> None:
     shown = Picture(to_svg(build_fleet(found, {}))).shown.splitlines()
 
     assert "5.17.6" in shown
-
-
-def test_groups_stand_in_the_order_in_which_messages_go() -> None:
-    links = [{"from": "orders", "to": "billing"}, {"from": "billing", "to": "audit"}]
-    picture = Picture(to_svg(linked({"audit": 1, "billing": 1, "orders": 1}, *links)))
-    tops = [box.title for box in sorted(picture.boxes("group-box"), key=lambda box: (box.y, box.x))]
-
-    assert tops == ["group orders", "group billing", "group audit"]
 
 
 def test_the_preferred_master_has_the_filled_star() -> None:

@@ -1,0 +1,69 @@
+"""Fleets that are hard to draw, for the tests of the pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from activemq_fleet.topology import AGENTS, BROKERS, Fleet, build_fleet
+from tests.unit.fleets import fleet, hosts
+
+AGENT = {"activemq_agent_username": "agent", "activemq_agent_password": "a password"}
+TOPOLOGIES = ("mesh", "hub", "ring", "chain", "none")
+
+
+def pairs(group: str, count: int) -> list[str]:
+    return [f"{group}-mq{number:02}" for number in range(1, count + 1)]
+
+
+def shop(**variables: Any) -> Fleet:
+    return fleet(*pairs("orders", 2), **variables)
+
+
+def jdbc(url: str) -> dict[str, Any]:
+    return {"url": url, "driver": "org.example.Driver", "username": "mq", "password": "a password"}
+
+
+def with_agents(count: int) -> Fleet:
+    agents = {f"agent-{i}.example.com": AGENT | {"activemq_agent_pair": "orders-mq01"} for i in range(count)}
+    return build_fleet(hosts(*pairs("orders", 2)) | agents, {AGENTS: list(agents)})
+
+
+def linked(counts: dict[str, int], *links: dict[str, Any], **variables: Any) -> Fleet:
+    names = [name for group, count in counts.items() for name in pairs(group, count)]
+    return fleet(*names, links=list(links), **variables)
+
+
+def between(groups: str) -> list[dict[str, Any]]:
+    return [{"from": a, "to": b} for a in groups for b in groups if a < b]
+
+
+def star(count: int, **link: Any) -> Fleet:
+    """Groups that are linked to the group ``hub`` and to nothing else."""
+    names = [f"shop{number:02}" for number in range(count)]
+    links = [{"from": f"{name}-mq01", "to": "hub-mq01", "duplex": True} | link for name in names]
+    return linked(dict.fromkeys(["hub", *names], 4), *links)
+
+
+FLEETS = {
+    "one single broker": fleet("orders-mq01", nodes="a", ha="none"),
+    "single brokers": shop(ha="none"),
+    "shared file": shop(),
+    "jdbc": shop(ha="shared-jdbc", jdbc=jdbc("jdbc:postgresql://db/x")),
+    "pure": shop(ha="pure", release="5.5.1"),
+    "many pure": fleet(*pairs("orders", 9), ha="pure", release="5.5.1"),
+    "multicast": fleet(*pairs("orders", 5), discovery="multicast"),
+    "nodes of a pair linked": fleet("orders-mq01", pair_links="static"),
+    "a node missing": fleet("orders-mq01", nodes="b"),
+    "two groups": linked({"orders": 2, "billing": 2}, {"from": "orders", "to": "billing"}),
+    "agents": with_agents(3),
+    "no brokers": build_fleet({"oddone": {}}, {BROKERS: ["oddone"]}),
+    "links between seven groups": linked(dict.fromkeys("abcdefg", 1), *between("abcdefg")),
+    "links to groups far away": linked(dict.fromkeys("abcdefghijkl", 3), *between("alfg")),
+    "more links between than lines": linked(dict.fromkeys("abcdefgh", 1), *between("abcdefgh")),
+    "groups around one": star(30),
+    "a hundred pairs": fleet(*(name for i in range(10) for name in pairs(f"group{i}", 10))),
+} | {
+    f"{topology} of {count}": fleet(*pairs("orders", count), topology=topology)
+    for topology in TOPOLOGIES
+    for count in (2, 3, 4, 5, 6, 7, 11, 23)
+}  # fmt: skip

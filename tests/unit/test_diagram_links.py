@@ -1,0 +1,153 @@
+"""Links as lines: their kind, their ways, what they carry, and that one can follow them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from activemq_fleet.diagram import to_mermaid, to_svg
+from tests.unit.drawn import FLEETS, linked, pairs, shop, star
+from tests.unit.fleets import fleet
+from tests.unit.pictures import Picture
+
+
+@pytest.mark.parametrize("discovery", ["masterslave", "failover", "static"])
+def test_a_link_is_drawn_by_its_kind_and_explained(discovery: str) -> None:
+    picture = Picture(to_svg(shop(discovery=discovery)))
+
+    assert {link.kind for link in picture.links} == {discovery}
+    assert f"{discovery}: a link to" in picture.texts
+
+
+@pytest.mark.parametrize(("count", "release", "ha"), [(2, "5.5.1", "pure"), (9, "6.3.1", "shared-file")])
+def test_a_multicast_group_is_one_bus_and_not_a_line_from_each_to_each(count: int, release: str, ha: str) -> None:
+    found = fleet(*pairs("orders", count), release=release, ha=ha, discovery="multicast")
+    picture = Picture(to_svg(found))
+
+    ways = 1 if ha == "pure" else 2
+    assert {link.kind for link in picture.links} == {"multicast"}
+    assert len(picture.links) == count * ways
+    assert "multicast://224.1.2.3:6255?group=orders" in picture.texts
+
+
+@pytest.mark.parametrize(
+    ("topology", "lines", "heads"),
+    [("mesh", 12, 12), ("hub", 3, 6), ("ring", 4, 8), ("chain", 3, 6), ("none", 0, 0)],
+)
+def test_lines_and_arrows_show_who_links_to_whom(topology: str, lines: int, heads: int) -> None:
+    picture = Picture(to_svg(fleet(*pairs("orders", 4), topology=topology)))
+
+    assert len(picture.links) == lines
+    assert sum(link.heads for link in picture.links) == heads
+
+
+def test_a_mesh_of_many_pairs_is_a_frame_that_says_so() -> None:
+    picture = Picture(to_svg(fleet(*pairs("orders", 8))))
+
+    assert picture.links == []
+    assert "full mesh of 8 pairs: one link from each to each other, 56 links" in picture.texts
+    assert "A full mesh: each pair inside" in picture.texts
+    assert "One way" not in picture.texts
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ({"from": "orders", "to": "billing"}, ["each pair → each pair", "4 × masterslave"]),
+        ({"from": "orders-mq01", "to": "billing-mq02", "duplex": True}, ["orders-mq01 ↔ billing-mq02"]),
+        ({"from": "orders-mq01", "to": "billing", "include": ["a.>"]}, ["orders-mq01 → each pair", "only a.>"]),
+    ],
+)
+def test_a_link_between_groups_says_which_pairs_and_what_it_carries(link: dict[str, Any], said: list[str]) -> None:
+    found = linked({"orders": 2, "billing": 2}, link)
+    texts, chart = Picture(to_svg(found)).texts, to_mermaid(found)
+
+    for words in said:
+        assert words in re.sub(r"\s+", " ", texts)
+        assert words.replace(">", "#62;") in chart
+
+
+def test_links_each_way_that_do_not_mirror_each_other_are_told_each() -> None:
+    found = linked(
+        {"billing": 3, "orders": 3}, {"from": "orders", "to": "billing"}, {"from": "billing-mq01", "to": "orders-mq01"}
+    )
+    shown = Picture(to_svg(found)).shown
+
+    assert "billing-mq01 → orders-mq01 · each pair → each pair · 10 × masterslave" in shown
+
+
+def test_a_long_caption_above_a_group_is_written_in_lines_and_not_cut() -> None:
+    picture = Picture(to_svg(star(6, include=["queue://a.rather.long.name.>", "topic://another.>"])))
+
+    assert "only a.rather.long.name.> and another.>" in picture.shown
+    assert "…" not in picture.shown
+
+
+def test_a_link_that_only_the_pure_master_has_duplex_is_shown_as_duplex() -> None:
+    link = {"from": "orders", "to": "billing", "duplex": True}
+    found = linked({"orders": 1, "billing": 1}, link, ha="pure", release="5.5.1", master_node="b")
+
+    assert [line.heads for line in Picture(to_svg(found)).links if line.kind == "failover"] == []
+    assert [line.heads for line in Picture(to_svg(found)).links if line.kind == "static"] == [2]
+
+
+def test_more_links_between_groups_than_can_be_drawn_are_listed() -> None:
+    picture = Picture(to_svg(FLEETS["more links between than lines"]))
+
+    assert picture.links == []
+    assert "Links between groups (28)" in picture.texts
+    assert "a → h (masterslave)" in picture.texts
+
+
+def test_many_groups_around_one_are_joined_to_it_by_one_trunk_and_each_line_is_told() -> None:
+    picture = Picture(to_svg(star(30)))
+    hub = next(box for box in picture.boxes("group-box") if box.title == "group hub")
+    starts = {link.points[0] for link in picture.links}
+
+    assert len(picture.links) == 30
+    assert len(starts) == 1
+    assert next(iter(starts))[0] == pytest.approx(hub.right, abs=10)
+    assert all(f"shop{number:02}-mq01 ↔ hub-mq01" in picture.shown for number in range(30))
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [{"from": "a", "to": "hub"}, {"from": "a", "to": "hub", "duplex": True, "name": "again"}],
+        [{"from": "hub", "to": "a"}],
+    ],
+)
+def test_groups_around_one_whose_lines_differ_are_drawn_line_by_line(links: list[dict[str, Any]]) -> None:
+    others = [{"from": name, "to": "hub"} for name in "bcdef"]
+    picture = Picture(to_svg(linked(dict.fromkeys(["hub", *"abcdef"], 1), *others, *links)))
+
+    assert len({link.points[0] for link in picture.links}) == len(picture.links) == len(others) + len(links)
+
+
+def test_lines_of_different_links_never_run_over_each_other() -> None:
+    links = [link for link in Picture(to_svg(FLEETS["links between seven groups"])).links if link.group is None]
+    segments = [
+        (number, (x1, sorted((y1, y2))))
+        for number, link in enumerate(links)
+        for (x1, y1), (x2, y2) in pairwise(link.points)
+        if abs(x1 - x2) < 0.5
+    ]
+    shared = [
+        (a, b)
+        for position, (a, (x, (top, bottom))) in enumerate(segments)
+        for b, (other, (start, end)) in segments[:position]
+        if a != b and abs(x - other) < 3 and min(bottom, end) - max(top, start) > 10
+    ]
+
+    assert shared == []
+
+
+def test_groups_stand_in_the_order_in_which_messages_go() -> None:
+    links = [{"from": "orders", "to": "billing"}, {"from": "billing", "to": "audit"}]
+    picture = Picture(to_svg(linked({"audit": 1, "billing": 1, "orders": 1}, *links)))
+    tops = [box.title for box in sorted(picture.boxes("group-box"), key=lambda box: (box.y, box.x))]
+
+    assert tops == ["group orders", "group billing", "group audit"]
