@@ -1,0 +1,76 @@
+"""Documents that differ in names only are looked at once; nobody can tell from what is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from activemq_fleet.lint import fleets, rules
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.topology import Fleet, build_fleet
+from tests.unit.fleets import fleet, hosts
+
+MISTAKES = [
+    {},
+    {
+        "xml_fragments": [
+            {"parent": "broker/networkConnectors", "xml": "<networkConnector uri='masterslave:(tcp://x:1)'/>"}
+        ]
+    },
+    {"broker_attributes": {"persistent": "false"}},
+    {"broker_attributes": {"useJmx": "maybe", "schedulerSupport": "true"}},
+    {"bind": "127.0.0.1"},
+    {"address": "127.0.0.1"},
+    {"users": [{"name": "app-1", "password": "long enough"}]},
+]
+variables = st.fixed_dictionaries(
+    {
+        "release": st.sampled_from(["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"]),
+        "topology": st.sampled_from(["mesh", "hub", "ring", "chain", "none"]),
+        "discovery": st.sampled_from(["failover", "static", "multicast"]),
+        "pair_links": st.sampled_from(["none", "static"]),
+    }
+)
+groups = st.sampled_from(["orders", "static", "failover", "tcp", "x1", "localhost", "a-b"])
+
+
+def together(one: Fleet) -> list[tuple[str, str, str, int | None, int | None]]:
+    documents = {broker.host: activemq_xml(broker) for broker in one.brokers}
+    wanted = {rule.id for rule in rules("file")}
+    found = fleets.fleet_findings(one, documents)
+    return sorted((f.rule, f.host, f.message, f.line, f.column) for f in found if f.rule in wanted)
+
+
+def each_alone(one: Fleet) -> list[tuple[str, str, str, int | None, int | None]]:
+    found = [f for broker in one.brokers for f in fleets.document_findings_of(broker, activemq_xml(broker))]
+    return sorted((f.rule, f.host, f.message, f.line, f.column) for f in found)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(groups, st.integers(1, 12), st.sampled_from(MISTAKES)), min_size=1, max_size=5), variables)
+def test_what_is_remembered_is_what_would_be_found(
+    pairs: list[tuple[str, int, dict[str, Any]]], common: dict[str, Any]
+) -> None:
+    inventory: dict[str, dict[str, Any]] = {}
+    for group, number, own in pairs:
+        inventory |= hosts(f"{group}-mq{number:02}", **common, **own)
+    one = build_fleet(inventory, {})
+    assert together(one) == each_alone(one)
+
+
+@pytest.mark.parametrize("name", ["orders", "tcp", "static"])
+def test_brokers_that_differ_in_names_are_looked_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    alone = fleets.document_findings_of
+
+    def counting(broker: Any, data: bytes, selection: Any) -> Any:
+        asked.append(broker.host)
+        return alone(broker, data, selection)
+
+    monkeypatch.setattr(fleets, "_clean", set())
+    monkeypatch.setattr(fleets, "document_findings_of", counting)
+    together(fleet(*(f"{name}-mq{number:02}" for number in range(1, 9))))
+    assert len(asked) <= 2
