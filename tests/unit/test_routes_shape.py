@@ -68,16 +68,18 @@ TTL = st.one_of(st.integers(0, 4), st.just(UNLIMITED))
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
     size = draw(st.integers(2, 5))
-    alike = draw(st.booleans())
+    alike: bool = draw(st.booleans())
     limit, near = draw(st.integers(1, 4)), draw(st.booleans())
-    edges = []
+    edges: list[Edge] = []
     for source in range(size):
         for target in range(size):
             if source != target and draw(st.booleans()):
                 consumer, message = (limit, limit) if alike else (draw(TTL), draw(TTL))
                 edges.append(Edge(source, target, consumer, message, near if alike else draw(st.booleans())))
-    if edges and draw(st.booleans()):
-        edges.append(draw(st.sampled_from(edges))._replace(consumer_ttl=draw(TTL), message_ttl=draw(TTL)))
+    doubled: bool = draw(st.booleans())
+    if edges and doubled:
+        twin: Edge = draw(st.sampled_from(edges))
+        edges.append(twin._replace(consumer_ttl=draw(TTL), message_ttl=draw(TTL)))
     return Shape(size, tuple(edges))
 
 

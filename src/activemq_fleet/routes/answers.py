@@ -176,6 +176,9 @@ class Routes:
 
     def unit(self, name: str) -> Unit:
         """A unit by its own name, or by that of one of its brokers."""
+        pair = self.fleet.pairs.get(name)
+        if pair and len(pair.brokers) == 1:
+            name = pair.brokers[0].host
         return self.network.units.get(name) or self.network.units[self.fleet.broker(name).unit]
 
     def _dead(self, name: str | None) -> str | None:

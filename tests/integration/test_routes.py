@@ -1,0 +1,183 @@
+"""What ``routes`` says arrives does arrive, and what it says does not does not: random networks of real brokers.
+
+Each network has two to four units, pairs with a shared store and single brokers; links one way and
+duplex with a TTL of 1 to 3. Every ordered pair of units is asked with a queue of its own, first
+with all well and then with one broker killed. ``ROUTES`` is the number of networks, half of them
+on each release; a failure names its seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.clients import stomp_send
+from activemq_fleet.lab.stomp import StompConnection
+from activemq_fleet.routes import Answer, Routes, routes_of
+
+NETWORKS = int(os.environ.get("ROUTES", "8"))
+RELEASES = ("5.18.3", "6.3.1")
+MESSAGES = 3
+ARRIVAL = 40.0
+"""Seconds within which everything must be there that is to be: demand that has to come first included."""
+QUIET = 3.0
+"""Seconds after the last arrival in which nothing else may come."""
+SETTLED = 6.0
+"""Seconds in which nothing may come where nothing at all is to arrive."""
+
+Pair = tuple[str, str]
+
+
+CASES = [(RELEASES[seed % len(RELEASES)], seed) for seed in range(NETWORKS)]
+
+
+def _network(seed: int, release: str) -> tuple[dict[str, Any], int]:
+    """An inventory, and how its victim is chosen among its units."""
+    chance = random.Random(seed)
+    units = [f"net-mq{number:02}" for number in range(1, chance.choice((2, 3, 3, 4, 4)) + 1)]
+    hosts: dict[str, dict[str, Any]] = {}
+    for unit in units:
+        if chance.random() < 0.35:
+            hosts |= {f"{unit}-{node}.example.com": {"activemq_ha": "shared-file"} for node in "ab"}
+        else:
+            hosts[f"{unit}-a.example.com"] = {"activemq_ha": "none"}
+    possible = list(combinations(units, 2))
+    chosen = [pair for pair in possible if chance.random() < 0.6] or [chance.choice(possible)]
+    links = []
+    for pair in chosen:
+        source, target = pair if chance.random() < 0.5 else pair[::-1]
+        ttl, duplex = chance.randint(1, 3), chance.random() < 0.5
+        links.append({"from": source, "to": target, "duplex": duplex, "ttl": ttl})
+        if not duplex and chance.random() < 0.4:
+            links.append({"from": target, "to": source, "duplex": False, "ttl": chance.randint(1, 3)})
+    variables = {
+        "activemq_release": release,
+        "activemq_topology": "none",
+        "activemq_links": links,
+        "activemq_console": False,
+        "activemq_lock_acquire_interval": 500,
+        "activemq_network_username": "net",
+        "activemq_network_password": "only-for-this-test",
+        "activemq_connectors": [
+            {"name": "openwire", "scheme": "nio", "port": 61616},
+            {"name": "stomp", "scheme": "stomp+nio", "port": 61613},
+        ],
+    }
+    return {"all": {"hosts": hosts, "vars": variables}}, chance.randrange(len(units))
+
+
+class Consumer:
+    """Consumes many queues at one broker, each body kept with its queue."""
+
+    def __init__(self, address: Address, credentials: Credentials | None, queues: Sequence[str]) -> None:
+        self.got: set[tuple[str, str]] = set()
+        self._ended = threading.Event()
+        self._connection = StompConnection(address, credentials, timeout=20)
+        for queue in queues:
+            self._connection.subscribe(f"/queue/{queue}", ack="auto", headers={"id": queue})
+        self._thread = threading.Thread(target=self._consume)
+        self._thread.start()
+
+    def _consume(self) -> None:
+        while not self._ended.is_set():
+            message = self._connection.receive(0.2)
+            if message is not None:
+                self.got.add((message.headers["destination"].removeprefix("/queue/"), message.body))
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._connection.close()
+
+
+def _queue(tag: str, pair: Pair) -> str:
+    return f"{tag}.{pair[0]}.to.{pair[1]}"
+
+
+def _exchange(lab: Lab, tag: str, at: dict[str, str], asked: dict[Pair, Answer]) -> dict[Pair, int]:
+    """How many messages arrived for each ordered pair of units; ``at`` is the active host of each.
+
+    Ends when all that is to arrive has, and then nothing has come for a while.
+    """
+    expected = {(_queue(tag, pair), str(n)) for pair, a in asked.items() if a.arrives for n in range(MESSAGES)}
+    with ExitStack() as stack:
+        consumers = []
+        for unit, host in at.items():
+            queues = [_queue(tag, pair) for pair in asked if pair[1] == unit]
+            consumer = Consumer(lab.addresses(host, "stomp")[0], lab.credentials(host), queues)
+            stack.callback(consumer.close)
+            consumers.append(consumer)
+        for pair in asked:
+            host = at[pair[0]]
+            bodies = [str(number) for number in range(MESSAGES)]
+            stomp_send(lab.addresses(host, "stomp"), f"/queue/{_queue(tag, pair)}", bodies, lab.credentials(host))
+        began = time.monotonic()
+        while time.monotonic() < began + ARRIVAL and expected - _all(consumers):
+            time.sleep(0.1)
+        # Where something arrived, what does not arrive had the same time; else it gets a time of its own.
+        time.sleep(QUIET if expected else SETTLED)
+        got = _all(consumers)
+    return {pair: sum(queue == _queue(tag, pair) for queue, _ in got) for pair in asked}
+
+
+def _all(consumers: Sequence[Consumer]) -> set[tuple[str, str]]:
+    return {item for consumer in consumers for item in tuple(consumer.got)}
+
+
+def _agree(routes: Routes, lab: Lab, tag: str, down: str | None) -> list[str]:
+    """What arrived other than predicted, in this state of the network."""
+    at = {}
+    for name, unit in routes.network.units.items():
+        active = unit.active(down)
+        if active is not None:
+            lab.wait_state(active.host, "active")
+            at[name] = active.host
+    for bridge in routes.network.bridges(at, down):
+        if not bridge.back:
+            lab.wait_bridge(bridge.host, at[bridge.target])
+    if len(at) < 2:
+        return []
+    asked = {(a, b): routes.reaches(a, b, down=down) for a, b in permutations(at, 2)}
+    arrived = _exchange(lab, tag, at, asked)
+    print(tag, {f"{a} to {b}": (answer.outcome, arrived[a, b]) for (a, b), answer in asked.items()})
+    return [
+        f"{tag}: {count} of {MESSAGES} from {a} to {b}, and routes say {asked[a, b].outcome}: {asked[a, b].why}"
+        for (a, b), count in arrived.items()
+        if not _fits(asked[a, b], count)
+    ]
+
+
+def _fits(answer: Answer, arrived: int) -> bool:
+    """Of what may strand, some may arrive."""
+    return {"reaches": arrived == MESSAGES, "does not reach": arrived == 0, "may strand": True}[answer.outcome]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("release", "seed"), CASES)
+def test_what_routes_say_arrives_and_nothing_else(release: str, seed: int, tmp_path: Path) -> None:
+    inventory, chosen = _network(seed, release)
+    source = tmp_path / "hosts.yml"
+    source.write_text(json.dumps(inventory, indent=1))
+    print(f"seed {seed}:", json.dumps(inventory["all"]["vars"]["activemq_links"]), list(inventory["all"]["hosts"]))
+    with Lab.open([source], tmp_path / "lab") as lab:
+        lab.up()
+        routes = routes_of(lab.fleet)
+        victim = list(routes.network.units.values())[chosen].first.host
+
+        wrong = _agree(routes, lab, "well", None)
+        lab.kill(victim)
+        wrong += _agree(routes, lab, "dead", victim)
+
+    assert not wrong, f"seed {seed}, killed {victim}: {wrong}"

@@ -1,0 +1,342 @@
+"""Routes of whole fleets: units, failures, destinations, words."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.routes import Routes, routes_of
+from activemq_fleet.topology import build_fleet
+from tests.unit.fleets import fleet, hosts
+
+PAIRS = ("o-mq1", "o-mq2", "o-mq3", "o-mq4")
+
+
+def routes(*pairs: str, **variables: Any) -> Routes:
+    return routes_of(fleet(*pairs, **variables))
+
+
+def singles(*names: str, **variables: Any) -> Routes:
+    """Brokers without a stand-in, node a of their pairs."""
+    return routes_of(fleet(*names, nodes="a", ha="none", **variables))
+
+
+def linked(links: list[dict[str, Any]], *names: str, **variables: Any) -> Routes:
+    """Single brokers and nothing but these links."""
+    return singles(*names, topology="none", links=links, **variables)
+
+
+@pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain"])
+@pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
+def test_every_topology_lets_everyone_reach_everyone(topology: str, release: str) -> None:
+    found = routes(*PAIRS, topology=topology, release=release)
+
+    answers = [found.reaches(a, b) for a in PAIRS for b in PAIRS]
+
+    assert {answer.outcome for answer in answers} - {"may strand"} == {"reaches"}
+    if topology != "ring" or release > "5.9":
+        assert all(answer.arrives for answer in answers)
+
+
+@pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain"])
+def test_a_fleet_of_pairs_has_no_findings(topology: str) -> None:
+    found = routes(*PAIRS, topology=topology)
+
+    assert found.findings() == ()
+    assert all(found.stranded_by(broker.host) == () for broker in found.fleet.brokers)
+
+
+def test_the_path_names_each_bridge_and_who_opened_it() -> None:
+    first, second = routes(*PAIRS, topology="hub").path("o-mq2", "o-mq3")
+
+    assert (first.source, first.target, first.link, first.back) == ("o-mq2", "o-mq1", "o-mq2-to-o-mq1", False)
+    assert (second.source, second.target, second.link, second.back) == ("o-mq1", "o-mq3", "o-mq3-to-o-mq1", True)
+    assert second.host == "o-mq3-a.example.com"
+
+
+def test_the_answer_says_over_what() -> None:
+    why = routes(*PAIRS, topology="chain").reaches("o-mq1", "o-mq3").why
+
+    assert why == "messages go from o-mq1 to o-mq3 over 2 bridges (o-mq1-to-o-mq2, o-mq2-to-o-mq3)"
+
+
+def test_a_unit_may_be_named_by_its_pair_a_host_or_a_label() -> None:
+    found = routes("o-mq1", "o-mq2")
+
+    for name in ("o-mq2", "o-mq2-b", "o-mq2-b.example.com"):
+        assert found.reaches("o-mq1", name).arrives
+
+
+def test_a_name_that_nobody_has_is_said() -> None:
+    with pytest.raises(InputError, match="nobody is not a broker"):
+        routes("o-mq1", "o-mq2").reaches("o-mq1", "nobody")
+
+
+def test_a_pair_as_a_whole_is_no_single_failure() -> None:
+    with pytest.raises(InputError, match="which one broker of it is down, o-mq2-a or o-mq2-b"):
+        routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", down="o-mq2")
+
+
+# -- failures ----------------------------------------------------------------------------------
+
+
+def test_a_pair_with_a_shared_store_goes_on_over_the_same_bridges() -> None:
+    found = routes(*PAIRS, topology="chain")
+
+    for node in ("o-mq2-a", "o-mq2-b"):
+        assert found.reaches("o-mq1", "o-mq3", down=node).arrives
+        assert found.reaches("o-mq1", "o-mq2", down=node).arrives
+
+
+def test_a_single_broker_in_a_chain_strands_whose_messages_pass_it() -> None:
+    found = singles("o-mq1", "o-mq2", "o-mq3", topology="chain")
+
+    assert found.stranded_by("o-mq2-a") == (("o-mq1-a", "o-mq3-a"), ("o-mq3-a", "o-mq1-a"))
+    assert found.stranded_by("o-mq1-a") == ()
+    (finding,) = found.findings()
+    assert (finding.rule, finding.severity, finding.host) == ("R002", "warning", "o-mq2-a.example.com")
+    assert "2 ordered pairs" in finding.message
+    assert "o-mq1-a for consumers at o-mq3-a" in finding.message
+
+
+def test_a_hub_without_a_stand_in_is_one_finding() -> None:
+    found = singles(*PAIRS, topology="hub")
+
+    assert [(f.rule, f.host) for f in found.findings()] == [("R002", "o-mq1-a.example.com")]
+    assert "6 ordered pairs" in found.findings()[0].message
+
+
+def test_a_hub_that_is_a_pair_strands_nothing() -> None:
+    hub, spokes = hosts("hub-mq1"), hosts("s-mq1", "s-mq2", nodes="a", ha="none")
+    links = [{"from": "s", "to": "hub", "duplex": True}]
+    found = routes_of(
+        build_fleet(
+            {n: v | {"activemq_links": links, "activemq_topology": "none"} for n, v in (hub | spokes).items()}, {}
+        )
+    )
+
+    assert found.reaches("s-mq1-a", "s-mq2-a", down="hub-mq1-a").arrives
+    assert found.findings() == ()
+
+
+def test_a_mesh_of_single_brokers_strands_nothing_of_others() -> None:
+    assert singles(*PAIRS, topology="mesh").findings() == ()
+
+
+def test_a_ring_that_breaks_needs_the_long_way_round() -> None:
+    """Its TTL is the longest way of the whole ring, and one death makes a chain of it."""
+    five = tuple(f"o-mq{number}" for number in range(1, 6))
+
+    assert ("o-mq1-a", "o-mq3-a") in singles(*five, topology="ring").stranded_by("o-mq2-a")
+    assert singles(*five, topology="ring", network_ttl=4).stranded_by("o-mq2-a") == ()
+
+
+def test_what_a_dead_broker_holds_waits_for_it() -> None:
+    found = singles("o-mq1", "o-mq2", topology="chain")
+
+    assert "until it is started again" in found.reaches("o-mq1", "o-mq2", down="o-mq1-a").why
+    assert "with it its consumers" in found.reaches("o-mq1", "o-mq2", down="o-mq2-a").why
+    assert found.findings() == ()
+
+
+def _fragment(*addresses: str, attributes: str = "") -> bytes:
+    uri = f"static:({','.join(f'tcp://{address}' for address in addresses)})"
+    return (
+        '<beans xmlns="http://www.springframework.org/schema/beans">'
+        '<broker xmlns="http://activemq.apache.org/schema/core"><networkConnectors>'
+        f'<networkConnector name="own" uri="{uri}" {attributes}/></networkConnectors></broker></beans>'
+    ).encode()
+
+
+def test_a_link_to_one_node_of_a_pair_does_not_follow_it() -> None:
+    pairs = fleet("o-mq1", "o-mq2", "o-mq3", topology="none")
+    text = {
+        f"o-mq{a}-{n}.example.com": _fragment(
+            f"o-mq{a + 1}-a.example.com:61616", attributes='duplex="true" networkTTL="2"'
+        )
+        for a in (1, 2)
+        for n in "ab"
+    }
+    found = routes_of(pairs, text)
+
+    assert found.reaches("o-mq1", "o-mq3").arrives
+    assert not found.reaches("o-mq1", "o-mq3", down="o-mq2-a").arrives
+    assert found.stranded_by("o-mq2-a") == (("o-mq1", "o-mq3"), ("o-mq3", "o-mq1"))
+    (finding,) = found.findings()
+    assert "masterslave:" in finding.fix
+
+
+def test_a_fragments_link_to_both_nodes_follows() -> None:
+    pairs = fleet("o-mq1", "o-mq2", topology="none")
+    found = routes_of(
+        pairs, {f"o-mq1-{n}.example.com": _fragment("o-mq2-a.example.com:61616", "o-mq2-b:61616") for n in "ab"}
+    )
+
+    assert found.reaches("o-mq1", "o-mq2", down="o-mq2-a").arrives
+    assert not found.reaches("o-mq2", "o-mq1").arrives
+
+
+def test_a_link_to_somebody_else_is_not_counted() -> None:
+    found = routes_of(
+        fleet("o-mq1", topology="none"), {"o-mq1-a.example.com": _fragment("elsewhere.example.org:61616")}
+    )
+
+    assert found.idle_links() == ()
+
+
+def test_a_document_that_is_no_xml_is_said() -> None:
+    with pytest.raises(InputError, match="xml cannot be read"):
+        routes_of(fleet("o-mq1"), {"o-mq1-a": b"<broker"})
+
+
+# -- the pure profile ----------------------------------------------------------------------------
+
+
+def pure(*pairs: str) -> Routes:
+    return routes(*pairs, ha="pure", release="5.5.1")
+
+
+def test_a_promoted_slave_drains_and_takes_no_consumers() -> None:
+    found = pure("o-mq1", "o-mq2", "o-mq3")
+
+    drained = found.reaches("o-mq1", "o-mq2", down="o-mq1-a")
+    assert drained.arrives
+    assert "o-mq1-b now drains" in drained.why
+    assert [hop.host for hop in drained.path] == ["o-mq1-b.example.com"]
+    assert "opens no port" in found.reaches("o-mq2", "o-mq1", down="o-mq1-a").why
+    assert found.reaches("o-mq2", "o-mq3", down="o-mq1-a").arrives
+
+
+def test_a_dead_pure_slave_changes_nothing() -> None:
+    found = pure("o-mq1", "o-mq2")
+
+    assert found.reaches("o-mq2", "o-mq1", down="o-mq1-b") == found.reaches("o-mq2", "o-mq1")
+
+
+def test_the_network_of_2011_has_no_findings() -> None:
+    assert pure("o-mq1", "o-mq2").findings() == ()
+    assert pure(*(f"o-mq{number}" for number in range(1, 8))).findings() == ()
+
+
+# -- TTL and destinations ----------------------------------------------------------------------
+
+
+def test_a_ttl_one_hop_short_is_named_with_its_link() -> None:
+    found = singles("o-mq1", "o-mq2", "o-mq3", topology="chain", network_ttl=1)
+
+    assert found.reaches("o-mq1", "o-mq3").why == (
+        "demand from o-mq3-a ends at o-mq2-a: bridge 2 from o-mq3-a is o-mq1-a-to-o-mq2-a, "
+        "whose consumerTTL (networkTTL) is 1"
+    )
+
+
+def test_a_group_that_cannot_talk_is_one_finding() -> None:
+    found = routes("o-mq1", "o-mq2", "o-mq3", topology="chain", network_ttl=1)
+
+    (finding,) = found.findings()
+    assert (finding.rule, finding.severity) == ("R001", "warning")
+    assert finding.message.startswith(
+        "in group o 2 of 6 ways between brokers carry no message, such as o-mq1 to o-mq3: "
+    )
+
+
+def test_a_group_without_a_topology_is_not_asked() -> None:
+    links = [{"from": "o-mq1", "to": "o-mq2"}]
+
+    assert linked(links, "o-mq1", "o-mq2", "o-mq3").findings() == ()
+
+
+def test_a_one_way_link_leads_one_way() -> None:
+    found = linked([{"from": "o-mq1", "to": "o-mq2"}], "o-mq1", "o-mq2")
+
+    assert found.reaches("o-mq1-a", "o-mq2-a").arrives
+    assert found.reaches("o-mq2-a", "o-mq1-a").why == "no bridges lead from o-mq2-a to o-mq1-a"
+
+
+def test_limits_count_for_a_destination_that_is_asked_for() -> None:
+    links = [{"from": "o-mq1", "to": "o-mq2", "include": ["orders.>"], "exclude": ["orders.secret"]}]
+    found = linked(links, "o-mq1", "o-mq2")
+
+    def arrives(destination: str) -> bool:
+        return found.reaches("o-mq1-a", "o-mq2-a", destination=destination).arrives
+
+    assert arrives("orders.new")
+    assert arrives("queue://orders")
+    assert not arrives("orders.secret")
+    assert not arrives("topic://orders.new")
+    assert "carry queue://bills" in found.reaches("o-mq1-a", "o-mq2-a", destination="bills").why
+    assert "carries only queue://orders.> and not queue://orders.secret" in found.reaches("o-mq1-a", "o-mq2-a").why
+
+
+@pytest.mark.parametrize(("release", "limited"), [("5.5.1", False), ("5.6.0", True), ("6.3.1", True)])
+def test_a_duplex_link_tells_its_peer_what_it_includes_and_not_what_it_excludes(release: str, *, limited: bool) -> None:
+    links = [{"from": "o-mq1", "to": "o-mq2", "duplex": True, "include": ["orders.>"], "exclude": ["orders.secret"]}]
+    found = linked(links, "o-mq1", "o-mq2", release=release)
+
+    assert found.reaches("o-mq2-a", "o-mq1-a", destination="orders.secret").arrives
+    assert found.reaches("o-mq2-a", "o-mq1-a", destination="bills").arrives is not limited
+
+
+@pytest.mark.parametrize("text", ["", "a..b", "orders.>", "ftp://x", "*"])
+def test_a_destination_that_is_none_or_many_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is not one destination"):
+        routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", destination=text or "queue://")
+
+
+def test_a_broker_without_advisories_calls_for_nothing() -> None:
+    found = singles("o-mq1", "o-mq2", broker_attributes={"advisorySupport": False})
+
+    assert not found.reaches("o-mq1-a", "o-mq2-a").arrives
+    assert {finding.rule for finding in found.findings()} == {"R001", "R003"}
+
+
+# -- bridges that carry nothing, and choices --------------------------------------------------------
+
+
+def test_a_link_within_a_pair_carries_nothing_and_is_what_was_asked_for() -> None:
+    found = routes("o-mq1", pair_links="static")
+
+    assert found.idle_links() == (("o-mq1-a.example.com", "o-mq1-a-to-o-mq1-b"),)
+    assert [(f.rule, f.severity) for f in found.findings()] == [("R003", "info")]
+
+
+def test_a_fragments_bridge_without_demand_is_a_finding() -> None:
+    pair = fleet("o-mq1", "o-mq2", nodes="a", ha="none", topology="none")
+    found = routes_of(pair, {"o-mq1-a.example.com": _fragment("o-mq2-a:61616", attributes='consumerTTL="0"')})
+
+    assert [(f.rule, f.severity, f.host) for f in found.findings()] == [("R003", "warning", "o-mq1-a.example.com")]
+
+
+def test_ways_of_different_length_dealt_out_alike_are_a_finding() -> None:
+    """A mesh of five with a TTL of 3, and no priority for the near: one in four messages goes astray."""
+    names = [f"o-mq{number}" for number in range(1, 6)]
+    mesh = fleet(*names, nodes="a", ha="none", topology="none", release="5.11.4")
+    text = {
+        f"{a}-a.example.com": _fragment(*(f"{b}-a:61616" for b in names if b != a), attributes='networkTTL="3"')
+        for a in names
+    }
+    found = routes_of(mesh, text)
+
+    (finding,) = found.findings()
+    assert finding.rule == "R004"
+    assert "may also choose a way" in found.reaches("o-mq1-a", "o-mq2-a").why
+
+
+def test_the_long_way_of_an_overloaded_bridge_is_in_the_answer_and_no_finding() -> None:
+    found = routes(*(f"o-mq{number}" for number in range(1, 6)), network_ttl=3)
+
+    assert found.reaches("o-mq1", "o-mq2").outcome == "may strand"
+    assert "1,000 unacknowledged" in found.reaches("o-mq1", "o-mq2").why
+    assert found.findings() == ()
+
+
+@pytest.mark.parametrize("topology", ["mesh", "chain", "hub", "ring"])
+def test_five_hundred_brokers_are_solved_within_seconds(topology: str) -> None:
+    big = fleet(*(f"o-mq{number:03}" for number in range(1, 251)), topology=topology)
+
+    began = time.process_time()
+    assert routes_of(big).findings() == ()
+    assert time.process_time() - began < 5
