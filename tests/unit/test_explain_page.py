@@ -13,6 +13,7 @@ import pytest
 
 from activemq_fleet.explain import story_of, to_text
 from activemq_fleet.inventory import load_fleet
+from activemq_fleet.routes import routes_of
 from activemq_fleet.topology import Fleet
 from tests.golden_files import Golden
 from tests.unit.explained import JDBC, shop, with_agents
@@ -41,7 +42,8 @@ class TestGolden:
     ) -> None:
         copy = tmp_path / example
         shutil.copytree(REPOSITORY / "examples" / example, copy, ignore=shutil.ignore_patterns(".secrets"))
-        golden.file(f"explain/{host}.txt", to_text(story_of(load_fleet([str(copy)]), host)) + "\n")
+        found = load_fleet([str(copy)])
+        golden.file(f"explain/{host}.txt", to_text(story_of(found, host, routes_of(found))) + "\n")
 
     def test_the_page_of_an_agent_is_golden(self, golden: Golden, tmp_path: Path) -> None:
         copy = tmp_path / "shared-store"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import Story, to_text
+from activemq_fleet.explain import Story, story_of, to_text
 from activemq_fleet.explain.way import way_of
 from activemq_fleet.routes import routes_of
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
@@ -108,6 +108,34 @@ def test_many_deaths_that_cut_it_are_counted() -> None:
     told = story(fleet(*names, nodes="a", ha="none", topology="chain"), "orders-mq00-a", "orders-mq29-a")
     assert len(cut_by(told)) == 20
     assert told.section("failures").entries[-1].text == "and without any one of 10 other brokers"
+
+
+def reached(found: Fleet, host: str) -> dict[str, str]:
+    section = story_of(found, host, routes_of(found)).section("reach")
+    return {entry.label: entry.text for entry in section.entries}
+
+
+def test_the_page_of_a_broker_says_group_by_group_whom_it_reaches() -> None:
+    found = fleet(
+        "orders-mq01", "orders-mq02", "orders-mq03", "billing-mq01", links=[{"from": "billing", "to": "orders"}]
+    )
+    assert reached(found, "billing-mq01-a") == {"orders": "reaches all 3", "its death cuts": "no way of others"}
+    assert reached(found, "orders-mq01-b")["billing"] == "does not reach billing-mq01"
+    assert reached(found, "orders-mq01-b")["orders"] == "reaches all 2 others"
+
+
+def test_the_page_of_a_single_broker_says_whose_ways_its_death_cuts() -> None:
+    found = fleet("orders-mq01", "orders-mq02", "orders-mq03", nodes="a", ha="none", topology="hub")
+    assert reached(found, "orders-mq01-a")["its death cuts"] == (
+        "orders-mq02-a to orders-mq03-a, orders-mq03-a to orders-mq02-a"
+    )
+    assert reached(found, "orders-mq02-a")["its death cuts"] == "no way of others"
+
+
+def test_a_fleet_of_one_pair_has_nobody_to_reach() -> None:
+    found = fleet("orders-mq01")
+    names = [section.name for section in story_of(found, "orders-mq01-a", routes_of(found)).sections]
+    assert "reach" not in names
 
 
 def test_the_page_is_readable_at_eighty_columns() -> None:

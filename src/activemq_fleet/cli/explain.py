@@ -35,20 +35,18 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     inventory or a default decides is followed by its variable. With --to it tells the way of a
     message from one host to a consumer at another, and which single failures cut it.
     """
-    from activemq_fleet.cli.findings import looked_at, tell_warnings
+    from activemq_fleet.cli.findings import looked_at, routes_in, tell_warnings
     from activemq_fleet.explain import story_of, to_text
+    from activemq_fleet.explain.way import way_of
 
     if destination and not to:
         raise click.UsageError("--destination goes with --to")
     fleet = inventory.load_fleet()
     tell_warnings(fleet)
     if to:
-        from activemq_fleet.cli.findings import routes_in
-        from activemq_fleet.explain.way import way_of
-
         story = way_of(fleet, routes_in(fleet), host, to, destination)
     else:
-        story = story_of(looked_at(fleet), host)
+        story = story_of(looked_at(fleet), host, routes_in(fleet))
     if form == "json":
         click.echo(json.dumps(story.to_dict(), indent=2, ensure_ascii=False))
     else:

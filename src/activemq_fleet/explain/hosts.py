@@ -13,10 +13,12 @@ from activemq_fleet.explain.links import links_in, links_out
 from activemq_fleet.explain.model import Section, Story
 from activemq_fleet.explain.people import accounts_section, clients_section, pointing_section
 from activemq_fleet.explain.places import broker_files, ports_section
+from activemq_fleet.explain.reach import reach_section
 from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
 from activemq_fleet.explain.store import store_section
 from activemq_fleet.explain.takeover import takeover_section
+from activemq_fleet.routes import Routes
 from activemq_fleet.topology import Broker, Fleet
 
 _OF_A_BROKER: tuple[Callable[[Fleet, Broker], Section | None], ...] = (
@@ -32,11 +34,13 @@ _OF_A_BROKER: tuple[Callable[[Fleet, Broker], Section | None], ...] = (
     accounts_section,
     broker_files,
 )
+_AFTER_LINKS = _OF_A_BROKER.index(links_in) + 1
 
 
-def story_of(fleet: Fleet, name: str) -> Story:
+def story_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Story:
     """The story of a host, by inventory name or by a first label that is one host's only.
 
+    With ``routes`` it also tells whom the messages of a broker reach.
     Raises InputError for a name that is no host's of the fleet, with the nearest one.
     """
     host = resolve(fleet, name)
@@ -49,6 +53,8 @@ def story_of(fleet: Fleet, name: str) -> Story:
         kinds.append("broker")
         titles.append(_broker_title(broker))
         sections += [section for build in _OF_A_BROKER if (section := build(fleet, broker))]
+        if routes and (reached := reach_section(fleet, broker, routes)):
+            sections.insert(_AFTER_LINKS, reached)
     if agent:
         kinds.append("agent")
         titles.append(agent_title(agent))

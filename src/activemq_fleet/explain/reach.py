@@ -1,0 +1,57 @@
+"""Whom messages of a broker reach over bridges, and whose ways its death cuts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from activemq_fleet.explain.model import Entry, Section
+from activemq_fleet.routes import Answer, Routes
+from activemq_fleet.topology import Broker, Fleet
+
+_MOST_NAMED = 6
+
+
+def reach_section(fleet: Fleet, broker: Broker, routes: Routes) -> Section | None:
+    """Group by group, what arrives there; None for a fleet of one pair."""
+    places = {other.unit: other.group for other in fleet.brokers if other.unit != broker.unit}
+    if not places:
+        return None
+    answers: dict[str, dict[str, Answer]] = defaultdict(dict)
+    for unit, group in places.items():
+        answers[group][unit] = routes.reaches(broker.host, unit)
+    entries = [
+        entry for group, found in sorted(answers.items()) for entry in _group(group, found, own=group == broker.group)
+    ]
+    intro = f"What is sent at {broker.unit} while a consumer waits at one other place; --to HOST tells each way."
+    return Section("reach", "Whom it reaches", (*entries, *_cut(broker, routes)), intro=intro)
+
+
+def _group(group: str, answers: dict[str, Answer], *, own: bool) -> Iterator[Entry]:
+    """A line for each outcome; the reason of the first stands for those that are like it."""
+    by_outcome: dict[str, list[str]] = defaultdict(list)
+    for unit, answer in answers.items():
+        by_outcome[answer.outcome].append(unit)
+    for outcome, units in by_outcome.items():
+        every = len(units) == len(answers) and len(units) > 1
+        named = f"all {len(units)}{' others' if own else ''}" if every else _listed(units)
+        why = "" if outcome == "reaches" else answers[units[0]].why
+        severity = None if outcome == "reaches" else "warning"
+        data = {"group": group, "outcome": outcome, "units": units}
+        yield Entry(group, f"{outcome} {named}", why=why, severity=severity, data=data)
+
+
+def _cut(broker: Broker, routes: Routes) -> Iterator[Entry]:
+    stranded = routes.stranded_by(broker.host)
+    if stranded:
+        shown = ", ".join(f"{source} to {target}" for source, target in stranded[:_MOST_NAMED])
+        more = f" and {len(stranded) - _MOST_NAMED} more" if len(stranded) > _MOST_NAMED else ""
+        data = {"stranded": [list(pair) for pair in stranded]}
+        yield Entry("its death cuts", f"{shown}{more}", why="ways of others", severity="warning", data=data)
+    else:
+        yield Entry("its death cuts", "no way of others", data={"stranded": []})
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
