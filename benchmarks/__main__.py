@@ -1,4 +1,4 @@
-"""``python -m benchmarks --output DIR [core|render|site …]``: measure and write DIR/benchmarks.md."""
+"""``python -m benchmarks --output DIR [core|render|routes|site …]``: measure and write DIR/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import core, render, site
+from benchmarks import core, render, routes, site
 from benchmarks.measure import BenchmarkError
 
 
@@ -21,6 +21,10 @@ def _render(work: Path) -> str:
     return render.table(render.measure(work))
 
 
+def _routes(_work: Path) -> str:
+    return routes.table(routes.measure())
+
+
 def _site(work: Path) -> str:
     return site.table(site.measure(work))
 
@@ -28,6 +32,7 @@ def _site(work: Path) -> str:
 PARTS = {
     "core": ("The core on one core", _core),
     "render": ("Rendering a whole fleet", _render),
+    "routes": ("Who reaches whom", _routes),
     "site": ("Rolling out to hosts", _site),
 }
 

@@ -1,0 +1,67 @@
+"""``routes`` of whole fleets: every ordered pair of units, with all well and with each broker down.
+
+The fleets are made in memory; making them is not measured.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.routes import routes_of
+from activemq_fleet.topology import Fleet, build_fleet
+from benchmarks.measure import say
+
+VARIABLES = {
+    "activemq_release": "5.18.3",
+    "activemq_network_username": "network",
+    "activemq_network_password": "only-measured-with",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One fleet: seconds of the processor for all routes and findings."""
+
+    name: str
+    brokers: int
+    seconds: float
+    findings: int
+
+
+def measure() -> list[Figures]:
+    """One group of 250 pairs in each topology, and of 500 single brokers; then many groups of four pairs."""
+    found = []
+    for topology in ("mesh", "hub", "ring", "chain"):
+        found.append(_figures(f"one group of 250 pairs, {topology}", _group(250, "ab", topology=topology)))
+        single = _group(500, "a", topology=topology, ha="none")
+        found.append(_figures(f"one group of 500 single brokers, {topology}", single))
+    return [*found, *(_figures("groups of four pairs, mesh", _groups(groups)) for groups in (125, 1250))]
+
+
+def _figures(name: str, fleet: Fleet) -> Figures:
+    say(f"routes: {name}")
+    began = time.process_time()
+    findings = routes_of(fleet).findings()
+    return Figures(name, len(fleet.brokers), time.process_time() - began, len(findings))
+
+
+def _group(pairs: int, nodes: str, **variables: Any) -> Fleet:
+    mine = VARIABLES | {f"activemq_{name}": value for name, value in variables.items()}
+    return build_fleet({f"o-mq{number}-{node}": dict(mine) for number in range(pairs) for node in nodes}, {})
+
+
+def _groups(groups: int) -> Fleet:
+    names = (f"fleet{group}-mq{pair}-{node}" for group in range(groups) for pair in range(4) for node in "ab")
+    return build_fleet({name: dict(VARIABLES) for name in names}, {})
+
+
+def table(found: list[Figures]) -> str:
+    """The figures in Markdown."""
+    lines = ["| fleet | brokers | routes and findings | a broker | findings |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {f.name} | {f.brokers:,} | {f.seconds:.2f} s | {f.seconds / f.brokers * 1000:.3f} ms | {f.findings} |"
+        for f in found
+    ]
+    return "\n".join(lines) + "\n"
