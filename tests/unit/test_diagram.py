@@ -190,6 +190,15 @@ def test_what_is_wrong_with_every_broker_is_said_once_and_marked_nowhere() -> No
     assert picture.boxes("thin") == []
 
 
+def test_a_rule_that_every_broker_breaks_in_words_of_its_own_is_marked_nowhere() -> None:
+    found = shop()
+    findings = [finding(b.host, message=f"gets no fixes as 5.{n // 2}") for n, b in enumerate(found.brokers)]
+    picture = Picture(to_svg(replace(found, findings=tuple(findings))))
+
+    assert picture.shown.count("gets no fixes") == 2
+    assert picture.boxes("thin") == []
+
+
 def test_what_is_wrong_with_some_brokers_is_said_once_and_marked_at_each() -> None:
     found = fleet(*pairs("orders", 3))
     some = replace(found, findings=tuple(finding(broker.host) for broker in found.brokers[:5]))

@@ -79,10 +79,9 @@ def _by_group(scene: Scene) -> Iterator[str]:
 
 def _everywhere(scene: Scene) -> Iterator[str]:
     """What every broker has is marked at none, and told in a box of its own."""
-    told = [item for item in scene.told if item.everywhere]
-    if told:
-        rules = dict.fromkeys(item.finding.rule for item in told)
-        said = f"all {len(told[0].hosts)} brokers: {', '.join(rules)}"
+    rules = dict.fromkeys(item.finding.rule for item in scene.told if not item.marked)
+    if rules:
+        said = f"all {sum(len(pair.nodes) for pair in scene.pairs)} brokers: {', '.join(rules)}"
         yield f"  found[{label(said)}]"
 
 

@@ -130,11 +130,15 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One finding in words, and the hosts that have it; ``everywhere``: all brokers of the fleet."""
+    """One finding in words, and the hosts that have it; ``everywhere``: all brokers of the fleet.
+
+    It is ``marked`` at each of them unless every broker has its rule, be it in other words.
+    """
 
     finding: Finding
     hosts: tuple[str, ...]
     everywhere: bool
+    marked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,7 @@ def scene_of(fleet: Fleet) -> Scene:
     findings = sorted(fleet.findings, key=_worst_first)
     told = _told(findings, {broker.host for broker in fleet.brokers})
     for item in told:
-        for host in () if item.everywhere else item.hosts:
+        for host in item.hosts if item.marked else ():
             by_host[host].append(item.finding)
     agents: dict[str, list[str]] = defaultdict(list)
     for agent in fleet.agents:
@@ -190,13 +194,23 @@ def scene_of(fleet: Fleet) -> Scene:
 
 def _told(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[Told, ...]:
     """Findings that differ by nothing but their host together, in the order of the first."""
-    together: dict[tuple[str, str, str | None, str], list[Finding]] = defaultdict(list)
+    together: dict[tuple[str, str, str | None, str], list[str]] = defaultdict(list)
+    by_rule: dict[tuple[str, str, bool], set[str]] = defaultdict(set)
+    first: dict[tuple[str, str, str | None, str], Finding] = {}
     for finding in findings:
-        together[finding.rule, finding.severity, finding.waived, finding.message].append(finding)
+        key = finding.rule, finding.severity, finding.waived, finding.message
+        first.setdefault(key, finding)
+        together[key].append(finding.host)
+        by_rule[finding.rule, finding.severity, finding.waived is None].add(finding.host)
+    many = len(brokers) > _FEW
     return tuple(
-        Told(found[0], hosts, everywhere=len(brokers) > _FEW and set(hosts) == brokers)
-        for found in together.values()
-        if (hosts := tuple(dict.fromkeys(finding.host for finding in found)))
+        Told(
+            first[key],
+            tuple(dict.fromkeys(hosts)),
+            everywhere=many and set(hosts) == brokers,
+            marked=not many or by_rule[key[0], key[1], key[2] is None] != brokers,
+        )
+        for key, hosts in together.items()
     )
 
 
