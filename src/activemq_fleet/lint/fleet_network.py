@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.engine import Problem, rule
-from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridge, Bridges, bridges, has_own_links
+from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridge, Bridges, any_link, bridges, has_own_links
 
 if TYPE_CHECKING:
     from activemq_fleet.lint.fleets import FleetView
+    from activemq_fleet.topology import Link
 
 _Distances = Mapping[str, Mapping[str, int]]
 
@@ -36,6 +37,8 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
           activemq_links: [{from: north, to: south, duplex: true}]
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
+    if not any_link(view, _is_duplex):
+        return
     found = bridges(view)
     for (source, target), there in found.between.items():
         if source < target:
@@ -50,6 +53,15 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
             ours = duplex[0].broker.settings.ha == "pure"
             message = f"{len(duplex)} brokers of group {group} have duplex multicast links to each other"
             yield duplex[0].problem(view, message, "duplex", severity="info" if ours else None)
+
+
+def _is_duplex(link: Link) -> bool:
+    return link.duplex
+
+
+def _goes_far(link: Link) -> bool:
+    hops = link.network_ttl if link.consumer_ttl is None else link.consumer_ttl
+    return hops is None or hops > 1 or hops == UNLIMITED
 
 
 def _duplex(found: Bridges, source: str, target: str) -> list[Bridge]:
@@ -82,6 +94,8 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
             - {from: south, to: north, include: ["queue://bills.>"]}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
+    if not any_link(view, _is_duplex):
+        return
     found = bridges(view)
     for (source, target), there in found.between.items():
         duplex = [one for one in there if one.duplex]
@@ -121,7 +135,7 @@ def name_of_two(view: FleetView) -> Iterator[Problem]:
     """
     names: dict[str, list[str]] = defaultdict(list)
     for unit, brokers in view.units.items():
-        for name in {str(b.settings.broker_attributes.get("brokerName", b.broker_name)) for b in brokers}:
+        for name in {broker.broker_name for broker in brokers}:
             names[name].append(unit)
     doubled = {name: units for name, units in names.items() if len(units) > 1}
     if not doubled:
@@ -162,25 +176,32 @@ def one_hop_short(view: FleetView) -> Iterator[Problem]:
           north-mq02-a: {activemq_ha: none}
           north-mq03-a: {activemq_ha: none}
     """
+    if not _may_be_short(view):
+        return
     found = bridges(view)
     for component in found.components:
-        if not _may_be_short(view, found, component):
-            continue
         distances = found.distances(component)
+        longest = max(max(hops.values()) for hops in distances.values())
         for unit in sorted(component):
             told: set[str] = set()
-            for bridge in (one for broker in view.units[unit] for one in found.of_broker[broker.host]):
-                if bridge.name not in told and (message := _short(bridge, distances, found.groups)):
+            for bridge in found.of_unit(unit):
+                enough = all(hops >= longest or hops == UNLIMITED for hops in (bridge.message_ttl, bridge.consumer_ttl))
+                if enough or bridge.name in told:
+                    continue
+                if message := _short(bridge, distances, found.groups):
                     told.add(bridge.name)
                     yield bridge.problem(view, f"link {bridge.name}: {message}", "networkTTL")
 
 
-def _may_be_short(view: FleetView, found: Bridges, component: frozenset[str]) -> bool:
-    """By default a TTL is as long as it must be: only these can differ, and the rest need no look."""
-    brokers = [broker for unit in component for broker in view.units[unit]]
-    if any(b.settings.network_ttl or any(link.ttl for link in b.settings.links) or has_own_links(b) for b in brokers):
-        return True
-    return any(members & component and not component <= members for members in found.groups.values())
+def _may_be_short(view: FleetView) -> bool:
+    """By default a TTL is as long as it must be; multicast's is fixed, and may be too short beside other links."""
+    for broker in view.brokers:
+        settings = broker.settings
+        if settings.network_ttl or any(link.ttl for link in settings.links) or has_own_links(broker):
+            return True
+        if broker.links and broker.links[0].kind == "multicast" and len(broker.links) > 1:
+            return True
+    return False
 
 
 def _short(bridge: Bridge, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
@@ -238,14 +259,17 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
           north-mq02-a: {activemq_ha: none}
           north-mq03-a: {activemq_ha: none}
     """
+    if not any_link(view, _goes_far):
+        return
     found = bridges(view)
     for component in found.components:
         others = len(component) - 1
         if others < 2 or any(len(found.onward[unit]) < others for unit in component):
             continue
         for unit in sorted(component):
-            own = [bridge for broker in view.units[unit] for bridge in found.of_broker[broker.host]]
-            wide = next((one for one in own if one.consumer_ttl > 1 or one.consumer_ttl == UNLIMITED), None)
+            wide = next(
+                (one for one in found.of_unit(unit) if one.consumer_ttl > 1 or one.consumer_ttl == UNLIMITED), None
+            )
             if wide:
                 far = "any number of" if wide.consumer_ttl == UNLIMITED else str(wide.consumer_ttl)
                 message = (

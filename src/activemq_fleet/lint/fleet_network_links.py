@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -78,13 +78,17 @@ class Bridges:
         self.planned: list[Bridge] = []
         self.multicast: dict[str, list[Bridge]] = defaultdict(list)
         self.of_broker: dict[str, list[Bridge]] = {}
-        for broker in view.brokers:
+        for broker in _different(view):
             own = self.of_broker[broker.host] = list(_of(view, broker))
             for bridge in own:
                 if bridge.target:
                     self.planned.append(bridge)
                 else:
                     self.multicast[broker.group].append(bridge)
+
+    def of_unit(self, unit: str) -> Sequence[Bridge]:
+        """Those of its nodes; of nodes with the same links once."""
+        return [bridge for broker in self._view.units[unit] for bridge in self.of_broker.get(broker.host, ())]
 
     @cached_property
     def between(self) -> Mapping[tuple[str, str], Sequence[Bridge]]:
@@ -140,6 +144,17 @@ class Bridges:
         return {unit: _hops(unit, onward) for unit in component}
 
 
+def _different(view: FleetView) -> Iterator[Broker]:
+    """Every broker but those whose links are the other node's, as they should be."""
+    for brokers in view.units.values():
+        first = brokers[0]
+        yield first
+        changed = has_own_links(first)
+        for other in brokers[1:]:
+            if changed or has_own_links(other) or other.links != first.links:
+                yield other
+
+
 def _reached(start: str, onward: Mapping[str, set[str]]) -> set[str]:
     seen, frontier = {start}, [start]
     while frontier:
@@ -151,7 +166,7 @@ def _reached(start: str, onward: Mapping[str, set[str]]) -> set[str]:
 
 def _hops(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     hops, frontier, distance = {start: 0}, {start}, 0
-    while frontier:
+    while frontier and len(hops) < len(onward):
         distance += 1
         frontier = set().union(*(onward[unit] for unit in frontier)) - hops.keys()
         hops |= dict.fromkeys(frontier, distance)
@@ -166,6 +181,11 @@ def bridges(view: FleetView) -> Bridges:
     if view not in _known:
         _known[view] = Bridges(view)
     return _known[view]
+
+
+def any_link(view: FleetView, question: Callable[[Link], bool]) -> bool:
+    """Whether one link of the model is so, or fragments may make one: else there is no need to look closer."""
+    return any(question(link) for _, link in view.links) or any(map(has_own_links, view.changed_by_hand))
 
 
 def has_own_links(broker: Broker) -> bool:

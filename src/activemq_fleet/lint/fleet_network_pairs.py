@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.engine import Problem, rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
-from activemq_fleet.lint.fleet_network_links import UNLIMITED, bridges, has_own_links
+from activemq_fleet.lint.fleet_network_links import UNLIMITED, any_link, bridges, has_own_links
 
 if TYPE_CHECKING:
     from activemq_fleet.lint.document import Node
@@ -69,6 +69,8 @@ def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
             - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "0"}}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
+    if not any_link(view, lambda link: link.duplex):
+        return
     told: set[str] = set()
     for bridge in bridges(view).planned:
         if not bridge.duplex or len(view.units[bridge.source]) < 2:
@@ -192,6 +194,8 @@ def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
         all: {activemq_discovery: multicast, activemq_network_ttl: 1, activemq_ha: none}
         hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
     """
+    if not any_link(view, lambda link: link.kind == "multicast"):
+        return
     found = bridges(view)
     for group, links in found.multicast.items():
         wide = [link for link in links if link.consumer_ttl > 1 or link.consumer_ttl == UNLIMITED]
