@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EVERY_RULE = Selection()
 _REMEMBERED = 4096
 _OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
-_clean: set[tuple[bytes, str, Release, Selection]] = set()
+_clean: set[tuple[bytes, tuple[str, ...], Release, Selection]] = set()
 
 
 class FleetView:
@@ -111,7 +111,7 @@ def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterab
 
 
 def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
-    key = blake2b(without_names(broker, data)).digest(), broker.settings.ha, broker.release, selection
+    key = blake2b(without_names(broker, data)).digest(), _not_in_the_document(broker), broker.release, selection
     if key in _clean:
         return ()
     found = document_findings_of(broker, data, selection)
@@ -120,6 +120,12 @@ def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Fin
             _clean.clear()
         _clean.add(key)
     return found
+
+
+def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
+    """What file rules ask the broker's settings for, because its document does not say it."""
+    settings = broker.settings
+    return settings.ha, settings.console_bind, settings.heap, settings.service
 
 
 def document_findings_of(broker: Broker, data: bytes, selection: Selection = _EVERY_RULE) -> tuple[Finding, ...]:
