@@ -1,0 +1,117 @@
+"""Clients' lists, audits and releases of a fleet, beside the rules' own examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import Selection, fleet_findings
+from activemq_fleet.render import render
+from activemq_fleet.topology import build_fleet
+from tests.unit.fleets import hosts
+
+A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
+
+
+def told(rule: str, *, pairs: tuple[str, ...] = ("orders-mq01",), **own: Any) -> list[Finding]:
+    """What a rule says of a fleet; ``own`` are variables of the first host."""
+    more = {name: own.pop(name) for name in ("release", "ha", "agents") if name in own}
+    agents = more.pop("agents", {})
+    inventory = hosts(*pairs, **more)
+    inventory[A] |= {f"activemq_{name}": value for name, value in own.items()}
+    fleet = build_fleet(inventory | agents, {"activemq_agents": list(agents)} if agents else {})
+    documents = {broker.host: render(broker)["conf/activemq.xml"] for broker in fleet.brokers}
+    return list(fleet_findings(fleet, documents, Selection(select=(rule,))))
+
+
+def bean(uri: str) -> list[dict[str, str]]:
+    return [{
+        "parent": "beans",
+        "xml": f'<bean xmlns="http://www.springframework.org/schema/beans" id="f" class="x.Y">\n'
+        f'  <property name="brokerURL"\n            value="{uri}"/></bean>',
+    }]  # fmt: skip
+
+
+def extra(content: str) -> list[dict[str, str]]:
+    return [{"path": "conf/clients.properties", "content": content}]
+
+
+def test_a_list_in_a_further_file_has_its_line() -> None:
+    (finding,) = told("C004", extra_files=extra(f"# clients\nurl = failover:(nio://{A}:61616)\n"))
+    assert (finding.host, finding.file, finding.line, finding.column) == (A, "conf/clients.properties", 2, 7)
+    assert B in finding.message
+
+
+def test_a_list_in_java_options_is_looked_at() -> None:
+    assert len(told("C004", java_options=[f"-Durl=failover:(nio://{B}:61616)?timeout=1"])) == 1
+
+
+@pytest.mark.parametrize("text", ["failover:(nio://elsewhere:61616)", f"nio://{A}:61616", "failover:(nio://"])
+def test_a_list_of_other_brokers_or_none_is_not_judged(text: str) -> None:
+    assert told("C004", extra_files=extra(text)) == []
+
+
+def test_a_single_broker_has_no_other_node() -> None:
+    assert told("C004", ha="none", extra_files=extra(f"failover:(nio://{A}:61616)")) == []
+
+
+def test_a_pure_slave_cannot_be_listed() -> None:
+    assert told("C004", ha="pure", release="5.5.1", extra_files=extra(f"failover:(nio://{A}:61616)")) == []
+
+
+def test_a_timeout_behind_an_escaped_ampersand_is_seen() -> None:
+    uri = f"failover:(nio://{A}:61616,nio://{B}:61616)?randomize=false&amp;timeout=3000"
+    assert told("C005", extra_files=extra(f'<x url="{uri}"/>')) == []
+    assert len(told("C005", extra_files=extra(uri.replace("&amp;timeout=3000", "")))) == 1
+
+
+def test_what_is_rendered_for_clients_is_no_finding() -> None:
+    assert told("C004") == told("C005") == told("C010") == []
+
+
+AUDIT = {
+    "parent": "broker/destinationPolicy/policyMap/policyEntries",
+    "xml": '<policyEntry queue="a" maxProducersToAudit="2"/>',
+}
+
+
+def agents_of(count: int) -> dict[str, dict[str, Any]]:
+    return {
+        f"shop{n}": {
+            "activemq_agent_group": "orders",
+            "activemq_agent_pair": "orders-mq01",
+            "activemq_agent_username": f"shop{n}",
+            "activemq_agent_password": "a good one",
+            "activemq_agent_topics": ["events/#"],
+        }
+        for n in range(count)
+    }
+
+
+def test_agents_and_links_are_producers() -> None:
+    pairs = ("orders-mq01", "orders-mq02")
+    assert told("C010", pairs=pairs, xml_fragments=[AUDIT], agents=agents_of(1)) == []
+    (finding,) = told("C010", pairs=pairs, xml_fragments=[AUDIT], agents=agents_of(2))
+    assert "at least 3 producers" in finding.message
+    assert finding.line
+
+
+@pytest.mark.parametrize(
+    ("release", "rules"), [("5.5.1", ["S001", "S002"]), ("5.18.3", ["S002"]), ("5.19.10", []), ("6.0.1", ["S002"])]
+)
+def test_a_release_is_warned_of_until_it_has_the_fixes(release: str, rules: list[str]) -> None:
+    found = [finding for rule in ("S001", "S002") for finding in told(rule, release=release)]
+    assert sorted({finding.rule for finding in found}) == rules
+    assert {finding.severity for finding in found} <= {"warning"}
+    assert len(found) == 2 * len(rules)
+
+
+def test_the_release_to_go_to_is_named() -> None:
+    (finding, _) = told("S001", release="5.15.2")
+    assert "CVE-2023-46604" in finding.message
+    assert finding.fix.startswith("go to 5.15.16, better 5.19.10")
+    (finding, _) = told("S002", release="6.0.1")
+    assert "CVE-2024-32114" in finding.message
+    assert finding.fix.startswith("go to 6.2.9")
