@@ -1,0 +1,84 @@
+"""Rules that say a broker will not start: it does not, and says why; with what the rule shows instead it does."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from activemq_fleet.lint import Rule, rules
+from activemq_fleet.lint.engine import Example
+from activemq_fleet.releases import Release
+from tests.integration.planted import Fate, Ground, Outcome
+from tests.rule_examples import complete
+
+_SCHEMA = "cvc-complex-type"
+# What the log must say, lest a broker that fails for another reason speaks for the rule.
+CAUSES = {
+    "L013": r"NullPointerException: .*(Statements|persistenceAdapter)",
+    "N001": "masterSlave requires at least 2 URIs",
+    "N009": "The reference to entity",
+    "N012": "InstanceAlreadyExistsException",
+    "N022": _SCHEMA,
+    "N030": "prefetchSize must be > 0|to a memory size: -1",
+    "V001": _SCHEMA,
+    "V002": _SCHEMA,
+    "V003": _SCHEMA,
+    "V005": _SCHEMA,
+    "V006": _SCHEMA,
+    "V007": _SCHEMA,
+    "V008": "DiscoveryAgent scheme NOT recognized",
+    "V009": "Transport scheme NOT recognized",
+    "V013": "ClassNotFoundException: io.fabric8.insight",
+    "V014": r"FileNotFoundException: .*/jetty(-spring)?\.xml",
+    "V016": "Bean name '[^']+' is already used",
+}
+SHOWN = [one for one in rules("file") if one.refuses]
+
+
+def examples(kind: str) -> list[object]:
+    return [
+        pytest.param(one, example, id=f"{one.id}-{example.release}-{number}")
+        for one in SHOWN
+        for number, example in enumerate(getattr(one, kind))
+    ]
+
+
+def started(ground: Ground, example: Example) -> Outcome:
+    """What a broker of the example's release makes of it."""
+    return outcome_of(ground, example.release, complete(example.text, Release.of(example.release)).decode())
+
+
+def outcome_of(ground: Ground, release: str, whole: str) -> Outcome:
+    """What a broker makes of a document, on an address of its own."""
+    return ground.plant("broker", release, whole.replace("0.0.0.0", ground.address(1))).boot()
+
+
+@pytest.mark.parametrize(("one", "example"), examples("fires"))
+def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rule, example: Example) -> None:
+    outcome = started(ground, example)
+    assert outcome.fate == "refused", outcome.said
+    assert re.search(CAUSES[one.id], outcome.said), outcome.said
+
+
+@pytest.mark.parametrize(("one", "example"), examples("silent"))
+def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, one: Rule, example: Example) -> None:
+    outcome = started(ground, example)
+    assert outcome.fate == "started", outcome.said
+
+
+@pytest.mark.parametrize(
+    ("release", "fate"), [("5.5.1", "refused"), ("5.17.6", "refused"), ("5.18.3", "started"), ("6.3.1", "refused")]
+)
+def test_v010_a_versioned_schema_is_found_only_by_releases_that_bring_it(
+    ground: Ground, release: str, fate: Fate
+) -> None:
+    """Without the Internet, which these brokers do not have: their hosts file is all they resolve."""
+    whole = complete("", Release.of(release)).decode().replace("activemq-core.xsd", "activemq-core-5.16.5.xsd")
+    outcome = outcome_of(ground, release, whole)
+    assert outcome.fate == fate, outcome.said
+    assert ("no declaration can be found for element 'broker'" in outcome.said) == (fate == "refused")
+
+
+def test_every_rule_about_a_refusal_is_shown_with_its_cause() -> None:
+    assert {one.id for one in rules("file") if one.refuses} <= CAUSES.keys()
