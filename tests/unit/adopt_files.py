@@ -49,6 +49,16 @@ def adopted(directory: Path, files: Mapping[str, bytes], release: str = "", patt
     return adopt(read_sources([str(directory)], [release] if release else [], naming), naming)
 
 
+def adopted_tree(directory: Path, fleet: Fleet) -> Adopted:
+    """The adoption of everything that a fleet renders."""
+    for name, content in render_fleet(fleet).items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    naming = Naming()
+    return adopt(read_sources([str(directory)], [], naming), naming)
+
+
 def written(directory: Path, adoption: Adopted) -> Path:
     """The inventory on disk."""
     for name, content in adoption.files.items():

@@ -13,7 +13,7 @@ from activemq_fleet.adopt import Adopted
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render import render_fleet
 from activemq_fleet.topology import Fleet
-from tests.unit.adopt_files import adopted, documents_of, rendered, rendered_again
+from tests.unit.adopt_files import adopted, adopted_tree, documents_of, rendered, rendered_again
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -198,3 +198,37 @@ def test_fragments_and_attributes_of_ours_come_back(tmp_path: Path) -> None:
     found = rendered_again(tmp_path, adoption)
     assert documents_of(adoption.fleet) == documents_of(original)
     assert found["hosts/o-mq1-a.example.com/conf/activemq.xml"] == documents_of(original)["o-mq1-a.example.com"]
+
+
+HOSTS: list[dict[str, Any]] = [
+    {"heap": "2g", "java_options": ["-Da=b", "-Xlog:gc"], "java_home": "/opt/java"},
+    {"base": "/data/mq", "instance": "second", "home": "/usr/share/activemq", "user": "mq", "ha": "none"},
+    {"console_port": 9000, "console_bind": "10.1.1.1", "port_offset": 7},
+    {"release": "5.5.1", "heap": "1g", "instance": "x", "console_port": 9000, "ha": "pure"},
+    {"release": "6.3.1", "heap": "1g", "console_port": 9000},
+    {"heap": "2g", "memory_limit": "64 mb"},
+]
+
+
+@pytest.mark.parametrize("settings", HOSTS, ids=lambda settings: "-".join(settings))
+def test_files_beside_say_how_a_broker_runs(settings: dict[str, Any], tmp_path: Path) -> None:
+    original = fleet("o-mq1", "o-mq2", **settings)
+
+    adoption = adopted_tree(tmp_path / "rendered", original)
+
+    trees = [path for path in render_fleet(original) if path.startswith(TREES)]
+    found = rendered_again(tmp_path, adoption)
+    assert {path: found[path] for path in trees} == {path: render_fleet(original)[path] for path in trees}
+
+
+def test_the_heap_of_anyones_start_script_is_read(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    original = fleet("o-mq1", heap="1g")
+    adopted(files, documents_of(original))
+    for host in documents_of(original):
+        script = files / "hosts" / host / "bin" / "env"
+        script.parent.mkdir()
+        script.write_text('# ACTIVEMQ_OPTS_MEMORY="-Xmx9g"\nACTIVEMQ_OPTS_MEMORY="-Xms64M -Xmx1g"\n')
+
+    assert variables(adopted(files, documents_of(original)))["heap"] == "1g"
+    assert "memory_limit" not in variables(adopted(files, documents_of(original)))

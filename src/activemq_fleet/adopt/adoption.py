@@ -10,6 +10,7 @@ from typing import Any
 
 from lxml import etree
 
+from activemq_fleet.adopt import beside
 from activemq_fleet.adopt.bridges import propose_addresses
 from activemq_fleet.adopt.brokers import HEAP, accounts, propose_acl, propose_brokers, propose_users
 from activemq_fleet.adopt.missing import propose_missing
@@ -37,6 +38,7 @@ _PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9._-]*)\}")
 _OF_THE_JVM = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
 )
+_CONSOLE_PORT = 8161
 Findings = Callable[[Fleet], Iterable[Finding]]
 
 
@@ -62,7 +64,9 @@ def adopt(documents: Sequence[Document], naming: Naming, findings: Findings = la
     """
     proposal = Proposal.of(documents, naming)
     propose_profiles(proposal)
+    beside.propose_host(proposal)
     propose_brokers(proposal)
+    beside.propose_console(proposal)
     propose_addresses(proposal)
     _propose_instances(proposal)
     propose_network(proposal)
@@ -70,6 +74,7 @@ def adopt(documents: Sequence[Document], naming: Naming, findings: Findings = la
     propose_acl(proposal)
     _drop_defaults(proposal)
     fleet = proposal.fleet()
+    beside.propose_java_options(proposal, fleet)
     for document in proposal.documents:
         propose_missing(proposal, document, _rendered(fleet.broker(document.host)))
     _propose_waivers(proposal, findings)
@@ -104,16 +109,22 @@ def _propose_instances(proposal: Proposal) -> None:
         if len(there) < 2:
             continue
         nodes = [document.identity.node.lower() for document in there]
+        chosen = []
         for position, document in enumerate(there):
-            own = nodes[position] if len(set(nodes)) == len(nodes) else str(position + 1)
-            proposal.set(document.host, "instance", f"activemq-{own}")
-            if position and not proposal[document.host].get("port_offset"):
-                proposal[document.host]["console_port"] = 8161 + 10 * position
-        proposal.note(
-            [document.host for document in there],
-            f"are all at {address}: activemq_instance, and the console's port where ports do not differ evenly, "
-            "are chosen by adopt; set them as they are",
-        )
+            variables = proposal[document.host]
+            if "instance" not in variables:
+                own = nodes[position] if len(set(nodes)) == len(nodes) else str(position + 1)
+                variables["instance"] = f"activemq-{own}"
+                chosen.append(document.host)
+            if position and not {"port_offset", "console_port"} & variables.keys():
+                variables["console_port"] = _CONSOLE_PORT + 10 * position
+                chosen.append(document.host)
+        if chosen:
+            proposal.note(
+                dict.fromkeys(chosen),
+                f"at {address} with others: activemq_instance, and activemq_console_port where the ports differ "
+                "unevenly, are chosen by adopt; set them as they are",
+            )
 
 
 def _drop_defaults(proposal: Proposal) -> None:
@@ -177,8 +188,13 @@ def _note_what_is_not_there(proposal: Proposal) -> None:
             "no accounts in the file, and rendered brokers let in nobody without one: "
             "add those of your clients to activemq_users",
         )
+    heap = (
+        ""
+        if beside.is_known(proposal)
+        else f"activemq_heap ({HEAP}), activemq_console_port and activemq_console_bind, "
+    )
     proposal.notes.append(
-        f"not in activemq.xml, so the defaults stand; set these yourself: activemq_heap ({HEAP}), "
-        "activemq_console_port and activemq_console_bind, activemq_install, activemq_home, activemq_base, "
+        f"not in activemq.xml, so the defaults stand; set these yourself: {heap}"
+        "activemq_install, activemq_home, activemq_base, "
         "activemq_user, activemq_java_home and activemq_java_options, agents and balancers"
     )

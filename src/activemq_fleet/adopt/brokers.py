@@ -59,7 +59,11 @@ def propose_brokers(proposal: Proposal) -> None:
 def _propose_limits(proposal: Proposal, document: Document) -> None:
     for name, path in _LIMITS.items():
         usage = document.broker.one(f"systemUsage/systemUsage/{path}")
-        default = memory_limit(HEAP) if name == "memory_limit" else Settings.model_fields[name].default
+        default = (
+            memory_limit(proposal[document.host].get("heap", HEAP))
+            if name == "memory_limit"
+            else Settings.model_fields[name].default
+        )
         if usage is not None and usage.get("limit") != default:
             proposal.set(document.host, name, usage.get("limit"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from activemq_fleet.adopt.trees import Node, read_node
@@ -19,6 +19,9 @@ ACTIVEMQ_XML = "activemq.xml"
 _OURS = re.compile(rb"<!--(?:(?!-->).)*, release ([0-9.]+)\s+Made by activemq\.fleet from the inventory", re.DOTALL)
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 _LARGEST = 16 << 20  # bytes
+_LARGEST_BESIDE = 1 << 20
+_BESIDE_CONF = ("jetty-spring.properties", "jetty.xml")
+_BESIDE = ("bin/env", "bin/setenv", "etc/default/*", "systemd/*.service")
 _PRIVATE = re.compile("[\ue000\ue001]")
 
 
@@ -32,6 +35,8 @@ class Document:
     file: str
     root: Node
     broker: Node
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Other files of the host that say what no activemq.xml does, by path in its tree."""
 
 
 def read_sources(arguments: Sequence[str], releases: Sequence[str], naming: Naming) -> list[Document]:
@@ -133,7 +138,22 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
         release = ours[1].decode()
     tree = read_node(root)
     broker = next(child for child in tree.children if child.tag == f"{{{CORE}}}broker")
-    return Document(host, identity, _release(release, path), path.name, tree, broker)
+    return Document(host, identity, _release(release, path), path.name, tree, broker, _beside(path))
+
+
+def _beside(path: Path) -> dict[str, str]:
+    found = {}
+    for pattern in _BESIDE_CONF:
+        for file in sorted(path.parent.glob(pattern)):
+            found[file.name] = file
+    if path.parent.name == "conf":
+        for pattern in _BESIDE:
+            found |= {str(file.relative_to(path.parents[1])): file for file in sorted(path.parents[1].glob(pattern))}
+    return {
+        name: file.read_text(errors="replace")
+        for name, file in found.items()
+        if file.is_file() and file.stat().st_size <= _LARGEST_BESIDE
+    }
 
 
 def _release(text: str, path: Path) -> Release:

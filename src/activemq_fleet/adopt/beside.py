@@ -1,0 +1,78 @@
+"""Files beside an activemq.xml: heap, directories, console. They are read where they are given too."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.sources import Document
+from activemq_fleet.render.service import java_options
+from activemq_fleet.topology import Fleet
+
+_OURS = "written by activemq.fleet"
+_HEAP = re.compile(r"^[^#\n]*\bACTIVEMQ_OPTS(?:_MEMORY)?=[^\n]*-Xmx([1-9][0-9]*[kKmMgG])", re.MULTILINE)
+_ASSIGNED = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
+_USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
+_CONSOLE = {
+    "console_port": re.compile(
+        r'name="port"\s+value="(\d+)"|<\w*[cC]onnector[^>]*\sport="(\d+)"|^jetty\.http\.port=(\d+)$', re.MULTILINE
+    ),
+    "console_bind": re.compile(r'name="host"\s+value="([^"]+)"|^jetty\.http\.host=(\S+)$', re.MULTILINE),
+}
+
+
+def propose_host(proposal: Proposal) -> None:
+    """Heap, and for what we rendered also directories and accounts of the host."""
+    for document in proposal.documents:
+        environment = _first(document, ("bin/", "etc/"))
+        heap = _HEAP.search(environment)
+        if heap:
+            proposal.set(document.host, "heap", heap[1])
+        if _OURS in environment:
+            said = dict(_ASSIGNED.findall(environment))
+            base = Path(said.get("ACTIVEMQ_BASE", "").strip('"'))
+            home = said.get("ACTIVEMQ_HOME", "").strip('"')
+            proposal.set(document.host, "instance", base.name)
+            proposal.set(document.host, "base", str(base.parent))
+            if home.endswith(f"-{document.release.text}"):
+                proposal.set(document.host, "home", home.removesuffix(f"-{document.release.text}"))
+            proposal.set(document.host, "java_home", said.get("JAVA_HOME", "").strip('"') or None)
+        user = _USER.search(_first(document, ("systemd/",)))
+        if user:
+            proposal.set(document.host, "user", user[1])
+
+
+def propose_console(proposal: Proposal) -> None:
+    """Where the console listens; its port is without the offset."""
+    for document in proposal.documents:
+        said = _first(document, ("jetty",))
+        for name, pattern in _CONSOLE.items():
+            found = pattern.search(said)
+            if found:
+                text = next(filter(None, found.groups()))
+                offset = proposal[document.host].get("port_offset", 0)
+                proposal.set(document.host, name, int(text) - offset if name == "console_port" else text)
+
+
+def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
+    """What stands in our environment file behind the options that every broker gets."""
+    for document in proposal.documents:
+        environment = _first(document, ("bin/", "etc/"))
+        options = dict(_ASSIGNED.findall(environment)).get("ACTIVEMQ_OPTS", "")
+        if _OURS not in environment or not options:
+            continue
+        words = " ".join(shlex.split(options)).split()
+        usual = list(java_options(fleet.broker(document.host)))
+        if words[: len(usual)] == usual and len(words) > len(usual):
+            proposal.set(document.host, "java_options", words[len(usual) :])
+
+
+def is_known(proposal: Proposal) -> bool:
+    """Whether every host said its heap, so that not all of it is left to the operator."""
+    return all(_HEAP.search(_first(document, ("bin/", "etc/"))) for document in proposal.documents)
+
+
+def _first(document: Document, beginnings: tuple[str, ...]) -> str:
+    return next((text for path, text in document.beside.items() if path.startswith(beginnings)), "")
