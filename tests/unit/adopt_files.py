@@ -12,7 +12,7 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 from lxml import etree
 
-from activemq_fleet.adopt import Adopted, Difference, adopt, read_sources
+from activemq_fleet.adopt import Adopted, Difference, adopt, read_agents, read_sources
 from activemq_fleet.grouping import group_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
@@ -56,7 +56,8 @@ def adopted_tree(directory: Path, fleet: Fleet) -> Adopted:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     naming = Naming()
-    return adopt(read_sources([str(directory)], [], naming), naming)
+    agents = read_agents([str(directory)])
+    return adopt(read_sources([str(directory)], [], naming), naming, agents=agents)
 
 
 def written(directory: Path, adoption: Adopted) -> Path:

@@ -46,6 +46,18 @@ def test_an_example_gives_back_the_same_tree(name: str, tmp_path: Path) -> None:
     assert adoption.differences == ()
 
 
+@pytest.mark.parametrize("name", ["ha-network-5.5", "bridged-pairs", "single-machine", "shared-store"])
+def test_an_example_gives_back_everything_from_its_whole_tree(name: str, tmp_path: Path) -> None:
+    original = example(name, tmp_path)
+    expected = {path: content for path, content in render_fleet(original).items() if path.startswith(TREES)}
+
+    adoption = adopted_tree(tmp_path / "rendered", original)
+
+    found = rendered_again(tmp_path, adoption)
+    assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
+    assert adoption.differences == ()
+
+
 def test_accounts_of_agents_are_told_and_render_the_same_documents(tmp_path: Path) -> None:
     original = example("shared-store", tmp_path)
 

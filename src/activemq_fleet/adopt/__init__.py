@@ -9,8 +9,9 @@ complete by construction. No password is written down.
 from __future__ import annotations
 
 from activemq_fleet.adopt.adoption import Adopted, adopt
+from activemq_fleet.adopt.agents import AgentFile, read_agents
 from activemq_fleet.adopt.sources import Document, read_sources
 from activemq_fleet.adopt.trees import Difference
 from activemq_fleet.adopt.written import MARK
 
-__all__ = ["MARK", "Adopted", "Difference", "Document", "adopt", "read_sources"]
+__all__ = ["MARK", "Adopted", "AgentFile", "Difference", "Document", "adopt", "read_agents", "read_sources"]

@@ -11,6 +11,7 @@ from typing import Any
 from lxml import etree
 
 from activemq_fleet.adopt import beside
+from activemq_fleet.adopt.agents import AgentFile, propose_agents
 from activemq_fleet.adopt.bridges import propose_addresses
 from activemq_fleet.adopt.brokers import HEAP, accounts, propose_acl, propose_brokers, propose_users
 from activemq_fleet.adopt.missing import propose_missing
@@ -56,8 +57,13 @@ class Adopted:
     secrets: dict[str, str]
 
 
-def adopt(documents: Sequence[Document], naming: Naming, findings: Findings = lambda fleet: fleet.findings) -> Adopted:
-    """The inventory of these documents.
+def adopt(
+    documents: Sequence[Document],
+    naming: Naming,
+    findings: Findings = lambda fleet: fleet.findings,
+    agents: Sequence[AgentFile] = (),
+) -> Adopted:
+    """The inventory of these documents, and of agents whose configuration is there too.
 
     ``findings`` are those that would keep ``render`` from writing; the inventory waives them,
     because what is in force already cannot be refused, and says so.
@@ -70,6 +76,7 @@ def adopt(documents: Sequence[Document], naming: Naming, findings: Findings = la
     propose_addresses(proposal)
     _propose_instances(proposal)
     propose_network(proposal)
+    propose_agents(proposal, agents)
     propose_users(proposal)
     propose_acl(proposal)
     _drop_defaults(proposal)
@@ -85,7 +92,9 @@ def adopt(documents: Sequence[Document], naming: Naming, findings: Findings = la
         for difference in differences(document.host, document.root, _rendered(fleet.broker(document.host)), masked)
     ]
     _note_placeholders(proposal, fleet)
-    labels = set().union(*(labels_in(variables) for variables in proposal.variables.values()))
+    labels = set().union(
+        *(labels_in(variables) for variables in (*proposal.variables.values(), *proposal.agents.values()))
+    )
     _note_what_is_not_there(proposal)
     return Adopted(
         files=write_inventory(proposal, fleet),
@@ -140,7 +149,7 @@ def _drop_defaults(proposal: Proposal) -> None:
             for host in hosts:
                 if same[host] and (not together or all(same[other] for other in hosts)):
                     proposal[host].pop(name, None)
-    for variables in proposal.variables.values():
+    for variables in (*proposal.variables.values(), *proposal.agents.values()):
         for name in [name for name, value in variables.items() if is_default(name, build_value(value))]:
             del variables[name]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -170,12 +170,15 @@ def groups_of(account: Node) -> list[str]:
 def propose_users(proposal: Proposal) -> None:
     """``activemq_users``: all but the network user, who is there by himself."""
     agents: dict[str, None] = {}
+    known = _known_agents(proposal)
     for document in proposal.documents:
         users = []
         names = Counter(account.get("username") for account in accounts(document))
         for account in accounts(document):
             name, groups = account.get("username"), groups_of(account)
             if name == proposal[document.host].get("network_username") or names[name] > 1:
+                continue
+            if groups == [AGENT_GROUP] and name in known.get(document.identity.group, ()):
                 continue
             secret = proposal.secrets.of(name, account.get("password"), f"password of user {name}")
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
@@ -190,6 +193,14 @@ def propose_users(proposal: Proposal) -> None:
             f"{', '.join(agents)}: accounts of agents, adopted as activemq_users; put the agents' hosts into "
             "activemq_agents instead, each with activemq_agent_username and activemq_agent_password"
         )
+
+
+def _known_agents(proposal: Proposal) -> dict[str, set[str | None]]:
+    """The accounts that agents bring along, by group."""
+    known: dict[str, set[str | None]] = defaultdict(set)
+    for agent in proposal.fleet().agents if proposal.agents else ():
+        known[agent.group].add(agent.settings.agent_username)
+    return known
 
 
 def propose_acl(proposal: Proposal) -> None:

@@ -12,7 +12,7 @@ from activemq_fleet.adopt.trees import Node
 from activemq_fleet.adopt.values import fits
 from activemq_fleet.naming import Naming
 from activemq_fleet.settings import PREFIX
-from activemq_fleet.topology import Fleet, build_fleet
+from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 
 Variables = dict[str, Any]
 
@@ -28,6 +28,8 @@ class Proposal:
     documents: tuple[Document, ...]
     naming: Naming
     variables: dict[str, Variables]
+    agents: dict[str, Variables] = field(default_factory=dict)
+    """Those of hosts that run an agent."""
     secrets: Secrets = field(default_factory=Secrets)
     notes: list[str] = field(default_factory=list)
     stood_for: set[int] = field(default_factory=set)
@@ -64,7 +66,9 @@ class Proposal:
         for host, variables in self.variables.items():
             merged = {**variables, **changes(host)}
             hosts[host] = {PREFIX + name: build_value(value) for name, value in merged.items() if value is not None}
-        return build_fleet(hosts, {}, naming_pattern=self.naming.pattern)
+        for host, variables in self.agents.items():
+            hosts[host] = {PREFIX + name: build_value(value) for name, value in variables.items()}
+        return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def note(self, hosts: Iterable[str], text: str) -> None:
         """Something that the operator must know, of some hosts."""

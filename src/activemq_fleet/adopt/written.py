@@ -13,12 +13,11 @@ import yaml
 
 from activemq_fleet.adopt.proposal import Proposal, Variables
 from activemq_fleet.adopt.secrets import Secret, Templated
-from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.values import NAMES
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings import PREFIX
-from activemq_fleet.topology import Fleet
+from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"
 _WIDTH = 110
@@ -28,8 +27,10 @@ _ABSENT = ""
 def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     """Path -> content: hosts.yml, group_vars, host_vars and the inventory plugin's file."""
     levels = _levels(proposal.variables, fleet)
+    for path, variables in _agent_levels(proposal.agents).items():
+        levels.setdefault(path, {}).update(variables)
     files = {
-        "hosts.yml": _hosts(proposal.documents),
+        "hosts.yml": _hosts(proposal),
         "zz.activemq.yml": f"---\n{MARK}.\nplugin: activemq.fleet.topology\n",
     }
     everyone = levels.setdefault("group_vars/all.yml", {})
@@ -65,9 +66,12 @@ def _has_secret(value: Any) -> bool:
     return bool(labels_in(value))
 
 
-def _hosts(documents: Sequence[Document]) -> str:
+def _hosts(proposal: Proposal) -> str:
     lines = ["---", f"{MARK}: each host with the file it was adopted from.", "all:", "  hosts:"]
-    lines += [f"    {_scalar(document.host)}: # {document.file}" for document in documents]
+    lines += [f"    {_scalar(document.host)}: # {document.file}" for document in proposal.documents]
+    if proposal.agents:
+        lines += ["  children:", f"    {AGENTS}:", "      hosts:"]
+        lines += [f"        {_scalar(host)}:" for host in sorted(proposal.agents)]
     return "\n".join(lines) + "\n"
 
 
@@ -98,6 +102,17 @@ def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Varia
         for host in left:
             if texts[host] is not _ABSENT:
                 found.setdefault(f"host_vars/{host}.yml", {})[name] = variables[host][name]
+    return found
+
+
+def _agent_levels(agents: Mapping[str, Variables]) -> dict[str, Variables]:
+    found: dict[str, Variables] = {}
+    for name in dict.fromkeys(name for mine in agents.values() for name in mine):
+        texts = {_canonical(mine[name]) if name in mine else _ABSENT for mine in agents.values()}
+        for host, mine in agents.items():
+            path = f"group_vars/{AGENTS}.yml" if len(texts) == 1 else f"host_vars/{host}.yml"
+            if name in mine:
+                found.setdefault(path, {})[name] = mine[name]
     return found
 
 

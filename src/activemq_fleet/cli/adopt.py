@@ -51,7 +51,7 @@ def command(files: tuple[str, ...], output: Path, releases: tuple[str, ...], nam
     """
     import json
 
-    from activemq_fleet.adopt import adopt, read_sources
+    from activemq_fleet.adopt import adopt, read_agents, read_sources
     from activemq_fleet.cli.output import write_tree
     from activemq_fleet.naming import Naming
 
@@ -60,7 +60,7 @@ def command(files: tuple[str, ...], output: Path, releases: tuple[str, ...], nam
     documents = read_sources(files, releases, naming)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         click.echo(f"warning: {warning}", err=True)
-    adopted = adopt(documents, naming, _findings)
+    adopted = adopt(documents, naming, _findings, read_agents(files))
     write_tree(output, adopted.files, check=check_inventory)
     if form == "json":
         click.echo(json.dumps([difference.to_dict() for difference in adopted.differences], indent=2))

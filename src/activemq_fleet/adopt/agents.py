@@ -1,0 +1,104 @@
+"""agent.conf as ``render`` writes it -> the host's variables; only found below directories."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from activemq_fleet.addresses import parse
+from activemq_fleet.adopt.proposal import Proposal
+from activemq_fleet.adopt.values import fits
+from activemq_fleet.topology import Broker, Fleet
+
+AGENT_CONF = "agent.conf"
+_LARGEST = 1 << 20
+_NUMBERS = {"mb.publisher.timeout": "agent_publisher_timeout", "mb.publisher.window": "agent_publisher_window"}
+_TEXTS = {
+    "mb.username": "agent_username",
+    "client.id": "agent_client_id",
+    "state.directory": "agent_state",
+    "tls.ca": "agent_tls_ca",
+    "tls.certificate": "agent_tls_certificate",
+    "tls.key": "agent_tls_key",
+    "handlers": "agent_handlers",
+}
+_USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
+_PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class AgentFile:
+    """The configuration of one agent, and its unit."""
+
+    host: str
+    entries: Mapping[str, str]
+    unit: str = ""
+
+
+def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
+    """Every ``hosts/HOST/agent.conf`` below the directories among the arguments; what is none is passed over."""
+    found = {}
+    for argument in arguments:
+        for path in sorted(Path(argument).rglob(AGENT_CONF)) if Path(argument).is_dir() else ():
+            if len(path.parts) < 3 or path.parts[-3] != "hosts" or path.stat().st_size > _LARGEST:
+                continue
+            parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
+            try:
+                parser.read_string(path.read_text(errors="replace"))
+            except configparser.Error:
+                continue
+            unit = path.parent / "systemd" / "activemq-agent.service"
+            text = unit.read_text(errors="replace") if unit.is_file() else ""
+            if parser.has_section("agent"):
+                found[path.parts[-2]] = AgentFile(path.parts[-2], dict(parser["agent"]), text)
+    return [found[host] for host in sorted(found)]
+
+
+def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
+    """Agents whose broker is one of these: variables, and the group that the broker is in."""
+    brokers = _by_address(proposal.fleet())
+    for file in files:
+        home = _home(file, brokers)
+        if home is None or file.host in proposal.variables:
+            continue
+        name = file.entries.get("mb.username", "")
+        secret = proposal.secrets.of(name, "", f"password of the agent {name}")
+        said: dict[str, object] = {"agent_password": secret}
+        for key, variable in _TEXTS.items():
+            said[variable] = file.entries.get(key)
+        for key, variable in _NUMBERS.items():
+            text = file.entries.get(key, "")
+            said[variable] = int(text) if text.isascii() and text.isdigit() else None
+        said["agent_topics"] = [topic for topic in file.entries.get("topics", "").split(",") if topic]
+        said["agent_config"] = str(Path(file.entries.get("mb.password.file", "/x")).parent)
+        for variable, pattern in (("agent_user", _USER), ("agent_home", _PROGRAM)):
+            match = pattern.search(file.unit)
+            said[variable] = match[1] if match else None
+        if said["agent_client_id"] == file.host:
+            del said["agent_client_id"]
+        if len({broker.group for broker in brokers.values()}) > 1:
+            said["agent_group"] = home.group
+        proposal.agents[file.host] = {k: v for k, v in said.items() if v is not None and fits(k, v)}
+        placed = {agent.host: agent.pair for agent in proposal.fleet().agents}
+        if file.host not in placed:
+            del proposal.agents[file.host]
+        elif placed[file.host] != home.pair:
+            proposal.agents[file.host]["agent_pair"] = home.pair
+
+
+def _by_address(fleet: Fleet) -> dict[tuple[str, int], Broker]:
+    return {
+        (broker.address.lower(), connector.port): broker for broker in fleet.brokers for connector in broker.connectors
+    }
+
+
+def _home(file: AgentFile, brokers: Mapping[tuple[str, int], Broker]) -> Broker | None:
+    first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
+    try:
+        host, port = parse(first)
+    except ValueError:
+        return None
+    return brokers.get((host.lower(), port))
