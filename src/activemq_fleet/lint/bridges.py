@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.bridges_options import from_option
 from activemq_fleet.lint.document import Document, Node
 from activemq_fleet.lint.engine import Problem, rule
 from activemq_fleet.lint.uri import Uri
+
+if TYPE_CHECKING:
+    from activemq_fleet.findings import Severity
 
 _UNKNOWN = re.compile(r"[$#]\{")
 # What the names of the two nodes of a pair differ in, and nothing else.
@@ -39,12 +43,13 @@ def masterslave_with_one_uri(document: Document) -> Iterator[Problem]:
                 )
 
 
-@rule("N002", "warning", source="AMQ-3542; FailoverTransport, DemandForwardingBridgeSupport; measured on 5.17.2")
+@rule("N002", "warning", source="AMQ-3542; FailoverTransport; measured on 5.5.1 and 5.18.3")
 def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Problem]:
     """failover: in a bridge that reconnects by itself.
 
     Why: when the peer dies, the transport moves to the other node beneath the bridge. Nothing rebuilds the bridge:
         no new "has been established" is logged, and its loop filter goes on with the identity of the dead broker.
+        Of a duplex link the way back is dead for good, which makes this an error there.
     Fix: write masterslave:(tcp://a:61616,tcp://b:61616); before 5.6, which has no masterslave:, end the brackets
         with ?randomize=false&amp;maxReconnectAttempts=1. From 5.6 on it is 0 that makes failover: try one round.
 
@@ -73,19 +78,21 @@ def failover_reconnects_beneath_the_bridge(document: Document) -> Iterator[Probl
             continue
         if attempts is not None:
             message = f"failover: tries to reconnect with maxReconnectAttempts={attempts}, beneath the bridge"
-            yield link.problem(message, "uri", from_option(link, "uri", found, "maxReconnectAttempts"))
+            part = from_option(link, "uri", found, "maxReconnectAttempts")
         else:
             message = f"failover: without maxReconnectAttempts={wanted} reconnects for ever, beneath the bridge"
-            yield link.problem(message, "uri", found.text)
+            part = found.text
+        yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
-@rule("N003", "warning", releases="5.3.0 !5.6.0", source="AMQ-3542; FailoverTransport of 5.5.1")
+@rule("N003", "warning", releases="5.3.0 !5.6.0", source="AMQ-3542; FailoverTransport; measured on 5.5.1")
 def zero_attempts_before_5_6(document: Document) -> Iterator[Problem]:
     """maxReconnectAttempts=0 on failover:, before 5.6.
 
     Why: before 5.6 a 0 means for ever. The transport reconnects beneath the bridge, which is never rebuilt and keeps
-        the identity of the dead broker. The meaning changed to "one round" in 5.6.
-    Fix: write maxReconnectAttempts=1 until every broker that reads this file runs 5.6 or later.
+        the identity of the dead broker; of a duplex link the way back is dead. From 5.6 on 0 means one round.
+    Fix: write maxReconnectAttempts=1. It gives up, and the bridge is built anew, when its one round finds nobody: so
+        when the standby opens its ports later than that, as it does behind a shared store.
 
     Fires on 5.5.1::
 
@@ -103,7 +110,12 @@ def zero_attempts_before_5_6(document: Document) -> Iterator[Problem]:
                 f"maxReconnectAttempts=0 means for ever in {document.release.text}",
                 "uri",
                 from_option(link, "uri", found, "maxReconnectAttempts"),
+                severity=_worse_for_duplex(link),
             )
+
+
+def _worse_for_duplex(link: Node) -> Severity | None:
+    return "error" if link.flag("duplex", default=False) else None
 
 
 @rule("N004", "warning", source="FailoverTransport")
@@ -171,7 +183,8 @@ def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
             if pair := _pair(link, plain):
                 first, second = pair
                 message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
-                yield link.problem(message, "uri", second.text)
+                fix = "leave activemq_discovery to its default" if document.prescribes(link) else ""
+                yield link.problem(message, "uri", second.text, fix=fix)
 
 
 def _pair(link: Node, parts: list[Uri]) -> tuple[Uri, Uri] | None:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _Distances = Mapping[str, Mapping[str, int]]
 
 
-@rule("N010", "error", scope="fleet", source="measured on 5.17.2; TransportConnection, DurableConduitBridge")
+@rule("N010", "error", scope="fleet", source="measured on 5.5.1, 5.18.3 and 6.3.1; TransportConnection")
 def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     """duplex links from both ends between the same two.
 
-    Why: each duplex link is two bridges already, so there are four. Messages go over twice, and of links with equal
-        names one end throws the other out for ever: "already connected".
+    Why: each duplex link is two bridges already, so there are four, and no log line says so. With equal names the
+        ends throw each other out for ever, "already connected", and which bridges are left is chance.
     Fix: duplex on one side only, or two links that are not duplex. In the pure profile's own multicast network all
         masters are duplex, which is only told.
 

@@ -309,7 +309,10 @@ def vm_of_another_name(document: Document) -> Iterator[Problem]:
     names = {broker.known("brokerName") if broker.has("brokerName") else "localhost" for broker in document.brokers}
     if None in names or not names:
         return
+    names |= {listener.uri().host for listener in document.connectors if listener.uri().scheme == "vm"}
     for node in document.nodes:
+        if node.name == "transportConnector":
+            continue  # a listener is no client
         values = node.attributes | ({"": node.text} if node.text.startswith("vm:") else {})
         for attribute, value in values.items():
             for found in _VM.finditer(value):

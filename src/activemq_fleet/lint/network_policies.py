@@ -96,17 +96,12 @@ def _without(node: Node, document: Document) -> Problem:
     )
 
 
-@rule(
-    "N020",
-    "warning",
-    releases="5.6.0 !5.9.0",
-    source="documentation of networks of brokers; StoreQueueCursor",
-)
+@rule("N020", "error", releases="5.6.0 !5.9.0", source="measured on 5.6.0 and 5.8.0; StoreQueueCursor")
 def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
     """replayWhenNoConsumers without enableAudit="false", before 5.9.
 
     Why: the queue's cursor remembers the message that was here before, takes its return for a duplicate and keeps
-        it: it is stuck until the broker restarts.
+        it: no broker delivers it any more until this one restarts. That is worse than no replay.
     Fix: add enableAudit="false" to that policyEntry.
 
     Fires on 5.8.0::

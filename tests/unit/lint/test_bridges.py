@@ -153,3 +153,9 @@ def test_without_jmx_two_nameless_one_way_connectors_may_stand_together() -> Non
     assert of("N012", two) == []
     findings = of("N012", two.replace("<networkConnector ", '<networkConnector duplex="true" '))
     assert [finding.severity for finding in findings] == ["warning"]
+
+
+@pytest.mark.parametrize(("duplex", "severity"), [("true", "error"), ("false", "warning")])
+def test_half_a_duplex_link_that_stays_dead_is_an_error(duplex: str, severity: str) -> None:
+    uri = "static:(failover:(tcp://a:1,tcp://b:2)?randomize=false)"
+    assert [finding.severity for finding in of("N002", link(uri, duplex=duplex))] == [severity]

@@ -240,3 +240,9 @@ def test_selectors_are_lost_on_links_and_in_replay() -> None:
     replay = entry("&gt;", REPLAY.format("true"))
     assert len(of("N025", topics + LINK + replay)) == 2
     assert len(of("N025", topics + LINK + replay, "5.15.16")) == 1
+
+
+def test_a_listener_of_vm_is_no_client_and_makes_its_name_known() -> None:
+    listener = '<transportConnector name="inside" uri="vm://other"/>'
+    bean = '<bean id="f" class="F"><property name="brokerURL" value="vm://other"/></bean>'
+    assert of("N039", listener + bean) == []
