@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 # Source: XBeanByteConverterUtil of the release tags.
-_SIZE = re.compile(r"\s*(\d+)\s*([kmg]?)b?\s*", re.IGNORECASE)
+_SIZE = re.compile(r"\s*(\d{1,18})\s*([kmg]?)b?\s*", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 COMPOSITE = frozenset({"static", "masterslave", "failover", "discovery", "fanout", "simple", "ha", "randomize"})
 
+_DIGITS = 9  # more make no port, and Python refuses to read thousands of them
+
 
 @dataclass(frozen=True, slots=True)
 class Uri:
@@ -68,7 +70,7 @@ def _transport(text: str, scheme: str, rest: str) -> Uri:
     place, _, query = rest.partition("?")
     authority = place.partition("/")[0]
     host, _, port = authority.rpartition(":")
-    if authority.endswith("]") or not port.isdecimal():
+    if authority.endswith("]") or not port.isdecimal() or len(port) > _DIGITS:
         host, port = authority, ""
     return Uri(text, scheme, _options(query), host=host.strip("[]"), port=int(port or 0))
 

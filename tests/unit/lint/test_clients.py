@@ -135,3 +135,10 @@ def test_refusing_is_a_hint_where_only_bridges_could_be_meant() -> None:
     refusing = '<broker><systemUsage><systemUsage sendFailIfNoSpaceAfterTimeout="3000"/></systemUsage></broker>'
     assert told("C008", refusing) == []
     assert severities("C008", refusing + LINK.format("south", "")) == ["info"]
+
+
+def test_numbers_of_thousands_of_digits_are_no_numbers() -> None:
+    """Python refuses to read them, which must not end a check."""
+    big = "9" * 5000
+    assert told("C007", f'<storeUsage limit="{big} mb"/>') == []
+    assert told("C009", connector(f"nio://0.0.0.0:{big}?maximumConnections={big}")) == []
