@@ -184,7 +184,7 @@ def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
                 first, second = pair
                 message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
                 fix = "leave activemq_discovery to its default" if document.prescribes(link) else ""
-                yield link.problem(message, "uri", second.text, fix=fix)
+                yield link.problem(message, "uri", found.text, fix=fix)
 
 
 def _pair(link: Node, parts: list[Uri]) -> tuple[Uri, Uri] | None:

@@ -162,11 +162,17 @@ def _fine(name: str, names: frozenset[str]) -> bool:
 
 
 def _problem(node: Node, attribute: str, uri: Uri, option: str, message: str, names: frozenset[str]) -> Problem:
+    release = node.document.release
     near = known.nearest(option.rpartition("socket.")[2] if "socket." in option else option, names)
     fix = f"write {near}" if near and near != option else ""
-    return node.problem(
-        f"{message}, which {node.document.release.text} does not know",
-        attribute,
-        from_option(node, attribute, uri, option),
-        fix=fix,
-    )
+    if _is_attribute(node, option) and not (near and near.lower().endswith(option.lower())):
+        fix = f"make it an attribute of <{node.name}>"
+    part = from_option(node, attribute, uri, option)
+    return node.problem(f"{message}, which {release.text} does not know", attribute, part, fix=fix)
+
+
+def _is_attribute(node: Node, option: str) -> bool:
+    try:
+        return node.document.release.supports(node.name, option)
+    except KeyError:  # of no release
+        return False

@@ -95,7 +95,7 @@ def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
         where = f"group {group} at {place}"
         others = ", ".join(f"group {name} at {at}" for at, name in sorted(announced))
         message = f"looks in {where}, and is announced {'only in ' + others if others else 'nowhere'}"
-        yield node.problem(message, attribute, from_option(node, attribute, uri, "group"))
+        yield node.problem(message, attribute, from_option(node, attribute, uri, "group") if announced else uri.text)
 
 
 @rule("M004", "warning", source="measured on 5.5.1 and 5.17.2; TcpTransportServer, PublishedAddressPolicy")

@@ -159,3 +159,16 @@ def test_without_jmx_two_nameless_one_way_connectors_may_stand_together() -> Non
 def test_half_a_duplex_link_that_stays_dead_is_an_error(duplex: str, severity: str) -> None:
     uri = "static:(failover:(tcp://a:1,tcp://b:2)?randomize=false)"
     assert [finding.severity for finding in of("N002", link(uri, duplex=duplex))] == [severity]
+
+
+@pytest.mark.parametrize("option", ["networkTTL=3", "duplex=true", "userName=net"])
+def test_an_option_that_is_an_attribute_of_the_link_is_said_to_be_one(option: str) -> None:
+    (finding,) = of("N008", link(f"static:(tcp://a:1)?{option}"))
+    assert finding.fix == "make it an attribute of <networkConnector>"
+
+
+def test_two_nodes_dialled_apart_are_found_at_the_scheme_that_does_it() -> None:
+    snippet = link("\n static:(tcp://orders-mq01-a:61616,\n tcp://orders-mq01-b:61616)")
+    (finding,) = of("N005", snippet)
+    lines = complete(snippet, Release.of("5.18.3")).decode().splitlines()
+    assert lines[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith("static:")
