@@ -109,7 +109,9 @@ def versioned_schema_location(document: Document) -> Iterator[Problem]:
 
         <beans xmlns="http://www.springframework.org/schema/beans"
                xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
-               xsi:schemaLocation="http://activemq.apache.org/schema/core
+               xsi:schemaLocation="http://www.springframework.org/schema/beans
+                                   http://www.springframework.org/schema/beans/spring-beans.xsd
+                                   http://activemq.apache.org/schema/core
                                    http://activemq.apache.org/schema/core/activemq-core-5.5.0.xsd">
           <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
         </beans>
@@ -118,7 +120,9 @@ def versioned_schema_location(document: Document) -> Iterator[Problem]:
 
         <beans xmlns="http://www.springframework.org/schema/beans"
                xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
-               xsi:schemaLocation="http://activemq.apache.org/schema/core
+               xsi:schemaLocation="http://www.springframework.org/schema/beans
+                                   http://www.springframework.org/schema/beans/spring-beans.xsd
+                                   http://activemq.apache.org/schema/core
                                    http://activemq.apache.org/schema/core/activemq-core.xsd">
           <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
         </beans>
