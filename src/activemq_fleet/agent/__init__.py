@@ -1,0 +1,1 @@
+"""The failover agent: stays with whichever broker of a pair is alive, and keeps every event that it accepted."""

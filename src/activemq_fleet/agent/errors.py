@@ -1,0 +1,26 @@
+"""The agent's errors: each says in one line what is wrong and what to do."""
+
+from __future__ import annotations
+
+
+class AgentError(Exception):
+    """Base of every error that a user is meant to read. ``exit_code`` is what the command returns."""
+
+    exit_code = 1
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().split())
+
+
+class ConfigError(AgentError):
+    """A configuration that cannot be read or used; names file, line and key."""
+
+    exit_code = 2
+
+
+class Refused(AgentError):
+    """A request that the agent does not take: nothing was stored, and asking again changes nothing."""
+
+
+class Full(AgentError):
+    """The outbox holds as many rows or bytes as it may: nothing was stored; try again later."""

@@ -1,0 +1,99 @@
+"""Elapsed time that survives restarts of the agent and of the machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+STEP = 60.0
+"""Seconds: the wall clock of a machine that runs may drift by this much between two looks and is still believed."""
+
+
+class Clock(Protocol):
+    """The three clocks of a machine; tests simulate them."""
+
+    def monotonic(self) -> float:
+        """Seconds since some point of this boot; never steps."""
+        ...
+
+    def wall(self) -> datetime:
+        """Time of day, UTC; may step."""
+        ...
+
+    def boot_id(self) -> str:
+        """Differs after every boot of the machine."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks; time spent suspended counts as elapsed."""
+
+    def monotonic(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def wall(self) -> datetime:
+        return datetime.now(UTC)
+
+    def boot_id(self) -> str:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One moment on all clocks: ``elapsed`` seconds since the outbox was made, boot, monotonic, wall (epoch s)."""
+
+    elapsed: float
+    boot: str
+    monotonic: float
+    wall: float
+
+
+class Elapsed:
+    """Seconds since the outbox was made, never going back.
+
+    Within a boot by the monotonic clock; across a reboot by the wall clock, from the last anchor that was
+    stored. A wall clock that went back, or that stepped by more than 60 s while the machine ran, is not
+    counted; ``steps`` holds a line for each.
+    """
+
+    def __init__(self, clock: Clock, last: Anchor | None) -> None:
+        self._clock = clock
+        self._boot = clock.boot_id()
+        self.steps: list[str] = []
+        self._anchor = self._carried_on(last)
+
+    def _carried_on(self, last: Anchor | None) -> Anchor:
+        monotonic, wall = self._clock.monotonic(), self._clock.wall().timestamp()
+        elapsed = last.elapsed if last else 0.0
+        if last and last.boot == self._boot:
+            elapsed += max(0.0, monotonic - last.monotonic)
+            self._notice_step(last, monotonic, wall)
+        elif last and wall < last.wall:
+            self._say(f"the wall clock went back by {last.wall - wall:.0f} s across a reboot")
+        elif last:
+            elapsed += wall - last.wall
+        return Anchor(elapsed, self._boot, monotonic, wall)
+
+    def now(self) -> float:
+        """Elapsed seconds."""
+        return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
+
+    def anchor(self) -> Anchor:
+        """This moment, to be stored. A step of the wall clock since the last one is noticed here."""
+        monotonic, wall = self._clock.monotonic(), self._clock.wall().timestamp()
+        self._notice_step(self._anchor, monotonic, wall)
+        elapsed = self._anchor.elapsed + max(0.0, monotonic - self._anchor.monotonic)
+        self._anchor = Anchor(elapsed, self._boot, monotonic, wall)
+        return self._anchor
+
+    def _notice_step(self, last: Anchor, monotonic: float, wall: float) -> None:
+        step = (wall - last.wall) - (monotonic - last.monotonic)
+        if abs(step) > STEP:
+            self._say(f"the wall clock stepped by {step:+.0f} s")
+
+    def _say(self, what: str) -> None:
+        self.steps.append(f"{what}: not counted as elapsed time")
+        del self.steps[:-100]

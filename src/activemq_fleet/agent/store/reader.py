@@ -1,0 +1,90 @@
+"""Reading beside the writer: what is there to be sent, handled and exported. Checksums are verified here."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.agent.errors import AgentError
+from activemq_fleet.agent.store import inbox, outbox
+from activemq_fleet.agent.store.rows import Incoming, JournalRecord, Outgoing, checksum
+from activemq_fleet.agent.store.schema import EVENT_COLUMNS, connect
+
+
+class Reader:
+    """One connection that only reads, for any thread; each call sees what was committed before it began."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = connect(path, readonly=True)
+        self._lock = threading.Lock()
+        self._bad: set[tuple[str, int]] = set()
+
+    @property
+    def damaged(self) -> int:
+        """Rows that failed their checksum: they are never handed out, and are set aside at the next start."""
+        return len(self._bad)
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """All rows of a query. Raises AgentError if the file cannot be read."""
+        with self._lock:
+            try:
+                return self._db.execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                raise AgentError(
+                    f"the store cannot be read ({error}): restart the agent, which keeps what is readable"
+                ) from error
+
+    def outgoing(self, limit: int, after: int, now: float, attempts: Callable[[int], int]) -> list[Outgoing]:
+        """The next events to be sent, none that has expired."""
+        found: list[Outgoing] = []
+        while len(found) < limit:
+            rows = self.rows(
+                f"SELECT {EVENT_COLUMNS} FROM outbox WHERE place > ? AND deadline > ? "  # noqa: S608 -- a constant
+                "ORDER BY place LIMIT ?",
+                after,
+                now,
+                limit - len(found),
+            )
+            if not rows:
+                break
+            after = rows[-1][0]
+            whole = [row for row in rows if self._keep("outbox", row[0], outbox.is_whole(row))]
+            found += [outbox.outgoing(row, attempts(row[0])) for row in whole]
+        return found
+
+    def pending(self, topic_filter: str, limit: int, after: int, rx_id: Callable[[int], str]) -> list[Incoming]:
+        """The next messages of the lanes that are ``topic_filter`` or match it, in the order of receipt."""
+        lanes = [row[0] for row in self.rows("SELECT DISTINCT lane FROM inbox")]
+        wanted = [lane for lane in lanes if lane == topic_filter or inbox.matches(topic_filter, lane)]
+        found: list[Incoming] = []
+        for lane in wanted:
+            rows = self.rows(
+                f"SELECT {inbox.MESSAGE_COLUMNS} FROM inbox WHERE lane = ? AND rx > ? "  # noqa: S608 -- a constant
+                "ORDER BY rx LIMIT ?",
+                lane,
+                after,
+                limit + self.damaged,
+            )
+            whole = [row for row in rows if self._keep("inbox", row[0], inbox.is_whole(row))]
+            found += [inbox.incoming(row, rx_id(row[0])) for row in whole]
+        return sorted(found, key=lambda message: message.rx)[:limit]
+
+    def journal(self, after: int, limit: int) -> list[JournalRecord]:
+        """Records after a position; those of a damaged row are left out, which is a gap in jseq."""
+        rows = self.rows(
+            "SELECT position, lines, sum FROM journal WHERE position > ? ORDER BY position LIMIT ?", after, limit
+        )
+        whole = [row for row in rows if self._keep("journal", row[0], checksum("journal", *row[:2]) == row[2])]
+        return [JournalRecord(row[0], line) for row in whole for line in row[1].split("\n")]
+
+    def _keep(self, table: str, key: int, whole: bool) -> bool:
+        if not whole:
+            self._bad.add((table, key))
+        return whole

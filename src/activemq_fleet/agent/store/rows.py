@@ -1,0 +1,137 @@
+"""What the store hands out, and the checksum that every row carries."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds and times of a store. Bytes are those of topics and payloads; times are elapsed seconds.
+
+    ``timeout``: how long an event may wait in the outbox; ``drop_expired`` drops it then instead of keeping it
+    apart. ``filters``: the subscriber's topic filters; each is a lane of the inbox with its own bound,
+    ``topic_rows``. A topic that no filter matches is a lane of its own. Quarantined messages take up room of the
+    inbox, but none of a lane. ``remember``: how long ids are known
+    after handling, or after acceptance for ids of callers.
+    """
+
+    outbox_rows: int = 1_000_000
+    outbox_bytes: int = 512 * MIB
+    expired_rows: int = 100_000
+    expired_bytes: int = 64 * MIB
+    unconfirmed_rows: int = 100_000
+    unconfirmed_bytes: int = 64 * MIB
+    inbox_rows: int = 1_000_000
+    inbox_bytes: int = 512 * MIB
+    topic_rows: int = 100_000
+    filters: tuple[str, ...] = ()
+    timeout: float = 900.0
+    drop_expired: bool = False
+    remember: float = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An event to be sent.
+
+    ``seq`` is its place in the outbox, which orders sending. It is not SEQ of the id: ids of callers use none up,
+    and a re-queued event has a new place. ``attempts`` counts how often this process has sent it.
+    """
+
+    seq: int
+    event_id: str
+    topic: str
+    payload: bytes
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message to be handled.
+
+    ``rx`` is its place in the inbox, ``rx_id`` names it if it has no id, ``attempts`` is how often a handler was
+    begun.
+    """
+
+    rx: int
+    event_id: str | None
+    rx_id: str
+    topic: str
+    payload: bytes
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One event put on the wire: its place, and the connection, packet id and broker that carried it."""
+
+    seq: int
+    conn: int
+    mid: int
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a message. ``rx`` is 0 unless it was stored.
+
+    A duplicate was stored before and may be acknowledged; when ``full`` it must not be.
+    """
+
+    rx: int
+    event_id: str | None
+    duplicate: bool = False
+    full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRecord:
+    """A record to be exported: one line of JSON, and its position, which only grows."""
+
+    position: int
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How full a store is. Ages are elapsed seconds; None if there is no row.
+
+    ``duplicates`` and ``unconfirmed_dropped`` count since the store was opened, as does ``damaged``: rows that
+    failed their checksum when they were read.
+    """
+
+    outbox_rows: int
+    outbox_bytes: int
+    oldest_age: float | None
+    expired: int
+    expired_bytes: int
+    unconfirmed: int
+    unconfirmed_bytes: int
+    unconfirmed_dropped: int
+    inbox_rows: int
+    inbox_bytes: int
+    quarantined: int
+    duplicates: int
+    remembered: int
+    journal_rows: int
+    damaged: int
+    lanes: dict[str, int] = field(default_factory=dict)
+
+
+def checksum(kind: str, *fields: str | bytes | float | None) -> bytes:
+    """Eight bytes over a row's kind and fields, each with its type and length."""
+    digest = hashlib.blake2b(kind.encode(), digest_size=8)
+    for value in fields:
+        if isinstance(value, bytes):
+            data, mark = value, b"b"
+        elif isinstance(value, str):
+            data, mark = value.encode(), b"s"
+        else:
+            data, mark = repr(value).encode(), b"n"
+        digest.update(b"%b%d:" % (mark, len(data)))
+        digest.update(data)
+    return digest.digest()

@@ -1,0 +1,65 @@
+"""Tables of the store, and how a connection to them is opened.
+
+Every row ends with a checksum over its kind and the columns that never change. A row that changes its
+state moves to another table: there is no state column that a flipped bit could alter, but for the counters
+of attempts.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+FILE = "store.db"
+PAGE = 4096
+APPLICATION_ID = 0x414D5141
+VERSION = 1
+
+COUNTERS = ("agent", "epoch", "seq", "jseq", "position", "place", "rx", "oldest", "rows")
+ANCHOR = ("elapsed", "boot", "monotonic", "wall")
+
+EVENT_COLUMNS = "place, event_id, topic, payload, accepted, deadline, sum"
+"""Shared by outbox, expired and unconfirmed, so that a row moves with its checksum."""
+
+_EVENTS = "event_id TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL, accepted REAL, deadline REAL, sum BLOB"
+_MESSAGES = "event_id TEXT, topic TEXT NOT NULL, payload BLOB NOT NULL, received REAL, sum BLOB, attempts INTEGER"
+
+SCHEMA = f"""
+CREATE TABLE counters (id INTEGER PRIMARY KEY, {", ".join(COUNTERS)}, {", ".join(ANCHOR)}, sum BLOB);
+CREATE TABLE outbox (place INTEGER PRIMARY KEY, {_EVENTS});
+CREATE INDEX outbox_deadline ON outbox (deadline);
+CREATE TABLE expired (place INTEGER PRIMARY KEY, {_EVENTS});
+CREATE TABLE unconfirmed (place INTEGER PRIMARY KEY, {_EVENTS}, conn INTEGER);
+CREATE TABLE accepted_ids (n INTEGER PRIMARY KEY, event_id TEXT NOT NULL UNIQUE, at REAL, sum BLOB);
+CREATE TABLE inbox (rx INTEGER PRIMARY KEY, {_MESSAGES}, lane TEXT NOT NULL);
+CREATE INDEX inbox_lane ON inbox (lane, rx);
+CREATE UNIQUE INDEX inbox_id ON inbox (event_id) WHERE event_id IS NOT NULL;
+CREATE TABLE quarantine (rx INTEGER PRIMARY KEY, {_MESSAGES}, reason TEXT);
+CREATE TABLE remembered (n INTEGER PRIMARY KEY, event_id TEXT NOT NULL UNIQUE, at REAL, sum BLOB);
+CREATE TABLE journal (position INTEGER PRIMARY KEY, lines TEXT NOT NULL, sum BLOB);
+"""
+
+
+def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit mode that any thread may use, one at a time.
+
+    FULL makes every commit wait until the write-ahead file is on the disk. Content that was deleted is
+    overwritten, so that what a damaged file still holds is what was in it.
+    """
+    found = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+    found.execute(f"PRAGMA page_size = {PAGE}")
+    found.execute("PRAGMA journal_mode = WAL")
+    found.execute(f"PRAGMA synchronous = {synchronous}")
+    found.execute("PRAGMA secure_delete = ON")
+    found.execute("PRAGMA cache_size = -4096")
+    found.execute("PRAGMA journal_size_limit = 8388608")
+    if readonly:
+        found.execute("PRAGMA query_only = ON")
+    return found
+
+
+def create(db: sqlite3.Connection) -> None:
+    """Make the tables, in one transaction."""
+    db.executescript(
+        f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; {SCHEMA} COMMIT;"
+    )
