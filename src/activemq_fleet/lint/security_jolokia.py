@@ -20,10 +20,11 @@ _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     """Jolokia lets who is logged in add connectors and links to the broker.
 
-    Why: the URI of such a connector can start another broker from a file of the caller's, which is how code was run in
-        CVE-2022-41678 and CVE-2026-34197. A <deny> alone does not help: Jolokia asks it only for kinds of request that
-        <commands> lists, and decides all others by <allow>. With the policies as shipped, those of 5.19.10 and 6.2.9
-        included, addConnector went through, because exec is not in <commands> and <allow> has a *.
+    Why: up to 5.19.3 and 6.2.2 the URI of such a connector can load a file of the caller's and run code
+        (CVE-2026-34197); later too it opens ports and draws messages off. A <deny> alone does not help: Jolokia asks
+        it only for kinds of request that <commands> lists, and decides all others by <allow>. With the policies as
+        shipped, those of 5.19.10 and 6.2.9 included, addConnector is let through: exec is not in <commands>, and
+        <allow> has a *.
     Fix: in jolokia-access.xml list the operations that may be called in <allow> by name, or add exec to <commands> and
         deny what may not be called. A file that is missing is safe: Jolokia then refuses everything.
     Cannot see: policies of releases up to 5.17.0, which lie inside the web application.
