@@ -121,7 +121,7 @@ def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
     """The options that there are, for one that is none of them."""
     transports = known.dialled("ssl", release) | known.dialled("nio+ssl", release)
     if uri.scheme == "failover":
-        prefix, names = "nested.", known.failover(release)
+        prefix, names = "nested." if release.within("5.9.0") else "", known.failover(release)
     elif known.agent(uri.scheme, release) is not None:
         if not option.startswith("discovered."):
             return None
@@ -131,13 +131,13 @@ def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
         prefix, names = "", known.dialled(uri.scheme, release)
     else:
         return None
-    nested = bool(prefix) and option.startswith(prefix) and release.within("5.5.0")
+    nested = bool(prefix) and option.startswith(prefix)
     name = option.removeprefix(prefix) if nested else option
     names = transports if nested else names
-    if name.startswith("socket.") and (nested or not prefix):
-        return None
-    if name.startswith("auto.") and release.within("5.13.0") and not prefix:
-        return None
+    if nested or uri.scheme in known.DIALLED:
+        taken_out = name.startswith("socket.") or (name.startswith("auto.") and release.within("5.13.0"))
+        if taken_out:
+            return None
     return None if _fine(name, names) else names
 
 

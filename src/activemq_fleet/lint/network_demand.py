@@ -61,7 +61,7 @@ def uneven_load(document: Document) -> Iterator[Problem]:
             )
 
 
-@rule("N024", "warning", source="documentation of networks of brokers; DemandForwardingBridge")
+@rule("N024", "warning", source="measured on 5.11.4 and 5.18.3: two consumers, four copies; DemandForwardingBridge")
 def topics_in_double(document: Document) -> Iterator[Problem]:
     """conduitSubscriptions="false" on a link that carries topics.
 
@@ -174,7 +174,7 @@ def _groups_of(broker: Node, users: set[str]) -> set[str]:
     return {name.strip() for text in texts if text for name in text.split(",")}
 
 
-@rule("N029", "warning", source="DemandForwardingBridgeSupport of 5.5.1, 5.13.5, 5.14.0 and 5.18.3")
+@rule("N029", "warning", source="measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport")
 def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
     """excludedDestinations that match staticallyIncludedDestinations.
 

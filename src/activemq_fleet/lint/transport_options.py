@@ -3,7 +3,8 @@
 Source: the public setters of the classes named below, in every tag from 5.3.0 to 6.3.1, and what
 TransportFactory, TcpTransportFactory, FailoverTransportFactory and TcpTransportServer take out of
 the query themselves. ``IntrospectionSupport`` wants the name as it is written here, but for the
-case of its first letter.
+case of its first letter. What is dialled was tried, each option on a link of its own, on 5.5.1,
+5.8.0, 5.11.4, 5.15.16, 5.18.3 and 6.3.1.
 """
 
 from __future__ import annotations
@@ -23,17 +24,24 @@ LISTENING = DIALLED | {
 }
 """Listeners that are a TcpTransportServer; those of ws and http are Jetty's."""
 
-# TcpTransport, InactivityMonitor, WireFormatNegotiator; soWriteTimeout and useInactivityMonitor are the factory's.
-_TRANSPORT: _Since = {
+# TcpTransport, and what its factory takes out by itself.
+_CONNECTION: _Since = {
     "5.3.0": "closeAsync connectionTimeout daemon dynamicManagement ioBufferSize jmxPort keepAlive logWriterName "
     "minmumWireFormatVersion soTimeout socketBufferSize stackSize startLogging tcpNoDelay trace useLocalHost "
-    "keepAliveResponseRequired negotiateTimeout soWriteTimeout useInactivityMonitor wireFormat",
+    "wireFormat",
+    "5.4.0": "diffServ typeOfService",
+    "5.6.0": "soLinger",
+}
+# InactivityMonitor, WireFormatNegotiator, WriteTimeoutFilter. To 5.5 ssl: gives them no options.
+_FILTERS: _Since = {
+    "5.3.0": "keepAliveResponseRequired negotiateTimeout soWriteTimeout useInactivityMonitor",
     "5.3.1": "ignoreRemoteWireFormat",
-    "5.4.0": "diffServ typeOfService useKeepAlive",
+    "5.4.0": "useKeepAlive",
     "5.4.1": "initialDelayTime readCheckTime",
-    "5.6.0": "ignoreAllWireFormatInfo soLinger writeCheckTime",
+    "5.6.0": "ignoreAllWireFormatInfo writeCheckTime",
     "5.12.0": "connectAttemptTimeout",
 }
+_SSL_HAS_FILTERS = "5.6.0"
 # SslTransport and NIOSSLTransport.
 _TLS: _Since = {
     "5.3.0": "needClientAuth wantClientAuth",
@@ -122,7 +130,9 @@ def _names(since: _Since, release: Release) -> frozenset[str]:
 @cache
 def dialled(scheme: str, release: Release) -> frozenset[str]:
     """Options of a transport that is dialled; with another one the connection is refused."""
-    names = _names(_TRANSPORT, release) | _names(_TLS_DIALLED.get(scheme, {}), release)
+    names = _names(_CONNECTION, release) | _names(_TLS_DIALLED.get(scheme, {}), release)
+    if scheme != "ssl" or release.within(_SSL_HAS_FILTERS):
+        names |= _names(_FILTERS, release)
     return names | {f"wireFormat.{name}" for name in _names(_WIRE_FORMAT, release)}
 
 
@@ -150,7 +160,9 @@ def listening(scheme: str, release: Release) -> frozenset[str]:
     server = _names(_SERVER, release)
     if scheme.startswith("auto"):
         server |= _names(_AUTO_SERVER, release)
-    transport = _names(_TRANSPORT, release) | _names(_TLS, release) | _names(_TRANSPORT_LISTENING, release)
+    transport = frozenset[str]().union(
+        *(_names(since, release) for since in (_CONNECTION, _FILTERS, _TLS, _TRANSPORT_LISTENING))
+    )
     formats = _names(_WIRE_FORMAT, release) | _names(_WIRE_FORMAT_LISTENING, release)
     return server | {f"transport.{name}" for name in transport} | {f"wireFormat.{name}" for name in formats}
 

@@ -172,3 +172,18 @@ def test_two_nodes_dialled_apart_are_found_at_the_scheme_that_does_it() -> None:
     (finding,) = of("N005", snippet)
     lines = complete(snippet, Release.of("5.18.3")).decode().splitlines()
     assert lines[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith("static:")
+
+
+@pytest.mark.parametrize(
+    ("release", "uri", "fires"),
+    [
+        ("5.5.1", "static:(ssl://a:1?useInactivityMonitor=false)", True),
+        ("5.5.1", "static:(tcp://a:1?useInactivityMonitor=false)", False),
+        ("5.6.0", "static:(ssl://a:1?useInactivityMonitor=false)", False),
+        ("5.8.0", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;nested.keepAlive=true)", True),
+        ("5.9.0", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;nested.keepAlive=true)", False),
+        ("5.18.3", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;socket.keepAlive=true)", True),
+    ],
+)
+def test_an_option_is_known_from_the_release_on_that_reads_it(release: str, uri: str, fires: bool) -> None:
+    assert bool(of("N007", link(uri), release)) is fires
