@@ -100,7 +100,8 @@ def told(one: Rule, problems: Iterable[Problem], host: str, file: str | None = N
 
 
 def _beside(file: str | None, name: str) -> str:
-    return f"{(file or ACTIVEMQ_XML).rpartition('/')[0]}/{name}".lstrip("/") if "/" in (file or "") else name
+    directory, slash, _ = (file or "").rpartition("/")
+    return f"{directory}{slash}{name}"
 
 
 def _schema_finding(problem: SchemaProblem, release: Release, host: str, file: str) -> Finding:

@@ -42,6 +42,16 @@ def test_the_place_of_an_account_is_its_line() -> None:
     ]
 
 
+@pytest.mark.parametrize("file", ["/etc/activemq/activemq.xml", "conf/activemq.xml", "/activemq.xml", "activemq.xml"])
+def test_a_file_beside_is_named_by_the_path_of_the_file_that_was_given(file: str) -> None:
+    release = Release.of("5.18.3")
+    beside = {"jetty-realm.properties": b"admin: admin"}
+    found = file_findings(
+        complete(CONSOLE, release), release, file=file, beside=beside, selection=Selection(select=("S004",))
+    )
+    assert [finding.file for finding in found] == [file.replace("activemq.xml", "jetty-realm.properties")]
+
+
 def test_windows_line_ends_hide_no_account() -> None:
     assert len(told("S004", CONSOLE, jetty__realm_properties="admin: admin, admin\r\nuser: user, user\r\n")) == 2
 
