@@ -30,6 +30,12 @@ def is_wildcard(host: str) -> bool:
     return host in _WILDCARDS
 
 
+def inside(broker: Node, *names: str) -> list[Node]:
+    """The elements of a broker of these names; a file nearly always has one broker, and an index by name."""
+    document = broker.document
+    return document.all(*names) if len(document.brokers) == 1 else broker.all(*names)
+
+
 def listens_on(connector: Node) -> Uri:
     """The URI of a transportConnector, one without scheme where it is decided elsewhere."""
     known = connector.known("uri")

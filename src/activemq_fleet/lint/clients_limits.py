@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from activemq_fleet.lint.clients import inside
 from activemq_fleet.lint.document import Document, Node
 from activemq_fleet.lint.engine import Problem, rule
 
@@ -47,7 +48,7 @@ def memory_promised_twice(document: Document) -> Iterator[Problem]:
         if whole is None or not (memory := whole.size("limit")):
             continue
         above = False
-        for entry in broker.all("policyEntry"):
+        for entry in inside(broker, "policyEntry"):
             own = entry.size("memoryLimit")
             if own is not None and own > memory:
                 above = True
@@ -95,7 +96,7 @@ def limit_below_one_file(document: Document) -> Iterator[Problem]:
         <storeUsage limit="20 gb"/>
     """
     for broker in document.brokers:
-        store = next((node for holder in broker.all("persistenceAdapter") for node in holder.children()), None)
+        store = next((node for holder in inside(broker, "persistenceAdapter") for node in holder.children()), None)
         kaha = store is None or store.name == "kahaDB"
         if broker.flag("persistent", True) is not False and kaha:
             yield from _below(_limit(broker, "storeUsage"), _file_length(store), "the store")
@@ -152,10 +153,10 @@ def refuses_instead_of_waiting(document: Document) -> Iterator[Problem]:
         </broker>
     """
     for broker in document.brokers:
-        schemes = {connector.uri().scheme.split("+")[0] for connector in broker.all("transportConnector")}
+        schemes = {connector.uri().scheme.split("+")[0] for connector in inside(broker, "transportConnector")}
         loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
-        links = broker.all("networkConnector")
-        for usage in broker.all("systemUsage", "policyEntry"):
+        links = inside(broker, "networkConnector")
+        for usage in inside(broker, "systemUsage", "policyEntry"):
             for attribute in ("sendFailIfNoSpace", "sendFailIfNoSpaceAfterTimeout"):
                 if not (usage.flag(attribute, False) or (usage.number(attribute) or 0) > 0):
                     continue
@@ -171,13 +172,13 @@ def refuses_instead_of_waiting(document: Document) -> Iterator[Problem]:
 
 def _limit(broker: Node, name: str) -> Node | None:
     """The element that holds a limit: ``<memoryUsage><memoryUsage limit=…/></memoryUsage>``."""
-    return next((node for node in broker.all(name) if node.has("limit")), None)
+    return next((node for node in inside(broker, name) if node.has("limit")), None)
 
 
 def _promised(broker: Node) -> dict[tuple[str, str], int]:
     """Bytes for each destination that is known by its full name, from the policy entry of that name."""
     found: dict[tuple[str, str], int] = {}
-    for entry in broker.all("policyEntry"):
+    for entry in inside(broker, "policyEntry"):
         own = entry.size("memoryLimit")
         for kind in ("queue", "topic"):
             name = entry.known(kind)

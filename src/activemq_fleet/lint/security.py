@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import OPENWIRE, is_loopback, listens_on
+from activemq_fleet.lint.clients import OPENWIRE, inside, is_loopback, listens_on
 from activemq_fleet.lint.document import Document, Node
 from activemq_fleet.lint.engine import Problem, rule
 from activemq_fleet.lint.uri import Uri
@@ -42,7 +42,7 @@ _LOGS_IN = ("networkConnector", "multicastNetworkConnector", "ldapNetworkConnect
 
 def reachable(broker: Node) -> list[tuple[Node, Uri]]:
     """The connectors through which somebody outside the process comes in."""
-    found = [(connector, listens_on(connector)) for connector in broker.all("transportConnector")]
+    found = [(connector, listens_on(connector)) for connector in inside(broker, "transportConnector")]
     return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
 
 
@@ -90,13 +90,13 @@ def nobody_is_asked(document: Document) -> Iterator[Problem]:
             ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
             yield broker.problem(
                 "authorizationPlugin knows nobody without a login: it refuses every client"
-                if broker.all("authorizationPlugin")
+                if inside(broker, "authorizationPlugin")
                 else f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login",
                 severity="warning" if local else None,
             )
             continue
-        if not broker.all("authorizationPlugin"):
-            for plugin in broker.all("simpleAuthenticationPlugin"):
+        if not inside(broker, "authorizationPlugin"):
+            for plugin in inside(broker, "simpleAuthenticationPlugin"):
                 if plugin.flag("anonymousAccessAllowed", False):
                     yield plugin.problem(
                         "clients without a login may do everything: anonymous access without an authorizationPlugin",
