@@ -148,10 +148,13 @@ def failover_in_random_order(document: Document) -> Iterator[Problem]:
 
 
 def _failovers(document: Document) -> Iterator[tuple[Node, Uri]]:
-    """Each failover: of each link whose own options can all be read."""
+    """Each failover: in a discovery agent whose own options can all be read; without an agent it is V008's."""
     for link in document.links:
-        for found in link.uri().find("failover"):
-            if not any(_UNKNOWN.search(f"{name}={value}") for name, value in found.options.items()):
+        uri = link.uri()
+        for found in uri.find("failover"):
+            if found is not uri and not any(
+                _UNKNOWN.search(f"{name}={value}") for name, value in found.options.items()
+            ):
                 yield link, found
 
 

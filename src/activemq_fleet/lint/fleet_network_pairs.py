@@ -47,18 +47,18 @@ def network_in_place_of_pairs(view: FleetView) -> Iterator[Problem]:
 
 @rule("N038", "warning", scope="fleet", source="TransportConnection.processBrokerInfo, AbstractInactivityMonitor")
 def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
-    """A duplex link of a pair to a listener that does not watch its connections.
+    """A duplex link of a pair to a listener that is slow to notice a death.
 
     Why: after a take-over the other node of the pair opens the same link anew. The side that is dialled still holds
-        the dead one's half, and refuses the new one until it notices; with the watch off it never does.
-    Fix: leave wireFormat.maxInactivityDuration of activemq_connectors at its default of 30000 ms.
+        the dead one's half, and refuses the new one until it notices that nothing comes any more.
+    Fix: leave wireFormat.maxInactivityDuration of activemq_connectors at its default of 30000 ms. Of 0 see C011.
 
     Fires on 5.18.3::
 
         all:
           activemq_links: [{from: north, to: south, duplex: true}]
           activemq_connectors:
-            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "0"}}
+            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "600000"}}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
 
     Silent on 5.18.3::
@@ -66,7 +66,7 @@ def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
         all:
           activemq_links: [{from: north, to: south}]
           activemq_connectors:
-            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "0"}}
+            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxInactivityDuration: "600000"}}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     if not any_link(view, lambda link: link.duplex):
@@ -77,7 +77,7 @@ def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
             continue
         for broker in view.units[bridge.target]:
             listener = broker.openwire
-            if listener and broker.host not in told and _is_blind(listener):
+            if listener and broker.host not in told and _is_slow(listener):
                 told.add(broker.host)
                 message = f"connector {listener.name} has {_INACTIVITY}={listener.options[_INACTIVITY]}"
                 yield view.problem(
@@ -85,9 +85,9 @@ def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
                 )
 
 
-def _is_blind(listener: Connector) -> bool:
+def _is_slow(listener: Connector) -> bool:
     value = listener.options.get(_INACTIVITY, "")
-    return value.isdecimal() and not 0 < int(value) <= _LONG
+    return value.isdecimal() and int(value) > _LONG
 
 
 @rule("N040", "warning", scope="fleet", source="design: whichever node is active, the network looks the same")

@@ -187,3 +187,7 @@ def test_two_nodes_dialled_apart_are_found_at_the_scheme_that_does_it() -> None:
 )
 def test_an_option_is_known_from_the_release_on_that_reads_it(release: str, uri: str, fires: bool) -> None:
     assert bool(of("N007", link(uri), release)) is fires
+
+
+def test_failover_without_a_discovery_agent_is_another_rules() -> None:
+    assert found(link("failover:(tcp://a:1,tcp://b:2)")) == []

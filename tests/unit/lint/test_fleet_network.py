@@ -177,7 +177,7 @@ def test_nodes_that_only_link_to_each_other_need_no_replay() -> None:
     assert of("N019", "a-mq01", pair_links="static") == []
 
 
-def test_a_listener_that_watches_nothing_is_named_once_a_broker() -> None:
+def test_a_listener_that_notices_late_is_named_once_a_broker() -> None:
     options = {"wireFormat.maxInactivityDuration": "120000"}
     connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": options}]
     findings = of("N038", "a-mq01", "b-mq01", connectors=connectors, links=[{"from": "a", "to": "b", "duplex": True}])
