@@ -8,15 +8,20 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+from lxml import etree
 
 from activemq_fleet.adopt import Adopted
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render import render_fleet
 from activemq_fleet.topology import Fleet
-from tests.unit.adopt_files import adopted, adopted_tree, documents_of, rendered, rendered_again
+from tests.unit.adopt_files import adopted, adopted_tree, documents_of, facts, read_back, rendered, rendered_again
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+# A fleet takes longer than most examples of other tests.
+FEW = max(10, settings().max_examples // 3)
 TREES = ("hosts/", "clients/")
 
 
@@ -153,9 +158,9 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: "-".join(settings))
-def test_every_setting_that_the_file_shows_comes_back(settings: dict[str, Any], tmp_path: Path) -> None:
-    original = fleet("o-mq1", "o-mq2", "p-mq1", **settings)
+@pytest.mark.parametrize("said", SETTINGS, ids=lambda said: "-".join(said))
+def test_every_setting_that_the_file_shows_comes_back(said: dict[str, Any], tmp_path: Path) -> None:
+    original = fleet("o-mq1", "o-mq2", "p-mq1", **said)
 
     adoption = again(original, tmp_path)
 
@@ -222,9 +227,9 @@ HOSTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("settings", HOSTS, ids=lambda settings: "-".join(settings))
-def test_files_beside_say_how_a_broker_runs(settings: dict[str, Any], tmp_path: Path) -> None:
-    original = fleet("o-mq1", "o-mq2", **settings)
+@pytest.mark.parametrize("said", HOSTS, ids=lambda said: "-".join(said))
+def test_files_beside_say_how_a_broker_runs(said: dict[str, Any], tmp_path: Path) -> None:
+    original = fleet("o-mq1", "o-mq2", **said)
 
     adoption = adopted_tree(tmp_path / "rendered", original)
 
@@ -244,3 +249,73 @@ def test_the_heap_of_anyones_start_script_is_read(tmp_path: Path) -> None:
 
     assert variables(adopted(files, documents_of(original)))["heap"] == "1g"
     assert "memory_limit" not in variables(adopted(files, documents_of(original)))
+
+
+def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | values
+
+
+# Of one group each, so that groups differ.
+GROUP = st.fixed_dictionaries(
+    {
+        "ha": st.sampled_from(["shared-file", "shared-file", "none", "pure"]),
+        "topology": maybe(st.sampled_from(["mesh", "hub", "ring", "chain", "none"])),
+        "discovery": maybe(st.sampled_from(["failover", "static", "multicast"])),
+        "master_node": maybe(st.just("b")),
+        "network_ttl": maybe(st.integers(1, 9)),
+        "pair_links": maybe(st.just("static")),
+        "broker_name": st.none(),
+        "memory_limit": maybe(st.just("64 mb")),
+        "bind": maybe(st.sampled_from(["10.0.0.1", "::"])),
+        "port_offset": maybe(st.sampled_from([0, 10])),
+        "console": maybe(st.booleans()),
+        "environment": maybe(st.just("test")),
+        "users": maybe(st.just([{"name": "app", "password": "x1", "groups": ["staff", "admins"]}])),
+        "acl": maybe(st.just([{"destination": "a.>", "kind": "topic", "read": ["staff"], "admin": ["admins"]}])),
+        "connectors": maybe(
+            st.lists(
+                st.sampled_from(["tcp", "nio", "stomp"]).map(
+                    lambda scheme: {"name": f"{scheme}-1", "scheme": scheme, "port": 7000 + len(scheme)}
+                ),
+                unique_by=lambda connector: str(connector["name"]),
+                min_size=1,
+            )
+        ),
+    }
+)
+ENDS = st.sampled_from(["g0", "g1", "g0-mq1", "g1-mq1", "g1-mq2"])
+LINK = st.fixed_dictionaries(
+    {"from": ENDS, "to": ENDS},
+    optional={"duplex": st.booleans(), "name": st.sampled_from(["x", "y"]), "ttl": st.integers(1, 5)},
+)
+
+
+@settings(max_examples=FEW)
+@given(
+    release=st.sampled_from(["5.5.1", "5.6.0", "5.8.0", "5.18.3", "6.3.1"]),
+    groups=st.lists(st.tuples(st.integers(1, 3), GROUP), min_size=1, max_size=2),
+    links=st.lists(LINK, max_size=2),
+)
+def test_any_fleet_without_errors_comes_back(
+    release: str, groups: list[tuple[int, dict[str, Any]]], links: list[Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    inventory: dict[str, dict[str, Any]] = {}
+    for place, (number, drawn) in enumerate(groups):
+        said = {name: value for name, value in drawn.items() if value is not None}
+        said = said | {"ha": "shared-file"} if said["ha"] == "pure" and release > "5.7" else said
+        pairs = [f"g{place}-mq{pair}" for pair in range(1, number + 1)]
+        inventory |= hosts(*pairs, release=release, links=links, **said)
+    original = rendered(inventory)
+    assume(not original.blocking)
+
+    adoption = adopted(tmp_path_factory.mktemp("adopt"), documents_of(original))
+
+    assert adoption.differences == ()
+    assert not adoption.fleet.blocking
+    note(b"\n".join(adoption.files.values()).decode())
+    found = read_back(adoption)
+    for host, content in documents_of(original).items():
+        assert facts(etree.fromstring(found[host])) == facts(etree.fromstring(content))
+    # A broker on its own has no role that its file could tell.
+    paired = {broker.host: broker.role for broker in original.brokers if broker.settings.ha != "none"}
+    assert {host: adoption.fleet.broker(host).role for host in paired} == paired

@@ -12,7 +12,7 @@ from lxml import etree
 
 from activemq_fleet.adopt import beside
 from activemq_fleet.adopt.agents import AgentFile, propose_agents
-from activemq_fleet.adopt.bridges import propose_addresses
+from activemq_fleet.adopt.bridges import propose_addresses, propose_letters
 from activemq_fleet.adopt.brokers import HEAP, accounts, propose_acl, propose_brokers, propose_users
 from activemq_fleet.adopt.missing import propose_missing
 from activemq_fleet.adopt.network import propose_network
@@ -73,6 +73,7 @@ def adopt(
     beside.propose_host(proposal)
     propose_brokers(proposal)
     beside.propose_console(proposal)
+    propose_letters(proposal)
     propose_addresses(proposal)
     _propose_instances(proposal)
     propose_network(proposal)

@@ -14,6 +14,7 @@ from activemq_fleet.adopt.values import fits
 from activemq_fleet.topology import Broker, Fleet
 
 AGENT_CONF = "agent.conf"
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LARGEST = 1 << 20
 _NUMBERS = {"mb.publisher.timeout": "agent_publisher_timeout", "mb.publisher.window": "agent_publisher_window"}
 _TEXTS = {
@@ -62,8 +63,8 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
     brokers = _by_address(proposal.fleet())
     for file in files:
         home = _home(file, brokers)
-        if home is None or file.host in proposal.variables:
-            continue
+        if home is None or proposal.naming.identify(file.host) or not _HOST.fullmatch(file.host):
+            continue  # a broker's host, or nobody's of this fleet
         name = file.entries.get("mb.username", "")
         secret = proposal.secrets.of(name, "", f"password of the agent {name}")
         said: dict[str, object] = {"agent_password": secret}

@@ -19,9 +19,6 @@ from activemq_fleet.uris import is_openwire
 Ttl = int | Literal["unlimited"]
 
 _DIALLED = re.compile(r"(?:tcp|nio|ssl|nio\+ssl|auto(?:\+nio)?(?:\+ssl)?)://(\[[^\]]+\]|[^:/?#,()\s]+):(\d{1,5})")
-_MULTICAST = re.compile(
-    r"multicast://([0-9.]+:[0-9]+)\?group=([A-Za-z0-9._@-]+)(?:&networkInterface=([^&]+)&joinNetworkInterface=\3)?"
-)
 _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- names of no host
 
 
@@ -92,13 +89,24 @@ def _destinations(holder: Node | None) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def multicast_of(document: Document, name: str) -> tuple[Node, str, str, str | None] | None:
-    """The connector of this name that finds its peers by multicast: element, address, group, interface."""
-    for node in network_connectors(document):
-        found = _MULTICAST.fullmatch(node.get("uri"))
-        if found and node.get("name") == name:
-            return node, found[1], found[2], found[3]
-    return None
+def propose_letters(proposal: Proposal) -> None:
+    """``activemq_master_node`` of pairs that share a store: whom peers dial first, or what the file says."""
+    by_name = _by_name(proposal.documents)
+    first: Counter[str] = Counter()
+    for document in proposal.documents:
+        for bridge in bridges_of(document):
+            owners = [by_name.get(host.lower(), "") for host, _ in bridge.addresses]
+            if len(set(owners)) == 2:
+                first[owners[0]] += 1
+    for documents in proposal.pairs().values():
+        if not proposal[documents[0].host]["ha"].startswith("shared"):
+            continue
+        said = [document for document in documents if document.preferred]
+        dialled = max(documents, key=lambda d: (first[d.host], d.identity.node == "a", -ord(d.identity.node[0])))
+        letter = (said[0] if len(said) == 1 else dialled).identity.node
+        for document in documents:
+            if letter != "a":
+                proposal.set(document.host, "master_node", letter)
 
 
 def propose_addresses(proposal: Proposal) -> None:

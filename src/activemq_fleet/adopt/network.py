@@ -9,24 +9,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from activemq_fleet.adopt.bridges import (
     Addresses,
     Bridge,
     Ttl,
     bridges_of,
-    multicast_of,
     network_connectors,
 )
 from activemq_fleet.adopt.brokers import accounts, groups_of
 from activemq_fleet.adopt.entries import Carried, Entry, entries_for
+from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.topology import Broker, Fleet, Link
 from activemq_fleet.topology.access import NETWORK_GROUP
-from activemq_fleet.topology.links import MULTICAST_TTL
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
 _NEW_USER = "network"
@@ -45,7 +43,7 @@ def propose_network(proposal: Proposal) -> None:
     """Everything about links, and the account with which they log in."""
     _propose_user(proposal)
     found = _Found()
-    multicast = _propose_multicast(proposal)
+    multicast = propose_multicast(proposal)
     while True:
         base = proposal.fleet(topology="none", links=None, pair_links=None)
         _sort_bridges(proposal, base, found)
@@ -109,49 +107,6 @@ def _withdraw_user(proposal: Proposal) -> None:
         if not needed and name not in {account.get("username") for account in accounts(document)}:
             proposal[document.host].pop("network_username", None)
             proposal[document.host].pop("network_password", None)
-
-
-def _propose_multicast(proposal: Proposal) -> set[str]:
-    """``activemq_discovery: multicast`` for groups in which every broker finds the others so."""
-    groups: dict[str, list[Document]] = defaultdict(list)
-    for document in proposal.documents:
-        groups[document.identity.group].append(document)
-    fitting = set()
-    for group, documents in groups.items():
-        found = {document.host: _multicast_variables(proposal, document) for document in documents}
-        same = len({(v["multicast"], v["environment"]) for v in found.values() if v}) == 1
-        if None not in found.values() and same:
-            fitting.add(group)
-        for document in documents:
-            pure = proposal[document.host]["ha"] == "pure"
-            if group in fitting:
-                for name, value in (found[document.host] or {}).items():
-                    if value is not None and (name != "discovery" or not pure):
-                        proposal.set(document.host, name, value)
-            elif pure:
-                proposal[document.host]["discovery"] = "failover"
-    return fitting
-
-
-def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, Any] | None:
-    identity, ha = document.identity, proposal[document.host]["ha"]
-    own = identity.host if ha in ("pure", "none") else identity.pair
-    found = multicast_of(document, f"{own}-{identity.group}")
-    if found is None:
-        return None
-    node, address, name, interface = found
-    environment = name.removesuffix(identity.group).removesuffix("-")
-    if name not in (identity.group, f"{environment}-{identity.group}"):
-        return None
-    ttl = node.get("networkTTL", "1")
-    variables: dict[str, Any] = {
-        "discovery": "multicast",
-        "multicast": address,
-        "environment": environment or None,
-        "multicast_interface": interface,
-        "network_ttl": int(ttl) if ttl.isdigit() and int(ttl) not in (0, MULTICAST_TTL) else None,
-    }
-    return variables
 
 
 def _sort_bridges(proposal: Proposal, base: Fleet, found: _Found) -> None:

@@ -12,6 +12,7 @@ from activemq_fleet.adopt.trees import PLACEHOLDERS, Node
 
 # Where people mount what two machines share.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
+REPLICATION = "replication"
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 _ADDRESS = re.compile(r"//\(?(?:[a-z+]+://)?(\[[^\]]+\]|[^:/?#,()]+):(\d+)")
 
@@ -65,16 +66,18 @@ def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
         if master.identity.node != "a":
             proposal.set(document.host, "master_node", master.identity.node)
     dialled = dialled_master(slave)
+    if dialled is None:
+        return
     for connector in master.broker.all("transportConnectors/transportConnector"):
-        if (
-            dialled
-            and connector.get("uri").partition("?")[0].endswith(f":{dialled[1]}")
-            and _only_for_slaves(connector)
-        ):
+        ours = connector.get("name") == REPLICATION
+        if not connector.get("uri").partition("?")[0].endswith(f":{dialled[1]}"):
+            continue
+        if not ours and not _only_for_slaves(connector):
+            continue
+        if not ours:  # what is called as ours is can be changed by a fragment
             proposal.stands_for(connector)
-            for document in documents:
-                if dialled[1] != 61618:
-                    proposal.set(document.host, "replication_port", dialled[1])
+        for document in documents:
+            proposal.set(document.host, "replication_port", dialled[1])
 
 
 def _only_for_slaves(connector: Node) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lxml import etree
+
 from activemq_fleet.adopt.trees import Node, read_node
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
@@ -16,7 +18,8 @@ from activemq_fleet.schema._documents import BEANS, CORE, UnreadableError, parse
 
 ACTIVEMQ_XML = "activemq.xml"
 # What the first comment of a file says that we rendered.
-_OURS = re.compile(rb"<!--(?:(?!-->).)*, release ([0-9.]+)\s+Made by activemq\.fleet from the inventory", re.DOTALL)
+_OURS = re.compile(rb"<!-- ([^\n]*), release ([0-9.]+)\s+Made by activemq\.fleet from the inventory")
+_ROLE = re.compile(rb"\(preferred master\)")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 _LARGEST = 16 << 20  # bytes
 _LARGEST_BESIDE = 1 << 20
@@ -35,6 +38,8 @@ class Document:
     file: str
     root: Node
     broker: Node
+    preferred: bool | None = None
+    """True for the preferred master where the file says so; None where it says nothing."""
     beside: Mapping[str, str] = field(default_factory=dict)
     """Other files of the host that say what no activemq.xml does, by path in its tree."""
 
@@ -117,6 +122,23 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
         raise InputError(
             f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern"
         )
+    content, tree = _read(path)
+    ours = _OURS.search(content)
+    if release is None and ours is None:
+        raise InputError(f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is")
+    return Document(
+        host=host,
+        identity=identity,
+        release=_release(release or (ours[2].decode() if ours else ""), path),
+        file=path.name,
+        root=tree,
+        broker=next(child for child in tree.children if child.tag == f"{{{CORE}}}broker"),
+        preferred=_ROLE.search(ours[1]) is not None if ours else None,
+        beside=_beside(path),
+    )
+
+
+def _read(path: Path) -> tuple[bytes, Node]:
     if path.stat().st_size > _LARGEST:
         raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no activemq.xml is so long")
     content = path.read_bytes()
@@ -127,18 +149,9 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
     brokers = root.findall(f"{{{CORE}}}broker") if root.tag == f"{{{BEANS}}}beans" else []
     if len(brokers) != 1:
         raise InputError(f"{path}: {_no_broker(str(root.tag), len(brokers))}")
-    if any(_PRIVATE.search(str(text)) for text in root.itertext()) or _PRIVATE.search(content.decode(errors="ignore")):
+    if _PRIVATE.search(etree.tostring(root, encoding="unicode")):
         raise InputError(f"{path}: holds the character U+E000 or U+E001, which stands for nothing: remove it")
-    if release is None:
-        ours = _OURS.search(content)
-        if ours is None:
-            raise InputError(
-                f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is"
-            )
-        release = ours[1].decode()
-    tree = read_node(root)
-    broker = next(child for child in tree.children if child.tag == f"{{{CORE}}}broker")
-    return Document(host, identity, _release(release, path), path.name, tree, broker, _beside(path))
+    return content, read_node(root)
 
 
 def _beside(path: Path) -> dict[str, str]:

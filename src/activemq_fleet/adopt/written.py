@@ -81,16 +81,19 @@ def _scalar(text: str) -> str:
 
 def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
     found: dict[str, Variables] = {}
-    groups = {group_name("group", group.name): [b.host for b in group.brokers] for group in fleet.groups}
-    pairs = {group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()}
+    groups = _several({group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups})
+    pairs = _several({group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()})
     roles = {
         name: [broker.host for broker in fleet.brokers if broker.role == role]
         for name, role in ((MASTERS, "master"), (SLAVES, "slave"))
     }
+    # The inventory plugin knows one letter for all, so that its masters and slaves are ours only then.
+    if len(pairs) < 2 or len({mine.get("master_node") for mine in variables.values()}) > 1:
+        roles = {}
     for name in dict.fromkeys(name for mine in variables.values() for name in mine):
         texts = {host: _canonical(mine[name]) if name in mine else _ABSENT for host, mine in variables.items()}
         left = set(texts)
-        for level in ({"all": list(texts)}, groups, roles if len(pairs) > 1 else {}, pairs):
+        for level in ({"all": list(texts)}, groups, roles, pairs):
             fits = {at: _same(texts, hosts) and left.issuperset(hosts) for at, hosts in level.items()}
             if level is roles and not all(fits.values()):
                 continue
@@ -103,6 +106,10 @@ def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Varia
             if texts[host] is not _ABSENT:
                 found.setdefault(f"host_vars/{host}.yml", {})[name] = variables[host][name]
     return found
+
+
+def _several(members: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    return {name: hosts for name, hosts in members.items() if len(hosts) > 1}
 
 
 def _agent_levels(agents: Mapping[str, Variables]) -> dict[str, Variables]:
