@@ -23,7 +23,7 @@ def memory_promised_twice(document: Document) -> Iterator[Problem]:
 
     Why: memoryUsage is what all destinations share. A destination whose own limit is higher never reaches it: others
         have used up the memory before, and its producers wait although its own limit has room. A memoryUsage above
-        the heap is cut to 70 % of it when the broker starts.
+        the heap is cut to 70 % of it when the broker starts; up to 5.8 it is not, and the heap runs out.
     Fix: raise memoryUsage, or lower the memoryLimit of the policy entries; keep memoryUsage below 70 % of the heap.
     Cannot see: the heap, in a file alone; destinations that clients create.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from activemq_fleet.lint.document import Node
 from activemq_fleet.lint.engine import Problem, rule
@@ -13,11 +13,14 @@ from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.releases import Release
-from activemq_fleet.topology import Broker
+
+if TYPE_CHECKING:
+    from activemq_fleet.topology import Broker
 
 _FAILOVER = re.compile(r"failover:(?://)?\([^()]*\)(?:\?[^\s\"'<>]*)?")
 _LINKS = frozenset({"networkConnector", "masterConnector"})
 _REMOTE_CODE = "CVE-2023-46604"
+_HAS_IT = "5.3.0 !5.15.16 5.16.0 !5.16.7 5.17.0 !5.17.6 5.18.0 !5.18.3"
 _PREFETCH = 1000
 
 
@@ -209,7 +212,7 @@ def _in_flight(view: FleetView, broker: Broker) -> int:
     return max(sizes)
 
 
-@rule("S001", "warning", scope="fleet", source="the project's advisory of CVE-2023-46604")
+@rule("S001", "warning", scope="fleet", releases=_HAS_IT, source="the project's advisory of CVE-2023-46604")
 def open_to_remote_code(view: FleetView) -> Iterator[Problem]:
     """The release runs code for whoever reaches an OpenWire port (CVE-2023-46604).
 
