@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.clients import stomp_drain, stomp_round_trip, stomp_send
-from activemq_fleet.lab.stomp import StompConnection
+from activemq_fleet.lab.stomp import StompConnection, StompSilence
 from tests.integration.database import Database
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 
@@ -109,6 +109,26 @@ def test_a_slave_behind_a_plain_uri_that_finds_no_master_becomes_a_second_one(gr
     slave = ground.plant("slave", "5.5.1", document("slave", ground.address(2), services))
     boot(slave)
     assert until(lambda: answers(ground, 2), PATIENCE)
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.7.0"])
+def test_a_bridge_to_a_promoted_slave_hangs_the_clients_of_the_broker_that_dials(ground: Ground, release: str) -> None:
+    """It still calls itself a slave, so the dialling broker begins to copy to it over its own bridge.
+
+    This is why a pure slave of ours has no connectors, and dials others itself.
+    """
+    master, slave = pure_pair(ground, release, "{master}")
+    north = ground.plant(
+        "north", release, document("north", ground.address(3), link(f"static:({openwire(ground, 2)})"))
+    )
+    boot(north)
+    assert answers(ground, 3)
+    master.kill()
+    assert until(lambda: slave.story.promoted, PATIENCE), slave.said
+    assert north.await_said("Slave Broker slave is attached", PATIENCE)
+    with pytest.raises(StompSilence), StompConnection(stomp(ground, 3), timeout=WATCHED) as client:
+        client.subscribe("/queue/q")
+    assert answers(ground, 2)
 
 
 # -- N002, N003 -------------------------------------------------------------------------------
