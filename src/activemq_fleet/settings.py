@@ -24,6 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from activemq_fleet import shipped
 from activemq_fleet import values as v
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.sealed import Sealed
@@ -38,17 +39,6 @@ NOT_SETTINGS = frozenset({
     "activemq_to",
     "activemq_drill_allowed",
 })  # fmt: skip
-# What the releases ship, or every howto writes; each is tried first by whoever scans.
-SHIPPED_PASSWORDS = frozenset({
-    ("admin", "admin"),
-    ("user", "user"),
-    ("user", "password"),
-    ("guest", "guest"),
-    ("guest", "password"),
-    ("system", "manager"),
-    ("admin", "activemq"),
-    ("admin", "password"),
-})  # fmt: skip
 # Names under which a broker's ports are listed beside those of its connectors.
 _PORTS_OF_OURS = frozenset({"console", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
@@ -62,7 +52,7 @@ class _Model(BaseModel):
 
 def is_shipped(username: str, password: SecretStr | Sealed | None) -> bool:
     """True for an account that a release ships, such as admin/admin or system/manager."""
-    return isinstance(password, SecretStr) and (username, password.get_secret_value()) in SHIPPED_PASSWORDS
+    return isinstance(password, SecretStr) and (username, password.get_secret_value()) in shipped.PASSWORDS
 
 
 class ConnectorSettings(_Model):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from activemq_fleet.lint.document import Node
 from activemq_fleet.lint.engine import Problem, rule
@@ -11,7 +11,9 @@ from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.pure import master_uris
 from activemq_fleet.lint.uri import Uri
-from activemq_fleet.topology import Broker
+
+if TYPE_CHECKING:
+    from activemq_fleet.topology import Broker
 
 _PURE = "5.3.0 !5.8.0"
 _MIRRORED = ("destinationPolicy", "persistenceAdapter", "persistenceFactory", "plugins")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.engine import Problem, rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.locks_signs import locker_of, stores
-from activemq_fleet.topology import Broker
+
+if TYPE_CHECKING:
+    from activemq_fleet.topology import Broker
 
 # The one release at which the format of kahaDB changed inside a line.
 _NEW_STORE_IN_LINE = "5.4.2"

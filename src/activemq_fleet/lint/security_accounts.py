@@ -9,7 +9,7 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Document, Node
 from activemq_fleet.lint.engine import Problem, rule
 from activemq_fleet.lint.security_console import console_imports, pages, property_of, value_of
-from activemq_fleet.settings import SHIPPED_PASSWORDS
+from activemq_fleet.shipped import PASSWORDS
 
 _LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
 _PLACEHOLDER = re.compile(r"\$\{([^}:]+)\}")
@@ -51,7 +51,7 @@ def entries(document: Document, file: str) -> list[Entry]:
 
 
 def is_shipped(name: str, password: str) -> bool:
-    return (name, password) in SHIPPED_PASSWORDS
+    return (name, password) in PASSWORDS
 
 
 @rule("S004", "error", source="the shipped files of the release tags, 5.3.2 to 6.3.1")
