@@ -134,6 +134,27 @@ def test_a_ring_that_breaks_needs_the_long_way_round() -> None:
     assert singles(*five, topology="ring", network_ttl=4).stranded_by("o-mq2-a") == ()
 
 
+@pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain"])
+def test_each_answer_in_a_failure_agrees_with_what_the_failure_strands(topology: str) -> None:
+    found = singles(*PAIRS, topology=topology)
+    units = list(found.network.units)
+
+    for dead in units:
+        lost = {
+            (a, b) for a in units for b in units if dead not in (a, b) and not found.reaches(a, b, down=dead).arrives
+        }
+        assert lost == set(found.stranded_by(dead))
+
+
+def test_asking_for_every_failure_of_a_long_chain_takes_moments() -> None:
+    found = singles(*(f"o-mq{number:03}" for number in range(1, 251)), topology="chain")
+
+    began = time.process_time()
+    cut = [b.host for b in found.fleet.brokers if not found.reaches("o-mq001", "o-mq003", down=b.host).arrives]
+    assert [host.partition(".")[0] for host in cut] == ["o-mq001-a", "o-mq002-a", "o-mq003-a"]
+    assert time.process_time() - began < 5
+
+
 def test_what_a_dead_broker_holds_waits_for_it() -> None:
     found = singles("o-mq1", "o-mq2", topology="chain")
 

@@ -132,10 +132,28 @@ class Routes:
             return Answer("does not reach", reasons.closed(there, dead))
         if self._component[here.name] is not self._component[there.name]:
             return Answer("does not reach", reasons.apart(here.name, there.name))
-        state = self.state(self._component[here.name], dead, wanted)
-        a, b = state.places[here.name], state.places[there.name]
-        if not state.shape.spread[a].arrives >> b & 1:
-            whole = self.state(state.names, dead) if wanted else state
+        return self._over_bridges(here, there, dead, wanted)
+
+    def _over_bridges(self, here: Unit, there: Unit, dead: str | None, wanted: str | None) -> Answer:
+        """The answer for two units of one network, both of which are served."""
+        names = self._component[here.name]
+        well = self.state(names, None, wanted)
+        a, b = well.places[here.name], well.places[there.name]
+        spread = well.shape.spread[a]
+        arrives: bool | None = None
+        state = well
+        if dead and self.changes(dead, names):
+            gone = self.network.units[self.fleet.broker(dead).unit]
+            if gone is not here and not _stands_in(gone) and not spread.forked >> b & 1:
+                # The only way there is: it is as it was, or the dead broker stood on it.
+                passed = {bridge.target for bridge in well.way(a, b)}
+                arrives = bool(passed) and gone.name not in passed
+            if not arrives:
+                state = self.state(names, dead, wanted)
+        if arrives is None:
+            arrives = bool(state.shape.spread[a].arrives >> b & 1)
+        if not arrives:
+            whole = self.state(names, dead) if wanted else state
             return Answer("does not reach", reasons.missed(state, whole, a, b, wanted))
         way = state.way(a, b)
         hops = tuple(Hop(x.source, x.target, x.line.name, x.host, x.back) for x in way)
@@ -254,6 +272,11 @@ class Routes:
                 used[key] = used.get(key, False) or bool(mask and edge.message_ttl > 0)
             lines = {(bridge.host, bridge.line.name): bridge.line for bridge in state.bridges}
             yield from ((key[0], lines[key]) for key, is_used in used.items() if not is_used)
+
+
+def _stands_in(unit: Unit) -> bool:
+    """True where another node takes over a unit's bridges: else the others are left as without it."""
+    return len(unit.brokers) > 1 and unit.first.settings.ha != "pure"
 
 
 def _is_mute(broker: Broker) -> bool:
