@@ -125,13 +125,21 @@ def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Fin
 def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
     """What file rules ask the broker's settings for, because its document does not say it."""
     settings = broker.settings
-    return settings.ha, settings.console_bind, settings.heap, settings.service
+    own = (text for file in settings.extra_files for text in (file.path, file.content))
+    return settings.ha, settings.console_bind, settings.heap, settings.service, *own
+
+
+def _beside(broker: Broker) -> dict[str, bytes]:
+    """The user's own files beside activemq.xml; what is rendered there is not looked at."""
+    conf, _, _ = ACTIVEMQ_XML.rpartition("/")
+    found = ((file.path.rpartition("/"), file.content) for file in broker.settings.extra_files)
+    return {name: content.encode() for (directory, _, name), content in found if directory == conf}
 
 
 def document_findings_of(broker: Broker, data: bytes, selection: Selection = _EVERY_RULE) -> tuple[Finding, ...]:
     """What the file rules say about one broker's document, nothing remembered."""
     try:
-        document = Document(data, broker.release, broker)
+        document = Document(data, broker.release, broker, beside=_beside(broker))
     except UnreadableError:
         return ()
     return tuple(document_findings(document, broker.host, ACTIVEMQ_XML, selection))

@@ -178,6 +178,15 @@ def test_a_fleet_says_with_its_own_variable_where_the_console_listens() -> None:
         assert len(fleet_findings(ours, documents, Selection(select=("S006",)))) == expected
 
 
+def test_files_of_the_users_own_are_looked_at_in_a_fleet() -> None:
+    """The document is the same with and without them."""
+    for content, expected in (("<restrict><commands/></restrict>", 0), ("<restrict/>", 2)):
+        ours = fleet("orders-mq01", extra_files=[{"path": "conf/jolokia-access.xml", "content": content}])
+        documents = {broker.host: render(broker)["conf/activemq.xml"] for broker in ours.brokers}
+        found = fleet_findings(ours, documents, Selection(select=("S007",)))
+        assert [finding.file for finding in found] == ["conf/jolokia-access.xml"] * expected
+
+
 def test_a_list_of_paths_is_one_path_from_jetty_11_on() -> None:
     page = BEANS.format(
         '<bean class="org.eclipse.jetty.security.ConstraintMapping"><property name="pathSpec" value="*.jsp,/api/*"/>'
