@@ -1,0 +1,381 @@
+"""When to dial which broker, and when to leave it: a state machine without sockets or clocks.
+
+One machine looks after one connection at a time. Its caller reports what happens as events, each with
+the time in seconds of a clock that never goes back, and carries out the actions that come back, in
+their order. ``due`` says when a ``Tick`` is wanted next.
+
+How it goes
+- A *walk* dials the brokers in the order of the list. Whoever accepts (CONNACK, code 0) within
+  ``connack_timeout`` wins. The first walk, and the first after a working connection is lost, starts at
+  once and dials one broker right after the other.
+- A connection has *worked* once a canary came back and it has lived for ``working``. For
+  ``fast_phase`` after a working one is lost, walks are ``fast_pause`` apart. A broker that opens the
+  connection and then says nothing (a frozen master keeps its lock, and nobody can take over before it
+  is gone) makes this phase longer, to ``hung_phase`` after the loss at most.
+- After that there is a pause before every single attempt, so that an agent's rate does not grow with
+  its list. The pauses have full jitter under a ceiling that doubles from ``base`` to ``cap``; straight
+  after a fast phase, when every agent of a fleet is at the same point, the first ceiling is ``cap``.
+  Full jitter at the cap would let attempts bunch (fifty agents: 12 in a second, where the mean is
+  3.3): once spread over ``cap`` by the first pause, an agent keeps its place with pauses of ``steady``
+  to 1 times ``cap`` (2,000 simulated fleets of fifty: 10 in a second at most, the mean is 1.7).
+- The growth is forgotten when a connection has been stable for ``stable``; until then the loss of one
+  that worked begins no new fast phase.
+- Refused credentials raise an alarm and a pause of ``refused_pause``; the walk then goes on.
+- A canary goes out at once and then every ``canary_interval``; one that is not back after
+  ``canary_timeout`` is a miss, any that comes back ends the row of misses, and ``canary_misses`` of
+  them in a row end the connection.
+
+Invariants
+1. Never two connections: between two ``Dial`` there is the ``Close`` of the first, and each connection
+   gets exactly one ``Close``; ``Up`` and ``Down`` come in pairs inside that span.
+2. Something is always due, except before ``Started`` and after ``Stopped``; ``due`` lies in the future
+   of the last step once its time was ticked, so nobody spins.
+3. A walk names brokers in the order of the list, none twice. It begins at the list's head, except
+   after a connection that gave no answer or never worked: then behind that broker, for otherwise a
+   broker that is alive and useless would keep the agent from the others.
+4. Events of a connection that is closed change nothing, whenever they come; nothing follows ``Stopped``.
+5. It never gives up, and its memory does not grow.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+_NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The numbers; times in seconds. ``keepalive`` and ``puback_timeout`` are for who carries it out."""
+
+    connack_timeout: float = 5.0
+    fast_phase: float = 30.0
+    hung_phase: float = 120.0
+    fast_pause: tuple[float, float] = (0.2, 1.0)
+    base: float = 0.5
+    cap: float = 30.0
+    steady: float = 0.95
+    refused_pause: float = 60.0
+    keepalive: int = 10
+    canary_interval: float = 15.0
+    canary_timeout: float = 5.0
+    canary_misses: int = 2
+    working: float = 10.0
+    stable: float = 30.0
+    puback_timeout: float = 30.0
+
+
+# -- what happens ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The transport (TCP, TLS) stands; nothing was answered yet."""
+
+    conn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """CONNACK with code 0."""
+
+    conn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """CONNACK that refuses the credentials (codes 4 and 5)."""
+
+    conn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt came to nothing: nobody listens, TLS refused, another CONNACK, an early end."""
+
+    conn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection ended, or its user gives it up. ``unanswered``: because the broker kept silent."""
+
+    conn: int
+    reason: str
+    unanswered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryCameBack:
+    """What was sent for ``SendCanary`` has made its round trip."""
+
+    conn: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """End for good."""
+
+
+Event = Started | Opened | Accepted | Denied | Failed | Lost | CanaryCameBack | Tick | Stopped
+
+
+# -- what is to be done ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Open connection ``conn`` to the broker with this index in the list."""
+
+    broker: int
+    conn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close it and forget what is under way on it."""
+
+    conn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendCanary:
+    """Send a canary with this number, from 1 on each connection."""
+
+    conn: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Tell somebody: waiting alone will not mend it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """The connection may be used."""
+
+    broker: int
+    conn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """The connection that was up is gone."""
+
+    conn: int
+    reason: str
+
+
+Action = Dial | Close | SendCanary | Alarm | Up | Down
+
+
+# -- between --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Connection:
+    """The one connection, from its ``Dial`` to its ``Close``."""
+
+    broker: int
+    conn: int
+    deadline: float  # for CONNACK while it is dialled; then when the next canary goes out
+    opened: bool = False
+    up_at: float | None = None
+    answers: bool = False  # a canary came back
+    number: int = 0  # of the last canary
+    misses: int = 0
+    answer_by: float | None = None  # for the canary that is out
+
+    @property
+    def due(self) -> float:
+        return self.deadline if self.answer_by is None else min(self.deadline, self.answer_by)
+
+
+@dataclass(slots=True)
+class Machine:
+    """See the module. ``brokers``: length of the list, at least 1; ``random``: uniform in [0, 1).
+
+    ``numbers`` gives each connection its number; share one where two machines write one journal.
+    """
+
+    brokers: int
+    policy: Policy
+    random: Callable[[], float] = field(compare=False)
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), compare=False)
+    _phase: Literal["new", "running", "stopped"] = "new"
+    _connection: _Connection | None = None
+    _walk: tuple[int, ...] = ()  # brokers that this walk has still to dial
+    _resume_at: float = 0.0  # when the next attempt begins, while there is no connection
+    _lost_at: float = _NEVER  # when the last fast phase began
+    _fast_until: float = _NEVER
+    _quick: bool = True  # this walk dials one broker right after the other
+    _level: int = 0  # slow pauses since the last stable connection
+
+    def __post_init__(self) -> None:
+        if self.brokers < 1:
+            raise ValueError("a machine needs at least one broker")
+
+    @property
+    def due(self) -> float | None:
+        """When to call with Tick, at the latest; None before the start and after the end."""
+        if self._phase != "running":
+            return None
+        return self._connection.due if self._connection else self._resume_at
+
+    @property
+    def conn(self) -> int | None:
+        """The connection that is up, if one is."""
+        return self._connection.conn if self._connection and self._connection.up_at is not None else None
+
+    def step(self, event: Event, now: float) -> tuple[Action, ...]:
+        """Take one event at ``now`` (seconds, never going back) and say what is to be done."""
+        match event:
+            case Started() if self._phase == "new":
+                self._phase = "running"
+                return self._start_walk(0, now)
+            case Stopped() if self._phase != "stopped":
+                self._phase = "stopped"
+                return self._close("stopped")
+            case Tick() if self._phase == "running":
+                return self._tick(now)
+            case Started() | Stopped() | Tick():
+                return ()
+        connection = self._connection
+        if connection is None or connection.conn != event.conn:
+            return ()
+        return self._told(event, connection, now)
+
+    def _told(
+        self, event: Opened | Accepted | Denied | Failed | Lost | CanaryCameBack, connection: _Connection, now: float
+    ) -> tuple[Action, ...]:
+        is_up = connection.up_at is not None
+        match event:
+            case Opened():
+                connection.opened = True
+            case Accepted() if not is_up:
+                return self._accepted(connection, now)
+            case Denied() if not is_up:
+                self._resume_at = now + self.policy.refused_pause
+                return (*self._close(event.reason), Alarm(event.reason))
+            case Failed() | Lost() if not is_up:
+                return (*self._close(event.reason), *self._next_attempt(now))
+            case Lost():
+                return self._lost(connection, event.reason, event.unanswered, now)
+            case CanaryCameBack() if is_up and 0 < event.number <= connection.number:
+                connection.answers, connection.misses, connection.answer_by = True, 0, None
+        return ()
+
+    def _tick(self, now: float) -> tuple[Action, ...]:
+        connection = self._connection
+        if now < (self._resume_at if connection is None else connection.due):
+            return ()
+        if connection is None:
+            return self._dial(now) if self._walk else self._start_walk(0, now)
+        if connection.up_at is None:
+            if connection.opened and connection.deadline - self.policy.connack_timeout < self._fast_until:
+                hung_until = min(now + self.policy.fast_phase, self._lost_at + self.policy.hung_phase)
+                self._fast_until = max(self._fast_until, hung_until)
+            reason = f"no CONNACK in {self.policy.connack_timeout:g} s"
+            return (*self._close(reason), *self._next_attempt(now))
+        return self._watch(connection, now)
+
+    # -- attempts ---------------------------------------------------------------------------------
+
+    def _start_walk(self, first: int, now: float) -> tuple[Action, ...]:
+        self._walk = self._order(first)
+        return self._dial(now)
+
+    def _order(self, first: int) -> tuple[int, ...]:
+        """The list from a broker on, once round."""
+        return tuple((first + step) % self.brokers for step in range(self.brokers))
+
+    def _dial(self, now: float) -> tuple[Action, ...]:
+        broker, self._walk = self._walk[0], self._walk[1:]
+        self._connection = _Connection(broker, next(self.numbers), now + self.policy.connack_timeout)
+        return (Dial(broker, self._connection.conn),)
+
+    def _next_attempt(self, now: float) -> tuple[Action, ...]:
+        """After a failed attempt: the next broker of a quick walk at once, else a pause."""
+        if self._quick and self._walk:
+            return self._dial(now)
+        self._resume_at = now + self._pause(now)
+        return ()
+
+    def _pause(self, now: float) -> float:
+        policy = self.policy
+        low, high = policy.fast_pause
+        pause = low + (high - low) * self.random()
+        self._quick = now + pause <= self._fast_until
+        if self._quick:
+            return pause
+        top = math.ceil(math.log2(policy.cap / policy.base))
+        if self._fast_until > _NEVER:
+            self._level = max(self._level, top)
+        if self._level > top:
+            return policy.cap * (policy.steady + (1 - policy.steady) * self.random())
+        ceiling = min(policy.cap, policy.base * 2.0**self._level)
+        self._level += 1
+        return ceiling * (1 - self.random())
+
+    # -- a connection that is up ------------------------------------------------------------------
+
+    def _accepted(self, connection: _Connection, now: float) -> tuple[Action, ...]:
+        connection.up_at = now
+        return (Up(connection.broker, connection.conn), self._canary(connection, now))
+
+    def _canary(self, connection: _Connection, now: float) -> SendCanary:
+        connection.number += 1
+        connection.answer_by = now + self.policy.canary_timeout
+        connection.deadline = now + self.policy.canary_interval
+        return SendCanary(connection.conn, connection.number)
+
+    def _watch(self, connection: _Connection, now: float) -> tuple[Action, ...]:
+        if connection.answer_by is not None and now >= connection.answer_by:
+            connection.answer_by = None
+            connection.misses += 1
+            if connection.misses >= self.policy.canary_misses:
+                reason = f"{connection.misses} canaries in a row not back in {self.policy.canary_timeout:g} s"
+                return self._lost(connection, reason, True, now)
+        return (self._canary(connection, now),) if now >= connection.deadline else ()
+
+    def _lost(self, connection: _Connection, reason: str, unanswered: bool, now: float) -> tuple[Action, ...]:
+        """Where the next walk begins, and whether at once."""
+        lived = now - connection.up_at if connection.up_at is not None else 0.0
+        if connection.answers and lived >= self.policy.stable:
+            self._level = 0
+        first = 0 if connection.answers and not unanswered else (connection.broker + 1) % self.brokers
+        closed = self._close(reason)
+        if connection.answers and lived >= self.policy.working and self._level == 0:
+            self._lost_at, self._fast_until, self._quick = now, now + self.policy.fast_phase, True
+            return (*closed, *self._start_walk(first, now))
+        self._walk = self._order(first)
+        self._resume_at = now + self._pause(now)
+        return closed
+
+    def _close(self, reason: str) -> tuple[Action, ...]:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return ()
+        close = Close(connection.conn, reason)
+        return (close,) if connection.up_at is None else (close, Down(connection.conn, reason))
