@@ -238,6 +238,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
     """
     for node in document.all(*_LOGS_IN):
         for attribute in ("password", "remotePassword"):
-            if node.known(attribute):
+            text = node.known(attribute)
+            if text and not text.startswith("ENC("):
                 what = "the link to the master" if node.name == "masterConnector" else f"link {node.get('name')}"
                 yield node.problem(f"the {attribute} of {what} stands in the file in clear text", attribute)

@@ -136,6 +136,12 @@ def test_either_password_of_a_link_is_told(login: str) -> None:
     assert len(told("S010", snippet)) == 1
 
 
+@pytest.mark.parametrize("password", ["${p}", "#{p}", "ENC(abc)", ""])
+def test_what_is_not_in_clear_text_is_not_told(password: str) -> None:
+    link = f'<networkConnector name="south" uri="static:(tcp://south:61616)" userName="net" password="{password}"/>'
+    assert told("S010", link) == []
+
+
 def test_the_password_of_a_slave_is_told() -> None:
     snippet = '<masterConnector remoteURI="nio://a:61618" userName="net" password="rosebud"/>'
     assert "master" in told("S010", snippet, "5.5.1")[0].message
