@@ -142,7 +142,11 @@ def _net(one: Facts, other: Facts, hidden: set[tuple[str, str]]) -> dict[tuple[s
 def read_back(adoption: Adopted) -> dict[str, bytes]:
     """activemq.xml by host, from the files of the inventory and nothing else; quicker than Ansible."""
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 -- YAML, not HTML
-    context = {"inventory_dir": "@", "secrets": "@.secrets", "lookup": lambda _plugin, path, **_options: f"{path}@"}
+    context: dict[str, Any] = {
+        "inventory_dir": "@",
+        "secrets": "@.secrets",
+        "lookup": lambda _plugin, path, **_options: f"{path}@",
+    }
 
     def templated(value: Any) -> Any:
         if isinstance(value, dict):
@@ -153,14 +157,15 @@ def read_back(adoption: Adopted) -> dict[str, bytes]:
 
     files = {path: yaml.safe_load(content) for path, content in adoption.files.items()}
     hosts: dict[str, dict[str, Any]] = {}
-    for host in files["hosts.yml"]["all"]["hosts"]:
+    for host, inline in files["hosts.yml"]["all"]["hosts"].items():
         broker = adoption.fleet.broker(host)
+        context |= {"activemq_identity": broker.identity, "inventory_hostname_short": broker.identity.host}
         role = "activemq_masters" if broker.role == "master" else "activemq_slaves"
         own = ["all", group_name("group", broker.group), role, group_name("pair", broker.pair)]
         variables: dict[str, Any] = {}
-        for path in (*(f"group_vars/{name}.yml" for name in own), f"host_vars/{host}.yml"):
-            for name, value in files.get(path, {}).items():
-                assert name not in variables, f"{name} stands twice for {host}"
-                variables[name] = templated(value)
+        paths = [*(f"group_vars/{name}.yml" for name in own), f"host_vars/{host}.yml"]
+        for level in (*(files.get(path, {}) for path in paths), inline or {}):
+            assert not level.keys() & variables.keys(), f"a variable of {host} stands twice"
+            variables |= {name: templated(value) for name, value in level.items()}
         hosts[host] = variables
     return documents_of(build_fleet(hosts, {}))

@@ -179,8 +179,22 @@ def test_the_second_node_of_a_machine_has_its_offset(tmp_path: Path) -> None:
 
     assert documents_of(adoption.fleet) == documents_of(original)
     assert variables(adoption)["address"] == "one.example.com"
-    assert variables(adoption, "host_vars/o-mq1-b.example.com.yml") == {"instance": "activemq-b", "port_offset": 10}
+    assert yaml.safe_load(adoption.files["hosts.yml"])["all"]["hosts"] == {
+        "o-mq1-a.example.com": {"activemq_instance": "activemq-a"},
+        "o-mq1-b.example.com": {"activemq_instance": "activemq-b", "activemq_port_offset": 10},
+    }
     assert not adoption.fleet.blocking
+
+
+def test_directories_that_are_called_as_their_pairs_are_said_once(tmp_path: Path) -> None:
+    inventory = hosts("o-mq1", store_directory="/mnt/o-mq1/x") | hosts("o-mq2", store_directory="/mnt/o-mq2/x")
+    original = rendered(inventory)
+
+    adoption = again(original, tmp_path)
+
+    assert variables(adoption)["store_directory"] == "/mnt/{{ activemq_identity.pair }}/x"
+    found = rendered_again(tmp_path, adoption)
+    assert {host: found[f"hosts/{host}/conf/activemq.xml"] for host in inventory} == documents_of(original)
 
 
 def test_hosts_that_are_dialled_by_other_names_have_those_addresses(tmp_path: Path) -> None:

@@ -21,16 +21,19 @@ from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"
 _WIDTH = 110
+_MOST_INLINE = 4
 _ABSENT = ""
 
 
 def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     """Path -> content: hosts.yml, group_vars, host_vars and the inventory plugin's file."""
-    levels = _levels(proposal.variables, fleet)
+    levels = _levels(_by_name(proposal.variables, fleet), fleet)
     for path, variables in _agent_levels(proposal.agents).items():
         levels.setdefault(path, {}).update(variables)
+    hosts = [document.host for document in proposal.documents]
+    inline = {host: levels.pop(f"host_vars/{host}.yml", {}) for host in hosts if _is_small(levels, host)}
     files = {
-        "hosts.yml": _hosts(proposal),
+        "hosts.yml": _hosts(proposal, inline),
         "zz.activemq.yml": f"---\n{MARK}.\nplugin: activemq.fleet.topology\n",
     }
     everyone = levels.setdefault("group_vars/all.yml", {})
@@ -40,8 +43,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     origin = f"{MARK} from the activemq.xml of {number} host{'s' if number > 1 else ''}."
     uses_secrets = any(_has_secret(value) for variables in levels.values() for value in variables.values())
     for path, variables in levels.items():
-        ordered = sorted(variables, key=lambda name: _ORDER.get(name, -1))
-        text = f"---\n{origin}\n" + "".join(_variable(name, variables[name]) for name in ordered)
+        text = f"---\n{origin}\n{_variables(variables)}"
         if path == "group_vars/all.yml" and uses_secrets:
             text += "\n# Put the passwords that are in force there, a file each, or use ansible-vault instead.\n"
             text += 'secrets: "{{ inventory_dir }}/.secrets"\n'
@@ -66,9 +68,40 @@ def _has_secret(value: Any) -> bool:
     return bool(labels_in(value))
 
 
-def _hosts(proposal: Proposal) -> str:
+def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
+    """The same, with the name of pair or host as such where that is all in which hosts differ."""
+    found = {host: dict(mine) for host, mine in variables.items()}
+    names = {
+        "{{ activemq_identity.pair }}": {broker.host: broker.pair for broker in fleet.brokers},
+        "{{ inventory_hostname_short }}": {broker.host: broker.identity.host for broker in fleet.brokers},
+    }
+    for name in ("broker_name", "store_directory"):
+        said = {host: mine[name] for host, mine in variables.items() if name in mine}
+        for expression, of in names.items():
+            general = {text.replace(of[host], expression) for host, text in said.items()}
+            if len(general) == 1 and len(set(said.values())) > 1 and expression in next(iter(general)):
+                for host in said:
+                    found[host][name] = next(iter(general))
+                break
+    return found
+
+
+def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
+    """Whether what only one host has fits below its name."""
+    mine = levels.get(f"host_vars/{host}.yml", {})
+    return len(mine) <= _MOST_INLINE and all(isinstance(value, str | int) for value in mine.values())
+
+
+def _variables(variables: Variables) -> str:
+    ordered = sorted(variables, key=lambda name: _ORDER.get(name, -1))
+    return "".join(_variable(name, variables[name]) for name in ordered)
+
+
+def _hosts(proposal: Proposal, inline: Mapping[str, Variables]) -> str:
     lines = ["---", f"{MARK}: each host with the file it was adopted from.", "all:", "  hosts:"]
-    lines += [f"    {_scalar(document.host)}: # {document.file}" for document in proposal.documents]
+    for document in proposal.documents:
+        lines.append(f"    {_scalar(document.host)}: # {document.file}")
+        lines += [f"      {line}" for line in _variables(inline.get(document.host, {})).splitlines()]
     if proposal.agents:
         lines += ["  children:", f"    {AGENTS}:", "      hosts:"]
         lines += [f"        {_scalar(host)}:" for host in sorted(proposal.agents)]
