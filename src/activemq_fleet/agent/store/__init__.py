@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.agent.store.clock import Clock, SystemClock
+from activemq_fleet.agent.store.damage import Damage, Gap
 from activemq_fleet.agent.store.rows import (
     Counts,
     Incoming,
@@ -17,6 +18,8 @@ from activemq_fleet.agent.store.store import Statements, Store
 __all__ = [
     "Clock",
     "Counts",
+    "Damage",
+    "Gap",
     "Incoming",
     "JournalRecord",
     "Limits",

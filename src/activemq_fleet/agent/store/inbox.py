@@ -9,6 +9,7 @@ from activemq_fleet.agent.store.rows import Incoming, Receipt, checksum
 from activemq_fleet.agent.store.turn import Turn
 
 MESSAGE_COLUMNS = "rx, event_id, topic, payload, received, sum, attempts"
+Sealed = tuple[int, str | None, str, bytes, float, bytes]
 Message = tuple[int, str | None, str, bytes, float, bytes, int]
 """A row of ``MESSAGE_COLUMNS``."""
 
@@ -45,8 +46,7 @@ def received(turn: Turn, topic: str, payload: bytes, broker: str, conn: int) -> 
     ):
         return Receipt(0, event_id, full=True)
     tally.rx += 1
-    values = (tally.rx, event_id, topic, payload, turn.now)
-    row = (*values, checksum("message", *values), 0, lane)
+    row = (*sealed("inbox", tally.rx, event_id, topic, payload, turn.now), 0, lane)
     turn.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
     tally.inbox_rows += 1
     tally.inbox_bytes += size
@@ -65,9 +65,15 @@ def _is_known(turn: Turn, event_id: str) -> bool:
     return turn.db.execute(query, (event_id, event_id)).fetchone() is not None
 
 
-def is_whole(row: Message) -> bool:
-    """Whether a message's row is as it was written."""
-    return checksum("message", *row[:5]) == row[5]
+def sealed(table: str, rx: int, event_id: str | None, topic: str, payload: bytes, received_at: float) -> Sealed:
+    """The columns of a row of ``inbox`` or ``quarantine`` that never change, with their checksum."""
+    values = (rx, event_id, topic, payload, float(received_at))
+    return (*values, checksum(table, *values))
+
+
+def is_whole(table: str, row: Message) -> bool:
+    """Whether a message's row is as it was written into this table, attempts apart."""
+    return sealed(table, *row[:5]) == tuple(row[:6])
 
 
 def incoming(row: Message, rx_id: str) -> Incoming:
@@ -96,7 +102,8 @@ def handled(turn: Turn, rx: int) -> None:
 def quarantine(turn: Turn, rx: int, reason: str) -> None:
     """Pass a message over, for good; it is kept for people to look at, and a copy counts as a duplicate."""
     row = _take(turn, rx)
-    turn.db.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, reason))
+    kept = (*sealed("quarantine", *row[:5]), row[6], reason)
+    turn.db.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)", kept)
     turn.tally.quarantined += 1
     turn.tally.quarantined_bytes += size_of(row[2], row[3])
     turn.record("quarantined", topic=row[2], reason=reason, **identity(turn, rx, row[1]))
@@ -108,6 +115,8 @@ def _take(turn: Turn, rx: int) -> Message:
     if found is None:
         raise Refused(f"message {rx} is not in the inbox: it was handled or quarantined")
     row: Message = found[:-1]
+    if not is_whole("inbox", row):
+        raise Refused(f"message {rx} is damaged on the disk: restart the agent, which sets it aside")
     turn.db.execute("DELETE FROM inbox WHERE rx = ?", (rx,))
     tally, lane = turn.tally, found[-1]
     tally.inbox_rows -= 1
@@ -135,11 +144,17 @@ def forget(turn: Turn) -> int:
     """Forget ids whose time is over, some at a time: rows are in the order of their times."""
     forgotten = 0
     for table in ("remembered", "accepted_ids"):
-        old = turn.db.execute(
-            f"SELECT n, at FROM {table} ORDER BY n LIMIT {FORGOTTEN_AT_ONCE}"  # noqa: S608 -- constants
+        rows = turn.db.execute(
+            f"SELECT n, event_id, at, sum FROM {table} ORDER BY n LIMIT {FORGOTTEN_AT_ONCE}"  # noqa: S608 -- constants
         ).fetchall()
-        last = max((n for n, at in old if at <= turn.now - turn.limits.remember), default=None)
+        old = (n for n, *row in rows if row[1] <= turn.now - turn.limits.remember and known_id(table, *row))
+        last = max(old, default=None)
         if last is not None:
             cursor = turn.db.execute(f"DELETE FROM {table} WHERE n <= ?", (last,))  # noqa: S608 -- the same
             forgotten += cursor.rowcount
     return forgotten
+
+
+def known_id(table: str, event_id: str, at: float, found: bytes) -> bool:
+    """Whether a row of ``remembered`` or ``accepted_ids`` is as it was written."""
+    return checksum(table, event_id, float(at)) == found

@@ -8,10 +8,20 @@ from pathlib import Path
 
 from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.store.clock import Anchor, Clock, Elapsed
+from activemq_fleet.agent.store.damage import Damage
 from activemq_fleet.agent.store.inbox import lane_of
-from activemq_fleet.agent.store.rows import Limits, checksum
+from activemq_fleet.agent.store.rows import Limits
+from activemq_fleet.agent.store.salvage import finish_interrupted, salvage
 from activemq_fleet.agent.store.schema import ANCHOR, COUNTERS, connect, create
+from activemq_fleet.agent.store.soundness import problems
 from activemq_fleet.agent.store.turn import Tally, Turn, write_counters
+
+
+def make_sound(directory: Path, agent: str, clock: Clock) -> Damage | None:
+    """Look whether the store is as it was written; if it is damaged, keep what is readable and tell."""
+    finish_interrupted(directory)
+    reasons = problems(directory)
+    return salvage(directory, agent=agent, reasons=reasons, now=clock.wall()) if reasons else None
 
 
 def open_database(
@@ -22,7 +32,8 @@ def open_database(
     Raises AgentError if the file belongs to another agent.
     """
     db = connect(path, synchronous=synchronous)
-    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'counters'").fetchone():
+    db.execute("BEGIN IMMEDIATE")
+    if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
         create(db)
     row = db.execute(f"SELECT {', '.join(COUNTERS + ANCHOR)} FROM counters").fetchone()  # noqa: S608 -- constants
     if row is None:
@@ -35,7 +46,6 @@ def open_database(
             f"{path}: belongs to agent {tally.agent!r}, not to {agent!r}: set the agent's name back, "
             "or give this one its own state.directory"
         )
-    db.execute("BEGIN IMMEDIATE")
     sort_into_lanes(db, limits)
     recount(db, tally)
     write_counters(Turn(db, tally, limits, clock, elapsed))
@@ -66,8 +76,3 @@ def recount(db: sqlite3.Connection, tally: Tally) -> None:
         setattr(tally, size_name, found[1])
     tally.lanes.clear()
     tally.lanes.update(dict(db.execute("SELECT lane, count(*) FROM inbox GROUP BY lane")))
-
-
-def counters_are_whole(row: tuple[object, ...]) -> bool:
-    """Whether a row of all counters, the anchor and the checksum is as it was written."""
-    return checksum("counters", *row[:-1]) == row[-1]  # type: ignore[arg-type]  # of SQLite's own types

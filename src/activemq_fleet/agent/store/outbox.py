@@ -10,6 +10,7 @@ from activemq_fleet.agent.store.rows import Outgoing, Sent, checksum
 from activemq_fleet.agent.store.schema import EVENT_COLUMNS
 from activemq_fleet.agent.store.turn import Turn
 
+Values = tuple[int, str, str, bytes, float, float]
 Event = tuple[int, str, str, bytes, float, float, bytes]
 """A row of ``EVENT_COLUMNS``."""
 
@@ -72,10 +73,7 @@ def _put(turn: Turn, event_id: str, topic: str, payload: bytes, accepted: float,
     """Append a row to the outbox."""
     tally = turn.tally
     tally.place += 1
-    values = (tally.place, event_id, topic, payload, accepted, deadline)
-    turn.db.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, checksum("event", *values)))
-    tally.outbox_rows += 1
-    tally.outbox_bytes += size_of(topic, payload)
+    _insert(turn, "outbox", (tally.place, event_id, topic, payload, accepted, deadline))
 
 
 def size_of(topic: str, payload: bytes) -> int:
@@ -83,9 +81,17 @@ def size_of(topic: str, payload: bytes) -> int:
     return len(topic.encode()) + len(payload)
 
 
-def is_whole(row: Event) -> bool:
-    """Whether an event's row is as it was written."""
-    return checksum("event", *row[:6]) == row[6]
+def sealed(
+    table: str, place: int, event_id: str, topic: str, payload: bytes, accepted: float, deadline: float
+) -> Event:
+    """A row of a table, with its checksum."""
+    values = (place, event_id, topic, payload, float(accepted), float(deadline))
+    return (*values, checksum(table, *values))
+
+
+def is_whole(table: str, row: Event) -> bool:
+    """Whether an event's row is as it was written into this table."""
+    return sealed(table, *row[:6]) == tuple(row)
 
 
 def outgoing(row: Event, attempts: int) -> Outgoing:
@@ -104,33 +110,42 @@ def sent(turn: Turn, events: Sequence[Sent]) -> None:
 def acknowledged(turn: Turn, places: Iterable[int], proved: bool, sent_as: dict[int, Sent]) -> None:
     """PUBACK came: forget proved events, keep the others as unconfirmed."""
     for place in places:
-        row = _take(turn, "outbox", place)
-        expired = None if row else _take(turn, "expired", place)
-        if row is None and expired is None:
-            continue
-        event = row or expired
-        assert event is not None  # noqa: S101 -- one of both
-        wire = sent_as.get(place)
-        turn.record(
-            "acknowledged" if proved else "unconfirmed",
-            event_id=event[1],
-            topic=event[2],
-            **({"broker": wire.broker, "conn": wire.conn, "mid": wire.mid} if wire else {}),
-        )
-        if not proved:
-            _keep_unconfirmed(turn, event, wire.conn if wire else 0)
+        for table in ("outbox", "expired"):
+            event = _take(turn, table, place)
+            if event is not None:
+                _puback(turn, event, proved, sent_as.get(place))
+                break
+
+
+def _puback(turn: Turn, event: Event, proved: bool, wire: Sent | None) -> None:
+    turn.record(
+        "acknowledged" if proved else "unconfirmed",
+        event_id=event[1],
+        topic=event[2],
+        **({"broker": wire.broker, "conn": wire.conn, "mid": wire.mid} if wire else {}),
+    )
+    if not proved:
+        _keep_unconfirmed(turn, event, wire.conn if wire else 0)
 
 
 def _take(turn: Turn, table: str, place: int) -> Event | None:
-    """Remove and return a row of ``outbox``, ``expired`` or ``unconfirmed``."""
+    """Remove and return a row of ``outbox``, ``expired`` or ``unconfirmed``; None if it is not there, or damaged."""
     row: Event | None = turn.db.execute(
         f"SELECT {EVENT_COLUMNS} FROM {table} WHERE place = ?",  # noqa: S608 -- one of three names
         (place,),
     ).fetchone()
-    if row is not None:
-        turn.db.execute(f"DELETE FROM {table} WHERE place = ?", (place,))  # noqa: S608 -- the same
-        _count(turn, table, -1, row)
+    if row is None or not is_whole(table, row):
+        return None
+    turn.db.execute(f"DELETE FROM {table} WHERE place = ?", (place,))  # noqa: S608 -- the same
+    _count(turn, table, -1, row)
     return row
+
+
+def _insert(turn: Turn, table: str, values: Values) -> None:
+    row = sealed(table, *values)
+    marks = "?, ?, ?, ?, ?, ?, ?"
+    turn.db.execute(f"INSERT INTO {table} ({EVENT_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 -- one of three names
+    _count(turn, table, 1, row)
 
 
 def _count(turn: Turn, table: str, sign: int, row: Event) -> None:
@@ -142,8 +157,8 @@ def _count(turn: Turn, table: str, sign: int, row: Event) -> None:
 
 def _keep_unconfirmed(turn: Turn, row: Event, conn: int) -> None:
     tally, limits = turn.tally, turn.limits
-    turn.db.execute("INSERT INTO unconfirmed VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, conn))
-    _count(turn, "unconfirmed", 1, row)
+    _insert(turn, "unconfirmed", row[:6])
+    turn.db.execute("UPDATE unconfirmed SET conn = ? WHERE place = ?", (conn, row[0]))
     # What has a PUBACK may go, and on a prefix that is never proved it has to: the oldest first.
     while tally.unconfirmed_rows > limits.unconfirmed_rows or tally.unconfirmed_bytes > limits.unconfirmed_bytes:
         oldest = turn.db.execute("SELECT min(place) FROM unconfirmed").fetchone()[0]
@@ -157,8 +172,8 @@ def prove(turn: Turn, prefix: str, conn: int) -> int:
     confirmed = 0
     rows = turn.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
     for place, event_id, topic in rows:
-        if topic == prefix or topic.startswith(prefix.rstrip("/") + "/") or prefix == "":
-            _take(turn, "unconfirmed", place)
+        below = topic == prefix or topic.startswith(prefix.rstrip("/") + "/") or prefix == ""
+        if below and _take(turn, "unconfirmed", place) is not None:
             turn.record("acknowledged", event_id=event_id, topic=topic, conn=conn)
             confirmed += 1
     return confirmed
@@ -180,10 +195,10 @@ def expire(turn: Turn) -> int:
         if not (fits or limits.drop_expired):
             break
         row = _take(turn, "outbox", place)
-        assert row is not None  # noqa: S101 -- read in this transaction
+        if row is None:
+            continue
         if not limits.drop_expired:
-            turn.db.execute("INSERT INTO expired VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            _count(turn, "expired", 1, row)
+            _insert(turn, "expired", row[:6])
         turn.record("expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None)
         found += 1
     return found
@@ -203,7 +218,8 @@ def requeue(turn: Turn, event_ids: Sequence[str] | None) -> int:
         if not _has_room(turn, size):
             break
         row = _take(turn, table, place)
-        assert row is not None  # noqa: S101 -- read in this transaction
+        if row is None:
+            continue
         _put(turn, row[1], row[2], row[3], turn.now, turn.now + (row[5] - row[4]))
         turn.record("accepted", event_id=row[1], topic=row[2], reason="requeued")
         done += 1

@@ -55,7 +55,7 @@ class Reader:
             if not rows:
                 break
             after = rows[-1][0]
-            whole = [row for row in rows if self._keep("outbox", row[0], outbox.is_whole(row))]
+            whole = [row for row in rows if self._keep("outbox", row[0], outbox.is_whole("outbox", row))]
             found += [outbox.outgoing(row, attempts(row[0])) for row in whole]
         return found
 
@@ -72,17 +72,19 @@ class Reader:
                 after,
                 limit + self.damaged,
             )
-            whole = [row for row in rows if self._keep("inbox", row[0], inbox.is_whole(row))]
+            whole = [row for row in rows if self._keep("inbox", row[0], inbox.is_whole("inbox", row))]
             found += [inbox.incoming(row, rx_id(row[0])) for row in whole]
         return sorted(found, key=lambda message: message.rx)[:limit]
 
     def journal(self, after: int, limit: int) -> list[JournalRecord]:
         """Records after a position; those of a damaged row are left out, which is a gap in jseq."""
-        rows = self.rows(
-            "SELECT position, lines, sum FROM journal WHERE position > ? ORDER BY position LIMIT ?", after, limit
-        )
-        whole = [row for row in rows if self._keep("journal", row[0], checksum("journal", *row[:2]) == row[2])]
-        return [JournalRecord(row[0], line) for row in whole for line in row[1].split("\n")]
+        query = "SELECT position, lines, sum FROM journal WHERE position > ? ORDER BY position LIMIT ?"
+        while rows := self.rows(query, after, limit):
+            whole = [row for row in rows if self._keep("journal", row[0], checksum("journal", *row[:2]) == row[2])]
+            if whole:
+                return [JournalRecord(row[0], line) for row in whole for line in row[1].split("\n")]
+            after = rows[-1][0]
+        return []
 
     def _keep(self, table: str, key: int, whole: bool) -> bool:
         if not whole:

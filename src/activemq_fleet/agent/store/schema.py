@@ -59,7 +59,8 @@ def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) ->
 
 
 def create(db: sqlite3.Connection) -> None:
-    """Make the tables, in one transaction."""
-    db.executescript(
-        f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; {SCHEMA} COMMIT;"
-    )
+    """Make the tables, in the transaction that is open."""
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {VERSION}")
+    for statement in SCHEMA.split(";"):
+        db.execute(statement)

@@ -12,8 +12,9 @@ from typing import Any
 
 from activemq_fleet.agent.store import inbox, outbox
 from activemq_fleet.agent.store.clock import Clock, Elapsed, SystemClock
+from activemq_fleet.agent.store.damage import Damage
 from activemq_fleet.agent.store.locking import lock
-from activemq_fleet.agent.store.opening import open_database
+from activemq_fleet.agent.store.opening import make_sound, open_database
 from activemq_fleet.agent.store.reader import Reader
 from activemq_fleet.agent.store.rows import Counts, Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent
 from activemq_fleet.agent.store.schema import FILE
@@ -48,6 +49,8 @@ class Store:
         self._conn = 0
         self.tick = clock.monotonic()
         """Monotonic time of the writer's last turn."""
+        self.damage: Damage | None = None
+        """What was wrong when the store was opened, and what became of it."""
         self._writer = Writer(self._turn, self._look_around, sweep)
         self._writer.start()
 
@@ -65,10 +68,13 @@ class Store:
         limits, clock = limits or Limits(), clock or SystemClock()
         descriptor = lock(directory)
         try:
+            damage = make_sound(directory, agent, clock)
             db, tally, elapsed = open_database(
                 directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
             )
-            return cls(directory, descriptor, db, tally, elapsed, limits, clock, sweep)
+            store = cls(directory, descriptor, db, tally, elapsed, limits, clock, sweep)
+            store.damage = damage
+            return store
         except BaseException:
             os.close(descriptor)
             raise

@@ -101,7 +101,7 @@ class Turn:
         self.db.execute("INSERT INTO journal VALUES (?, ?, ?)", row)
 
 
-_COUNTERS = f"REPLACE INTO counters VALUES (1{', ?' * (len(COUNTERS) + len(ANCHOR) + 1)})"
+_COUNTERS = "REPLACE INTO counters VALUES (1" + ", ?" * (len(COUNTERS) + len(ANCHOR) + 1) + ")"
 
 
 def write_counters(turn: Turn) -> None:
