@@ -209,6 +209,21 @@ class TestSecrets:
 
         assert set(check(tmp_path, files, "5.18.3").secrets) == {"app", "app-2"}
 
+    def test_a_password_from_their_properties_is_asked_of_ours(self, tmp_path: Path) -> None:
+        users = '<authenticationUser username="app" password="${app.password}" groups=""/>'
+        plugin = f"<plugins><simpleAuthenticationPlugin><users>{users}</users></simpleAuthenticationPlugin></plugins>"
+        adoption = check(tmp_path, {ALONE: document(plugin)}, "5.18.3")
+
+        said = {one.original: one.rendered for one in adoption.differences}
+        assert said["${app.password}"] == "${activemq.user.app.password}"
+        assert "app" in adoption.secrets
+
+    def test_a_placeholder_that_no_rendered_file_resolves_is_told(self, tmp_path: Path) -> None:
+        adoption = check(tmp_path, {ALONE: document(connectors("tcp://${my.host}:61616"))}, "5.18.3")
+
+        assert any("${my.host} is in no file that is rendered" in note for note in adoption.notes)
+        assert not any("${activemq.conf}" in note for note in adoption.notes)
+
 
 class TestFleets:
     def test_bridges_by_host_name_become_links(self, tmp_path: Path) -> None:

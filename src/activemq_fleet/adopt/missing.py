@@ -12,12 +12,13 @@ from typing import Any
 
 from activemq_fleet.adopt import values
 from activemq_fleet.adopt.proposal import Proposal
-from activemq_fleet.adopt.secrets import Templated, holds_secret, is_clear, marked
+from activemq_fleet.adopt.secrets import Templated, holds_secret, is_clear, is_password, marked
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.trees import PLACEHOLDERS, Node, is_console, write_node
 from activemq_fleet.render.fragments import _TOLD_APART_BY
 from activemq_fleet.schema._documents import BEANS
 
+_OUR_REFERENCE = "${activemq."
 _OUR_OWN = ("brokerName", "id")
 
 
@@ -131,7 +132,10 @@ def _changed(original: Node, rendered: Node) -> dict[str, str]:
     return {
         name: value
         for name, value in original.attributes.items()
-        if rendered.attributes.get(name) != value and not is_clear(name, value)
+        if rendered.attributes.get(name) != value
+        and not is_clear(name, value)
+        # A password that is asked of credentials.properties is found there, whatever it was called before.
+        and not (is_password(name) and rendered.get(name).startswith(_OUR_REFERENCE))
     }
 
 

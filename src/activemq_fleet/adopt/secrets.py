@@ -86,7 +86,12 @@ class Secrets:
 
 def is_clear(name: str, value: str) -> bool:
     """True for a password in clear text: no placeholder, no reference, not encrypted."""
-    return _NAME.search(name) is not None and not _NOT_CLEAR.fullmatch(value)
+    return is_password(name) and not _NOT_CLEAR.fullmatch(value)
+
+
+def is_password(name: str) -> bool:
+    """True for what is called as passwords are."""
+    return _NAME.search(name) is not None
 
 
 def holds_secret(name: str, value: str) -> bool:

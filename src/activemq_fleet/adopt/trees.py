@@ -16,6 +16,7 @@ from lxml import etree
 
 from activemq_fleet.schema._documents import BEANS, CORE
 
+_WIDTH = 105
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 _CHAINS = frozenset({"plugins", "destinationInterceptors"})
 _WITH_PREFIX = {XSI: "xsi", "http://www.w3.org/XML/1998/namespace": "xml"}
@@ -249,7 +250,10 @@ def _lines(node: Node, around: str, indent: int | None) -> Iterator[str]:
     namespace = node.tag.removeprefix("{").rpartition("}")[0]
     space = "  " * (indent or 0)
     start = f"<{node.name}" + (f' xmlns="{_quoted(namespace)}"' if namespace != around else "")
-    start += "".join(_attribute(name, value) for name, value in node.attributes.items())
+    attributes = [_attribute(name, value) for name, value in node.attributes.items()]
+    whole = len(space) + len(start) + sum(map(len, attributes))
+    below = "\n" + " " * (len(space) + len(node.name) + 1) if indent is not None and whole > _WIDTH else ""
+    start += below.join(attributes)
     if not node.children:
         yield f"{space}{start}>{_escaped(node.text)}</{node.name}>" if node.text else f"{space}{start}/>"
         return
