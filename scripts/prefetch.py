@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DEMO = ("shared-store",)
 # The tests boot an example with these in the place of its own release.
 TESTED = ("5.5.1", "5.18.3", "6.3.1")
-# Those that tests boot from jars with files of their own, and the database that such brokers share.
+# Those that tests boot from jars with files of their own; a database and an old Java go with them.
 PLANTED = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.17.6", "5.18.3", "6.3.1")
 
 
@@ -47,9 +47,11 @@ def main(arguments: Sequence[str]) -> int:
                 print(done, flush=True)
             if list(arguments) == ["tests"]:
                 from tests.integration.database import driver  # the demo needs no tests
+                from tests.integration.old_java import java_11
 
                 list(pool.map(fetch_jars, PLANTED))
                 driver()
+                java_11()
     except FleetError as error:
         print(f"prefetch: error: {error}", file=sys.stderr)
         return 1
