@@ -166,11 +166,12 @@ def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
         failure that matters drowns in it.
     Fix: write masterslave: instead of static:; before 5.6
         static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1).
-    Cannot see: a pair whose two names say nothing of it.
+    Cannot see: a pair whose two names say nothing of it. Of names such as south-a and south-b, with neither number
+        nor role, it is only told, since they may be two brokers.
 
     Fires on 5.18.3::
 
-        <networkConnector name="south" uri="static:(tcp://south-a:61616,tcp://south-b:61616)"/>
+        <networkConnector name="south" uri="static:(tcp://south-mq01-a:61616,tcp://south-mq01-b:61616)"/>
 
     Fires on 5.18.3::
 
@@ -186,8 +187,10 @@ def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
             if pair := _pair(link, plain):
                 first, second = pair
                 message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
-                fix = "leave activemq_discovery to its default" if document.prescribes(link) else ""
-                yield link.problem(message, "uri", found.text, fix=fix)
+                ours = document.prescribes(link)
+                fix = "leave activemq_discovery to its default" if ours else ""
+                severity: Severity | None = None if ours or _surely_one(first.host) else "info"
+                yield link.problem(message, "uri", found.text, fix=fix, severity=severity)
 
 
 def _pair(link: Node, parts: list[Uri]) -> tuple[Uri, Uri] | None:
@@ -200,6 +203,12 @@ def _pair(link: Node, parts: list[Uri]) -> tuple[Uri, Uri] | None:
         if first.host != second.host and _without_role(first.host) == _without_role(second.host) is not None:
             return first, second
     return None
+
+
+def _surely_one(host: str) -> bool:
+    """Whether a name that ends in a node's letter has a number too, or says a role: south-a may be one of two."""
+    label = host.partition(".")[0]
+    return any(character.isdigit() for character in label) or len(_ROLE.findall(label)[0]) > 1
 
 
 def _without_role(host: str) -> str | None:

@@ -191,3 +191,13 @@ def test_an_option_is_known_from_the_release_on_that_reads_it(release: str, uri:
 
 def test_failover_without_a_discovery_agent_is_another_rules() -> None:
     assert found(link("failover:(tcp://a:1,tcp://b:2)")) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "severity"),
+    [("south-a", "south-b", "info"), ("south-1a", "south-1b", "warning"), ("master", "slave", "warning")],
+)
+def test_letters_alone_only_suggest_a_pair(first: str, second: str, severity: str) -> None:
+    known = Release.of("5.18.3")
+    data = complete(link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"), known)
+    assert [f.severity for f in file_findings(data, known) if f.rule == "N005"] == [severity]
