@@ -13,6 +13,7 @@ import os
 import random
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import combinations, permutations
@@ -29,9 +30,18 @@ from activemq_fleet.routes import Answer, Routes, routes_of
 
 NETWORKS = int(os.environ.get("ROUTES", "8"))
 RELEASES = ("5.18.3", "6.3.1")
+LOSES_DEMAND = ("6.3.1",)
+"""Releases in which advisories that are sent at the same moment use one context for evaluating
+filters, and clear it under each other: now and then a bridge misses a consumer until it comes
+again. Seen twice in 60 networks; from 5.19.8, 6.2.7 and 6.3.0 on (source: AdvisoryBroker.fireAdvisory
+takes advisoryConnectionContext; apache/activemq pull request 2540 mends it after 6.3.1)."""
 MESSAGES = 3
+BETWEEN = 0.05
+"""Seconds between two subscriptions, so that their advisories seldom meet."""
 ARRIVAL = 40.0
 """Seconds within which everything must be there that is to be: demand that has to come first included."""
+FORGOTTEN = 12.0
+"""Seconds after which a consumer whose messages do not come announces itself once more, on such a release."""
 QUIET = 3.0
 """Seconds after the last arrival in which nothing else may come."""
 SETTLED = 6.0
@@ -83,12 +93,23 @@ class Consumer:
 
     def __init__(self, address: Address, credentials: Credentials | None, queues: Sequence[str]) -> None:
         self.got: set[tuple[str, str]] = set()
+        self.queues = queues
+        self._where, self._who = address, credentials
+        self._begin()
+
+    def _begin(self) -> None:
         self._ended = threading.Event()
-        self._connection = StompConnection(address, credentials, timeout=20)
-        for queue in queues:
+        self._connection = StompConnection(self._where, self._who, timeout=20)
+        for queue in self.queues:
             self._connection.subscribe(f"/queue/{queue}", ack="auto", headers={"id": queue})
+            time.sleep(BETWEEN)
         self._thread = threading.Thread(target=self._consume)
         self._thread.start()
+
+    def come_again(self) -> None:
+        """Hang up and subscribe anew."""
+        self.close()
+        self._begin()
 
     def _consume(self) -> None:
         while not self._ended.is_set():
@@ -123,13 +144,23 @@ def _exchange(lab: Lab, tag: str, at: dict[str, str], asked: dict[Pair, Answer])
             host = at[pair[0]]
             bodies = [str(number) for number in range(MESSAGES)]
             stomp_send(lab.addresses(host, "stomp"), f"/queue/{_queue(tag, pair)}", bodies, lab.credentials(host))
-        began = time.monotonic()
-        while time.monotonic() < began + ARRIVAL and expected - _all(consumers):
-            time.sleep(0.1)
+        if lab.fleet.brokers[0].release.text in LOSES_DEMAND:
+            _wait(consumers, expected, FORGOTTEN)
+            missing = {queue for queue, _ in expected - _all(consumers)}
+            for consumer in (c for c in consumers if missing.intersection(c.queues)):
+                warnings.warn(f"LOST DEMAND on 6.3, announced once more: {sorted(missing)}", stacklevel=1)
+                consumer.come_again()
+        _wait(consumers, expected, ARRIVAL)
         # Where something arrived, what does not arrive had the same time; else it gets a time of its own.
         time.sleep(QUIET if expected else SETTLED)
         got = _all(consumers)
     return {pair: sum(queue == _queue(tag, pair) for queue, _ in got) for pair in asked}
+
+
+def _wait(consumers: Sequence[Consumer], expected: set[tuple[str, str]], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline and expected - _all(consumers):
+        time.sleep(0.1)
 
 
 def _all(consumers: Sequence[Consumer]) -> set[tuple[str, str]]:

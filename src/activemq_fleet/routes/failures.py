@@ -8,10 +8,12 @@ of those only the ones all of whose shortest ways pass it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
 
-from activemq_fleet.routes.shape import Shape, bits
+from activemq_fleet.routes.shape import UNLIMITED, Shape, bits
 
 
 @dataclass(slots=True)
@@ -33,41 +35,85 @@ class Loss:
 def losses(shape: Shape) -> tuple[Loss, ...]:
     """For each broker, what is cut off between the others when it and its bridges are gone."""
     found = tuple(Loss() for _ in range(shape.size))
-    asked: dict[int, dict[int, int]] = {}  # dead broker -> source -> targets
-    ample = shape.ample
+    asked = _certain(shape, found)
+    if shape.ample:
+        for target in range(shape.size):
+            sources = [source for source, targets in enumerate(asked) if targets >> target & 1]
+            for dead, lost in _cut_off(shape, target, sources) if sources else ():
+                for source in lost:
+                    found[dead].add(source, 1 << target)
+        return found
+    for dead in range(shape.size):
+        doubtful = {s: t & shape.spread[s].through.get(dead, 0) for s, t in enumerate(asked)}
+        if any(doubtful.values()):
+            left = without(shape, dead)
+            for source, targets in doubtful.items():
+                if targets:
+                    found[dead].add(source, targets & ~left.spread_of(source).arrives)
+    return found
+
+
+def _certain(shape: Shape, found: tuple[Loss, ...]) -> list[int]:
+    """Count what has one way only; returns for each source the targets that must be asked again."""
+    asked = []
     for source, spread in enumerate(shape.spread):
         direct = 0
         for peer, _, mask in shape.onward[source]:
             direct |= mask & 1 << peer
         for dead, through in spread.through.items():
             found[dead].add(source, through & ~spread.forked)
-            if not ample and (doubtful := through & spread.forked & ~direct):
-                asked.setdefault(dead, {})[source] = doubtful
-        if ample:
-            for target in bits(spread.arrives & spread.forked & ~direct):
-                for dead in bits(_gates(shape, target)[source] & ~(1 << source | 1 << target)):
-                    if source not in shape.demand_from(target, avoided=dead):
-                        found[dead].add(source, 1 << target)
-    for dead, sources in asked.items():
-        left = without(shape, dead)
-        for source, targets in sources.items():
-            found[dead].add(source, targets & ~left.spread[source].arrives)
-    return found
+        asked.append(spread.arrives & spread.forked & ~direct)
+    return asked
 
 
-@lru_cache(maxsize=1024)
-def _gates(shape: Shape, consumer: int) -> dict[int, int]:
-    """Broker -> those that demand from ``consumer`` passes on all of its shortest ways there."""
-    hops = shape.demand_from(consumer)
-    gates = {consumer: 1 << consumer}
-    for broker in list(hops)[1:]:  # nearest first
-        common = -1
+def _cut_off(shape: Shape, target: int, sources: list[int]) -> Iterator[tuple[int, list[int]]]:
+    """(dead broker, those of the sources to which demand from ``target`` then comes no more).
+
+    Where no TTL stops a message that demand has called for, these are cut off. Only brokers all
+    of whose shortest ways pass the dead one can be; for the others nothing changes.
+    """
+    hops = shape.demand_from(target)
+    behind: dict[int, set[int]] = {}
+    for broker, gates in _gates(shape, hops).items():
+        for gate in bits(gates & ~(1 << broker | 1 << target)):
+            behind.setdefault(gate, set()).add(broker)
+    for dead, brokers in behind.items():
+        wanted = brokers.intersection(sources)
+        if wanted and (lost := wanted - _detoured(shape, hops, brokers, dead)):
+            yield dead, sorted(lost)
+
+
+def _gates(shape: Shape, hops: dict[int, int]) -> dict[int, int]:
+    """Broker -> those that demand passes on all of its shortest ways there; ``hops``: nearest first."""
+    gates: dict[int, int] = {}
+    for broker, distance in hops.items():
+        common = -1 if distance else 0
         for edge in shape.leaving[broker]:
             before = hops.get(edge.target)
-            if before == hops[broker] - 1 and before < edge.consumer_ttl:
+            if before == distance - 1 and before < edge.consumer_ttl:
                 common &= gates[edge.target]
         gates[broker] = common | 1 << broker
     return gates
+
+
+def _detoured(shape: Shape, hops: dict[int, int], brokers: set[int], dead: int) -> set[int]:
+    """Those of ``brokers`` to which demand finds a longer way without ``dead``."""
+    waiting: list[tuple[int, int]] = []
+    for broker in brokers:
+        for edge in shape.leaving[broker]:
+            before = hops.get(edge.target, UNLIMITED)
+            if edge.target not in brokers and edge.target != dead and before < edge.consumer_ttl:
+                waiting.append((before + 1, broker))
+    heapify(waiting)
+    reached: set[int] = set()
+    while waiting:
+        distance, broker = heappop(waiting)
+        if broker not in reached:
+            reached.add(broker)
+            for source, ttl in shape.inward[broker]:
+                if source in brokers and source not in reached and distance < ttl:
+                    heappush(waiting, (distance + 1, source))
+    return reached
 
 
 def without(shape: Shape, dead: int) -> Shape:

@@ -105,7 +105,11 @@ class Shape:
     @cached_property
     def spread(self) -> tuple[Spread, ...]:
         """For each broker, how its messages spread."""
-        return tuple(_spread(self, source) for source in range(self.size))
+        return tuple(map(self.spread_of, range(self.size)))
+
+    def spread_of(self, source: int) -> Spread:
+        """How messages of one broker spread; computed each time."""
+        return _spread(self, source)
 
     @cached_property
     def leaving(self) -> tuple[tuple[Edge, ...], ...]:
