@@ -166,6 +166,16 @@ class TestOneFile:
 
         assert not [path for path in places(adoption) if "@id='x'" in path]
 
+    @pytest.mark.parametrize("text", ["a  b", "\n  x=1\n  y=2\n", " one ", "<b/>tail<b/>", "a<!-- c -->b", "\tq"])
+    def test_text_in_beans_stays_as_it_is(self, text: str, tmp_path: Path) -> None:
+        beans = f'<bean {SPRING} id="x" class="a.B"><property name="y"><value>{text}</value></property></bean>'
+        adoption = adopted(tmp_path / "files", {ALONE: document("", beans)}, "5.18.3")
+
+        root = etree.fromstring(rendered_again(tmp_path, adoption)[f"hosts/{ALONE}/conf/activemq.xml"])
+        [value] = root.iterfind(".//{*}bean[@id='x']/{*}property/{*}value")
+        said = "".join(str(piece) for piece in value.itertext())
+        assert said.strip() == text.replace("<!-- c -->", "").replace("<b/>", "").strip()
+
     def test_the_console_is_imported_as_ours_wherever_theirs_lies(self, tmp_path: Path) -> None:
         own = f'<import {SPRING} resource="file:${{activemq.base}}/conf/jetty.xml"/>'
         adoption = check(tmp_path, {ALONE: document("", own, brokerName="x")}, "5.18.3")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from activemq_fleet.adopt import values
@@ -75,7 +76,7 @@ def _with_references(node: Node, proposal: Proposal, document: Document) -> Node
         elif name in {user["name"] for user in variables.get("users", [])}:
             attributes["password"] = f"${{activemq.user.{name}.password}}"
     children = tuple(_with_references(child, proposal, document) for child in node.children)
-    return Node(node.tag, attributes, node.text, children)
+    return replace(node, attributes=attributes, children=children)
 
 
 def _without(node: Node, skip: Collection[int]) -> Node | None:
@@ -83,7 +84,7 @@ def _without(node: Node, skip: Collection[int]) -> Node | None:
     if not any(id(child) in skip for child in node.children):
         return node
     children = tuple(child for child in node.children if id(child) not in skip)
-    return Node(node.tag, node.attributes, node.text, children) if children else None
+    return replace(node, children=children) if children else None
 
 
 def _property(original: Node, rendered: Node, skip: Collection[int]) -> Node | None:

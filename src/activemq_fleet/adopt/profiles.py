@@ -143,7 +143,7 @@ def data_source(document: Document) -> Node | None:
 def properties(bean: Node) -> dict[str, str]:
     """Name -> value of a Spring bean's properties."""
     return {
-        child.get("name"): child.get("value") or next((value.text for value in child.children), "")
+        child.get("name"): child.get("value") or next((value.said for value in child.children), "")
         for child in bean.children
         if child.name == "property" and not bean.get("class").endswith(PLACEHOLDERS)
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from activemq_fleet.adopt.trees import Node
@@ -125,14 +125,17 @@ def replaced(node: Node, by: Callable[[Node, str, str], str], *, below_secret: b
             return by(node, local if local != "value" else node.get("name") or "value", value)
         return _in_text(value, node, by)
 
-    text = node.text
-    if secret_here and not _NOT_CLEAR.fullmatch(text):
-        text = by(node, node.get("key") or "text", text)
-    return Node(
-        node.tag,
-        {name: attribute(name, value) for name, value in node.attributes.items()},
-        _in_text(text, node, by),
-        tuple(replaced(child, by, below_secret=secret_here) for child in node.children),
+    def plain(text: str) -> str:
+        if secret_here and not _NOT_CLEAR.fullmatch(text.strip()):
+            return by(node, node.get("key") or "text", text.strip())
+        return _in_text(text, node, by)
+
+    children = [replaced(child, by, below_secret=secret_here) for child in node.children]
+    return replace(
+        node,
+        attributes={name: attribute(name, value) for name, value in node.attributes.items()},
+        text=plain(node.text),
+        children=tuple(replace(child, tail=plain(child.tail)) for child in children),
     )
 
 

@@ -74,6 +74,8 @@ def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path
         path = Path(file)
         if not path.exists():
             raise InputError(f"{path}: there is no such file or directory")
+        if not path.is_file() and not path.is_dir():
+            raise InputError(f"{path}: is neither a file nor a directory")
         if path.is_dir():
             inside = sorted(path.rglob(ACTIVEMQ_XML))
             if not inside:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -40,12 +40,16 @@ Direction = Literal["rendered adds", "rendered lacks", "differs"]
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An element: ``tag`` and the names of attributes are ``{namespace}local``, as lxml has them."""
+    """An element: ``tag`` and the names of attributes are ``{namespace}local``, as lxml has them.
+
+    ``text`` and ``tail`` are as they stand, before the first child and behind the element.
+    """
 
     tag: str
     attributes: Mapping[str, str]
     text: str = ""
     children: tuple[Node, ...] = ()
+    tail: str = ""
 
     @property
     def name(self) -> str:
@@ -63,13 +67,18 @@ class Node:
         return self.name in _CHAINS if self.is_core else self.tag != f"{{{BEANS}}}beans"
 
     @cached_property
+    def said(self) -> str:
+        """Its own text, where any white space is one space."""
+        return " ".join(" ".join([self.text, *(child.tail for child in self.children)]).split())
+
+    @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for two elements that say the same."""
         children = [child.key for child in self.children]
         return (
             self.tag,
             tuple(sorted(self.attributes.items())),
-            self.text,
+            self.said,
             tuple(children if self.is_chain else sorted(children)),
         )
 
@@ -115,15 +124,20 @@ class Difference:
 
 
 def read_node(element: etree._Element) -> Node:
-    """The value of an element and all below it."""
-    children = [child for child in element if isinstance(child.tag, str)]
-    pieces = [element.text, *(child.tail for child in element)]
+    """The value of an element and all below it, without comments."""
     attributes = {
         str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)
         for name, value in element.attrib.items()
     }
-    text = " ".join(" ".join(piece or "" for piece in pieces).split())
-    return Node(str(element.tag), attributes, text, tuple(read_node(child) for child in children))
+    texts, children = [element.text or ""], []
+    for child in element:
+        if isinstance(child.tag, str):
+            children.append(read_node(child))
+            texts.append(child.tail or "")
+        else:
+            texts[-1] += child.tail or ""
+    behind = tuple(replace(child, tail=tail) for child, tail in zip(children, texts[1:], strict=True))
+    return Node(str(element.tag), attributes, texts[0], behind)
 
 
 def differences(host: str, original: Node, rendered: Node, hidden: Callable[[Node], Node]) -> list[Difference]:
@@ -171,8 +185,8 @@ class _Comparison:
             if original.attributes.get(name) != rendered.attributes.get(name):
                 place = f"{path}/@{_prefixed(name)}"
                 yield self._difference(place, before.attributes.get(name), after.attributes.get(name))
-        if original.text != rendered.text:
-            yield self._difference(f"{path}/text()", before.text or None, after.text or None)
+        if original.said != rendered.said:
+            yield self._difference(f"{path}/text()", before.said or None, after.said or None)
 
     def _of_order(
         self, path: str, pairs: Sequence[tuple[Node, Node]], original: Node, rendered: Node
@@ -255,12 +269,22 @@ def _lines(node: Node, around: str, indent: int | None) -> Iterator[str]:
     below = "\n" + " " * (len(space) + len(node.name) + 1) if indent is not None and whole > _WIDTH else ""
     start += below.join(attributes)
     if not node.children:
-        yield f"{space}{start}>{_escaped(node.text)}</{node.name}>" if node.text else f"{space}{start}/>"
+        text = _escaped(_tidy(node.text, indent))
+        yield f"{space}{start}>{text}</{node.name}>" if text else f"{space}{start}/>"
         return
-    yield f"{space}{start}>{_escaped(node.text)}"
+    yield f"{space}{start}>{_escaped(_tidy(node.text, indent))}"
     for child in node.children:
         yield from _lines(child, namespace, None if indent is None else indent + 1)
+        if behind := _tidy(child.tail, indent):
+            yield _escaped(behind)
     yield f"{space}</{node.name}>"
+
+
+def _tidy(text: str, indent: int | None) -> str:
+    """Without white space around; text of several lines stays as it is, unless all is on one line."""
+    plain = text.strip()
+    one_line = " ".join(plain.split())
+    return text if indent is not None and plain != one_line else one_line
 
 
 def _attribute(name: str, value: str) -> str:

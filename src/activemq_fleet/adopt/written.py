@@ -100,7 +100,8 @@ def _variables(variables: Variables) -> str:
 def _hosts(proposal: Proposal, inline: Mapping[str, Variables]) -> str:
     lines = ["---", f"{MARK}: each host with the file it was adopted from.", "all:", "  hosts:"]
     for document in proposal.documents:
-        lines.append(f"    {_scalar(document.host)}: # {document.file}")
+        file = "".join(char if char.isprintable() else "?" for char in document.file)
+        lines.append(f"    {_scalar(document.host)}: # {file}")
         lines += [f"      {line}" for line in _variables(inline.get(document.host, {})).splitlines()]
     if proposal.agents:
         lines += ["  children:", f"    {AGENTS}:", "      hosts:"]

@@ -142,6 +142,14 @@ class TestHosts:
         assert run(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
         assert [broker.pair for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1"]
 
+    def test_the_name_of_a_file_stays_in_its_comment(self, tmp_path: Path) -> None:
+        file = tmp_path / "o-mq1-a" / "x\n    evil:.xml"
+        file.parent.mkdir()
+        file.write_bytes(HAND)
+
+        assert run(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
+        assert [broker.host for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1-a"]
+
     def test_a_release_is_said_for_one_host_or_for_all(self, hand: Path, tmp_path: Path) -> None:
         files = [f"o-mq{number}-a={hand}" for number in (1, 2)]
         run(*files, "--release", "o-mq2-a=6.3.1", "--release", "5.18.3", "-o", tmp_path / "i")
@@ -190,6 +198,7 @@ class TestWhatItRefuses:
             (["o-mq1-a={hand}", "O-mq1-a={hand}", "--release", "5.18.3"], "would both become the inventory group"),
             (["o-mq1-a={empty}", "--release", "5.18.3"], "there is no activemq.xml in it"),
             (["o-mq1-a=nosuch", "--release", "5.18.3"], "nosuch: there is no such file"),
+            (["o-mq1-a=/dev/null", "--release", "5.18.3"], "is neither a file nor a directory"),
             (["o mq={hand}", "--release", "5.18.3"], "is not a host name"),
             (["", "--release", "5.18.3"], "names no file"),
             (["o-mq1-a=", "--release", "5.18.3"], "names no file"),
