@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +22,7 @@ _LINKS = frozenset({"networkConnector", "masterConnector"})
 _REMOTE_CODE = "CVE-2023-46604"
 _HAS_IT = "5.3.0 !5.15.16 5.16.0 !5.16.7 5.17.0 !5.17.6 5.18.0 !5.18.3"
 _PREFETCH = 1000
+_MOST_NAMED = 3
 
 
 class _Use(NamedTuple):
@@ -277,12 +278,19 @@ def _remote_code(release: Release) -> tuple[str, str]:
     return "", ""
 
 
+def _counted(cves: Sequence[str]) -> str:
+    """A few by name: every broker of the release has this finding, and a report must stay readable."""
+    if len(cves) <= _MOST_NAMED:
+        return ", ".join(cves) or "what that fixes"
+    return f"{', '.join(cves[:_MOST_NAMED])} and {len(cves) - _MOST_NAMED} more"
+
+
 @cache
 def _below_floor(release: Release) -> tuple[str, str]:
     if release.meets_security_floor:
         return "", ""
     cves = [cve for advisory in release.advisories for cve in advisory.cves if cve != _REMOTE_CODE]
     return (
-        f"release {release} is older than {release.security_floor} and open to {', '.join(cves) or 'what that fixes'}",
+        f"release {release} is older than {release.security_floor} and open to {_counted(cves)}",
         f"go to {release.security_floor}; until then let only brokers and clients reach the ports",
     )
