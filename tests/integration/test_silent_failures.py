@@ -19,6 +19,7 @@ from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document
 WATCHED = 3.0
 # … and so long a test waits for it on a busy one.
 PATIENCE = 30.0
+BODIES = ["1", "2", "3", "4", "5"]
 NEXT_MASTER = 1000  # milliseconds between two looks of a waiting broker at the lock
 
 
@@ -109,6 +110,20 @@ def test_a_slave_behind_a_plain_uri_that_finds_no_master_becomes_a_second_one(gr
     slave = ground.plant("slave", "5.5.1", document("slave", ground.address(2), services))
     boot(slave)
     assert until(lambda: answers(ground, 2), PATIENCE)
+
+
+def test_two_slaves_of_one_master_both_take_over_and_serve_the_same_messages(ground: Ground) -> None:
+    """P005."""
+    master, first = pure_pair(ground, "5.5.1", "{master}")
+    services = f'<services><masterConnector remoteURI="{openwire(ground, 1)}"/></services>'
+    second = ground.plant("second", "5.5.1", document("second", ground.address(3), services))
+    second.launch()
+    assert second.await_phase("attached"), second.said
+    stomp_send([stomp(ground, 1)], "/queue/q", BODIES)
+    master.kill()
+    assert until(lambda: first.story.promoted and second.story.promoted, PATIENCE)
+    for number in (2, 3):
+        assert stomp_drain([stomp(ground, number)], "/queue/q", expected=len(BODIES), timeout=PATIENCE) == BODIES
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.7.0"])
@@ -217,7 +232,6 @@ def test_a_duplex_link_on_one_end_is_one_bridge_both_ways(ground: Ground) -> Non
 
 # -- N019, N020 -------------------------------------------------------------------------------
 
-BODIES = ["1", "2", "3", "4", "5"]
 STUCK: list[tuple[str, Mapping[str, str] | None]] = [("5.18.3", None), ("5.8.0", {})]
 REPLAYED: list[tuple[str, Mapping[str, str]]] = [("5.18.3", {}), ("6.3.1", {}), ("5.8.0", {"enableAudit": "false"})]
 
