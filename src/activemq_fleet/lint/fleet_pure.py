@@ -30,12 +30,12 @@ class _Attachment(NamedTuple):
     attribute: str
 
 
-@rule("P005", "error", scope="fleet", releases=_PURE, source="MasterBroker of 5.5; pure-master-slave page")
+@rule("P005", "error", scope="fleet", releases=_PURE, source="pure-master-slave page; measured on 5.5.1")
 def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
     """A master with two slaves, or a slave of a slave.
 
-    Why: a master copies to one slave. A second one is not copied to, takes over all the same when the master dies, and
-        serves what it happens to have. Nothing is copied from a slave to a slave of its own.
+    Why: both slaves are copied to, and when the master dies both take over and serve the same messages: two masters,
+        everything twice (measured on 5.5.1). Nothing is copied from a slave to a slave of its own.
     Fix: one masterConnector to each master, in the other node of its pair: take the fragment out.
 
     Fires on 5.5.1::
