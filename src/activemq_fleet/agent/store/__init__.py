@@ -13,7 +13,8 @@ from activemq_fleet.agent.store.rows import (
     Receipt,
     Sent,
 )
-from activemq_fleet.agent.store.store import Statements, Store
+from activemq_fleet.agent.store.statements import Statements
+from activemq_fleet.agent.store.store import Store
 
 __all__ = [
     "Clock",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 STEP = 60.0
 """Seconds: the wall clock of a machine that runs may drift by this much between two looks and is still believed."""
@@ -56,13 +59,12 @@ class Elapsed:
 
     Within a boot by the monotonic clock; across a reboot by the wall clock, from the last anchor that was
     stored. A wall clock that went back, or that stepped by more than 60 s while the machine ran, is not
-    counted; ``steps`` holds a line for each.
+    counted, and logged.
     """
 
     def __init__(self, clock: Clock, last: Anchor | None) -> None:
         self._clock = clock
         self._boot = clock.boot_id()
-        self.steps: list[str] = []
         self._anchor = self._carried_on(last)
 
     def _carried_on(self, last: Anchor | None) -> Anchor:
@@ -81,6 +83,11 @@ class Elapsed:
         """Elapsed seconds."""
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
+    def has_stepped(self) -> bool:
+        """Whether the wall clock stepped since the last anchor: one should be stored, should the machine go down."""
+        at = self._anchor
+        return abs(self._step(at, self._clock.monotonic(), self._clock.wall().timestamp())) > STEP
+
     def anchor(self) -> Anchor:
         """This moment, to be stored. A step of the wall clock since the last one is noticed here."""
         monotonic, wall = self._clock.monotonic(), self._clock.wall().timestamp()
@@ -90,10 +97,13 @@ class Elapsed:
         return self._anchor
 
     def _notice_step(self, last: Anchor, monotonic: float, wall: float) -> None:
-        step = (wall - last.wall) - (monotonic - last.monotonic)
+        step = self._step(last, monotonic, wall)
         if abs(step) > STEP:
             self._say(f"the wall clock stepped by {step:+.0f} s")
 
+    @staticmethod
+    def _step(last: Anchor, monotonic: float, wall: float) -> float:
+        return (wall - last.wall) - (monotonic - last.monotonic)
+
     def _say(self, what: str) -> None:
-        self.steps.append(f"{what}: not counted as elapsed time")
-        del self.steps[:-100]
+        log.warning("%s: not counted as elapsed time", what)

@@ -18,7 +18,9 @@ def lock(directory: Path) -> int:
     has it, naming that process, or if the directory cannot be used.
     """
     try:
-        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        if not directory.is_dir():
+            directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+            _sync(directory.parent)
         descriptor = os.open(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise AgentError(f"{directory}: cannot be used as the state directory: {error.strerror}") from error
@@ -34,3 +36,12 @@ def lock(directory: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
+
+
+def _sync(directory: Path) -> None:
+    """Make a directory's entries last."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -13,7 +13,8 @@ from pathlib import Path
 FILE = "store.db"
 PAGE = 4096
 APPLICATION_ID = 0x414D5141
-VERSION = 1
+VERSION = 0x01010101
+"""The version in each of its four bytes: what a flipped bit has made of it is not taken for a newer one."""
 
 COUNTERS = ("agent", "epoch", "seq", "jseq", "position", "place", "rx", "oldest", "rows")
 ANCHOR = ("elapsed", "boot", "monotonic", "wall")
@@ -56,6 +57,17 @@ def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) ->
     if readonly:
         found.execute("PRAGMA query_only = ON")
     return found
+
+
+_DISK = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY,
+}  # fmt: skip
+
+
+def is_trouble_of_disk(error: sqlite3.Error) -> bool:
+    """Whether the machine, not the file's content or a statement, is why SQLite gave up."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _DISK
 
 
 def create(db: sqlite3.Connection) -> None:

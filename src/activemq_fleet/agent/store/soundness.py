@@ -6,6 +6,7 @@ import sqlite3
 import struct
 from pathlib import Path
 
+from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.store import inbox, outbox, wal
 from activemq_fleet.agent.store.rows import checksum
 from activemq_fleet.agent.store.schema import (
@@ -17,6 +18,7 @@ from activemq_fleet.agent.store.schema import (
     PAGE,
     VERSION,
     connect,
+    is_trouble_of_disk,
 )
 
 _MAGIC = b"SQLite format 3\0"
@@ -46,6 +48,8 @@ def problems(directory: Path) -> list[str]:
         finally:
             db.close()
     except sqlite3.DatabaseError as error:
+        if is_trouble_of_disk(error):
+            raise AgentError(f"{path}: cannot be read: {error}") from error
         return [f"SQLite cannot read it: {error}"]
 
 
@@ -57,6 +61,8 @@ def _problems_inside(db: sqlite3.Connection) -> list[str]:
     if not tables:
         return []  # made, and then the machine stopped
     marks = (db.execute("PRAGMA application_id").fetchone()[0], db.execute("PRAGMA user_version").fetchone()[0])
+    if marks[0] == APPLICATION_ID and marks[1] > VERSION and len(set(marks[1].to_bytes(4))) == 1:
+        raise AgentError("the store was made by a newer agent: install that one, or give this one a state.directory")
     if marks != (APPLICATION_ID, VERSION):
         return ["the header of the file is damaged"]
     return [*_bad_counters(db), *_bad_rows(db)]

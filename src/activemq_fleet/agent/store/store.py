@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from activemq_fleet.agent.errors import AgentError, Refused
 from activemq_fleet.agent.store import inbox, outbox
 from activemq_fleet.agent.store.clock import Clock, Elapsed, SystemClock
 from activemq_fleet.agent.store.damage import Damage
@@ -18,9 +19,12 @@ from activemq_fleet.agent.store.opening import make_sound, open_database
 from activemq_fleet.agent.store.reader import Reader
 from activemq_fleet.agent.store.rows import Counts, Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent
 from activemq_fleet.agent.store.schema import FILE
+from activemq_fleet.agent.store.statements import Statements
 from activemq_fleet.agent.store.turn import Tally, Turn
-from activemq_fleet.agent.store.writer import Writer
+from activemq_fleet.agent.store.writer import Job, Writer
 
+FORGET_EVERY = 60.0
+MOST_IN_FLIGHT = 100_000
 SWEEP = 0.5
 """Seconds between looks for what falls due by itself: expiry is noticed within 1 s."""
 
@@ -49,6 +53,7 @@ class Store:
         self._conn = 0
         self.tick = clock.monotonic()
         """Monotonic time of the writer's last turn."""
+        self._forgot = elapsed.now()
         self.damage: Damage | None = None
         """What was wrong when the store was opened, and what became of it."""
         self._writer = Writer(self._turn, self._look_around, sweep)
@@ -75,6 +80,9 @@ class Store:
             store = cls(directory, descriptor, db, tally, elapsed, limits, clock, sweep)
             store.damage = damage
             return store
+        except (OSError, sqlite3.Error) as error:
+            os.close(descriptor)
+            raise AgentError(f"{directory}: the store cannot be opened: {error}") from error
         except BaseException:
             os.close(descriptor)
             raise
@@ -106,8 +114,12 @@ class Store:
 
     def _look_around(self, turn: Turn) -> None:
         due = turn.db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (turn.now,)).fetchone()
-        if due:
-            self._writer.transact([outbox.expire])
+        jobs: list[Job] = [outbox.expire] if due else []
+        if turn.now - self._forgot >= FORGET_EVERY:
+            self._forgot = turn.now
+            jobs.append(inbox.forget)
+        if jobs or self._elapsed.has_stepped():
+            self._writer.transact(jobs)
 
     # The publisher's side
 
@@ -125,6 +137,8 @@ class Store:
     ) -> Future[str]:
         """``accept`` without waiting."""
         own = outbox.check_event(topic, payload, event_id)
+        if timeout is not None and not timeout >= 0:
+            raise Refused(f"a timeout is a number of seconds from 0, not {timeout}")
         return self._writer.submit(lambda turn: outbox.accept(turn, topic, payload, own, timeout))
 
     def accept_all(self, events: Sequence[tuple[str, bytes]]) -> list[str]:
@@ -146,10 +160,16 @@ class Store:
     def sent_later(self, events: Iterable[Sent | tuple[int, int, int, str]]) -> Future[None]:
         """``sent`` without waiting."""
         known = [event if isinstance(event, Sent) else Sent(*event) for event in events]
+        newest = max((event.conn for event in known), default=self._conn)
+        if newest > self._conn or len(self._attempts) > MOST_IN_FLIGHT:
+            # Nothing is acknowledged in a connection that is gone.
+            self._conn = newest
+            self._sent.clear()
+        if len(self._attempts) > MOST_IN_FLIGHT:
+            self._attempts.clear()
         for event in known:
             self._sent[event.seq] = event
             self._attempts[event.seq] = self._attempts.get(event.seq, 0) + 1
-            self._conn = max(self._conn, event.conn)
         return self._writer.submit(lambda turn: outbox.sent(turn, known))
 
     def acknowledged(self, seqs: Iterable[int], proved: bool) -> None:
@@ -231,8 +251,7 @@ class Store:
 
         def job(turn: Turn) -> None:
             inbox.handled(turn, rx)
-            for sql, values in statements.all:
-                turn.db.execute(sql, values)
+            statements.run(turn.db)
 
         self._writer.submit(job).result()
 
@@ -282,14 +301,3 @@ class Store:
             damaged=self._reader.damaged,
             lanes=dict(tally.lanes),
         )
-
-
-class Statements:
-    """What a handler wants done with its own tables, in the transaction that records the message as handled."""
-
-    def __init__(self) -> None:
-        self.all: list[tuple[str, Sequence[Any]]] = []
-
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Add a statement, run at the end of the block."""
-        self.all.append((sql, values))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import sqlite3
 import threading
@@ -12,7 +13,10 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from activemq_fleet.agent.errors import AgentError, Full
+from activemq_fleet.agent.store.schema import is_trouble_of_disk
 from activemq_fleet.agent.store.turn import Turn
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Job = Callable[[Turn], Any]
@@ -89,28 +93,31 @@ class Writer(threading.Thread):
         if self._sweep is None or time.monotonic() - self._swept < self._sweep:
             return
         self._swept = time.monotonic()
-        with contextlib.suppress(sqlite3.Error, AgentError):
+        try:
             self._on_turn(self._turn())
+        except (sqlite3.Error, AgentError) as error:
+            log.warning("the store cannot be written: %s", error)
 
     def _run_group(self, group: list[tuple[Job, Future[Any]]]) -> None:
         try:
             results = self.transact([job for job, _ in group])
-        except sqlite3.OperationalError as error:  # the disk, not a job: trying again would fail again
-            for _, future in group:
-                future.set_exception(AgentError(f"the store cannot be written: {error}"))
-            return
         except Exception as error:  # noqa: BLE001 -- whatever a job raises is its caller's
-            if len(group) > 1:
-                for one in group:
-                    self._run_group([one])
-            else:
-                group[0][1].set_exception(error)
+            self._fail(group, error)
             return
         for (_, future), result in zip(group, results, strict=True):
             if isinstance(result, AgentError):
                 future.set_exception(result)
             else:
                 future.set_result(result)
+
+    def _fail(self, group: list[tuple[Job, Future[Any]]], error: Exception) -> None:
+        of_sqlite = isinstance(error, sqlite3.Error)
+        if len(group) > 1 and not (isinstance(error, sqlite3.Error) and is_trouble_of_disk(error)):
+            for one in group:
+                self._run_group([one])
+            return
+        for _, future in group:
+            future.set_exception(AgentError(f"the store cannot be written: {error}") if of_sqlite else error)
 
     def transact(self, jobs: list[Job]) -> list[Any]:
         """Run jobs in one transaction; a refusal stands in its job's place. Only for the writer's own thread."""

@@ -1,0 +1,47 @@
+"""What a handler does in the inbox's own transaction, so that it happens exactly once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+PREFIX = "x_"
+"""Tables and indexes of handlers begin so; the store's own are out of their reach."""
+
+_READ = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_WRITE = {
+    sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_CREATE_TABLE,
+    sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_DROP_TABLE, sqlite3.SQLITE_DROP_INDEX, sqlite3.SQLITE_REINDEX,
+}  # fmt: skip
+_OF_SQLITE = ("sqlite_master", "sqlite_autoindex_x_")
+
+
+class Statements:
+    """What a handler wants done with its own tables, when its message is recorded as handled."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[str, Sequence[Any]]] = []
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Add a statement; it runs at the end of the block, on tables that begin with ``x_``."""
+        self._all.append((sql, values))
+
+    def run(self, db: sqlite3.Connection) -> None:
+        """Run them in the transaction that is open. Raises sqlite3.Error for one that is wrong or not allowed."""
+        if not self._all:
+            return
+        db.set_authorizer(_authorize)
+        try:
+            for sql, values in self._all:
+                db.execute(sql, values)
+        finally:
+            db.set_authorizer(None)
+
+
+def _authorize(action: int, name: str | None, *_: str | None) -> int:
+    if action in _READ:
+        return sqlite3.SQLITE_OK
+    if action in _WRITE and name is not None and name.startswith((PREFIX, *_OF_SQLITE)):
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY

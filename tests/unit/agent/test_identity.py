@@ -1,0 +1,85 @@
+"""Ids of events, and where they stand in payloads."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activemq_fleet.agent.errors import Refused
+from activemq_fleet.agent.identity import EventId, check_id, id_in, with_id
+
+EPOCH = uuid.UUID("2ec32648-b6f2-4d4f-89d6-d517ea5f41ae")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.text(min_size=1), st.uuids(), st.integers(1, 1 << 60))
+def test_an_id_is_read_back_as_it_was_written(agent: str, epoch: uuid.UUID, seq: int) -> None:
+    event_id = EventId(agent, epoch, seq)
+    assert EventId.parse(str(event_id)) == event_id
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a:b", f":{EPOCH}:1", f"a:{EPOCH}:0", f"a:{EPOCH}:01", f"a:{str(EPOCH).upper()}:1", "a:x:1", f"a:{EPOCH}:-1"],
+)
+def test_what_no_agent_writes_is_no_id(text: str) -> None:
+    with pytest.raises(ValueError, match="AGENT:EPOCH:SEQ"):
+        EventId.parse(text)
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=5))
+def test_an_object_gets_the_id_and_keeps_its_members(content: dict[str, object]) -> None:
+    content.pop("eventId", None)
+    sent = with_id(json.dumps(content).encode(), 'i"d', envelope=False)
+    assert json.loads(sent) == {"eventId": 'i"d', **content}
+    assert id_in(sent) == 'i"d'
+
+
+def test_the_bytes_of_an_object_stay_as_the_caller_wrote_them() -> None:
+    payload = b' {\n "n": 1.10000000000000000000001, "n": 12345678901234567890123456789, "e":"\\u00e9" }\n'
+    assert with_id(payload, "i", envelope=True) == b' {\n "eventId":"i",' + payload[4:]
+
+
+@pytest.mark.parametrize("payload", [b'{"eventId":"own"}', b'{"\\u0065ventId":"own"}', b'{"eventId":7}'])
+def test_an_id_that_the_caller_set_is_kept(payload: bytes) -> None:
+    assert with_id(payload, "other", envelope=True) == payload
+
+
+def test_a_callers_id_is_found_however_it_is_spelled() -> None:
+    assert id_in(b'{"a":1,"\\u0065ventId":"own"}') == "own"
+
+
+@pytest.mark.parametrize("payload", [b'{"eventId":7}', b'{"eventId":""}', b'["eventId"]', b'{"x":{"eventId":"no"}}'])
+def test_what_is_no_text_or_elsewhere_is_no_id(payload: bytes) -> None:
+    assert id_in(payload) is None
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"text", b"[1]", b"{", b'{"a":NaN}', b"\xff\x00", b'"eventId"', b"{" * 100_000]
+)
+def test_any_other_payload_goes_out_unchanged_without_envelope(payload: bytes) -> None:
+    assert with_id(payload, "i", envelope=False) == payload
+    assert id_in(payload) is None
+
+
+@given(st.binary(max_size=50))
+def test_an_envelope_carries_any_payload_and_the_id(payload: bytes) -> None:
+    if not payload.lstrip().startswith(b"{"):
+        sent = json.loads(with_id(payload, "i", envelope=True))
+        assert sent.pop("eventId") == "i"
+        assert list(sent) in (["payload"], ["payload_base64"])
+        assert "payload" not in sent or sent["payload"].encode() == payload
+
+
+@pytest.mark.parametrize("text", ["", "x" * 513, "a\nb", "\ud800"])
+def test_an_id_that_cannot_be_written_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="printable"):
+        check_id(text)

@@ -1,0 +1,97 @@
+"""Elapsed time: by the monotonic clock within a boot, by the wall clock across one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.agent.store import Limits, Store, inbox
+from tests.unit.agent.store_clock import SimulatedClock, open_store
+
+
+def expired_after_restart(tmp_path: Path, clock: SimulatedClock, timeout: float) -> int:
+    with open_store(tmp_path, clock, Limits(timeout=timeout)) as store:
+        return store.expire()
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> SimulatedClock:
+    """A clock at which an event with 100 s to wait was accepted."""
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, Limits(timeout=100)) as store:
+        store.accept("t", b"x")
+    return clock
+
+
+@pytest.mark.parametrize(("seconds", "expired"), [(99, 0), (100, 1)])
+def test_time_while_the_agent_is_down_counts(
+    tmp_path: Path, clock: SimulatedClock, seconds: float, expired: int
+) -> None:
+    clock.pass_time(seconds)
+    assert expired_after_restart(tmp_path, clock, 100) == expired
+
+
+@pytest.mark.parametrize(("seconds", "expired"), [(99, 0), (100, 1)])
+def test_time_across_a_reboot_counts_by_the_wall_clock(
+    tmp_path: Path, clock: SimulatedClock, seconds: float, expired: int
+) -> None:
+    clock.reboot(takes=seconds)
+    assert expired_after_restart(tmp_path, clock, 100) == expired
+
+
+@pytest.mark.parametrize("step", [-1e6, 1e6])
+def test_a_wall_clock_that_steps_within_a_boot_changes_nothing_and_is_logged(
+    tmp_path: Path, clock: SimulatedClock, step: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.wall_error += step
+    clock.pass_time(99)
+    assert expired_after_restart(tmp_path, clock, 100) == 0
+    assert "not counted as elapsed time" in caplog.text
+
+
+def test_a_drift_of_less_than_a_minute_is_not_worth_a_word(
+    tmp_path: Path, clock: SimulatedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.wall_error += 59
+    expired_after_restart(tmp_path, clock, 100)
+    assert not caplog.text
+
+
+def test_a_step_before_a_reboot_is_not_counted_after_it(tmp_path: Path, clock: SimulatedClock) -> None:
+    with Store.open(tmp_path, agent="a1", clock=clock, synchronous="OFF", sweep=0.01) as store:
+        clock.wall_error += 1e6
+        while store._elapsed.has_stepped():  # the writer looks by itself, and stores where the clocks are now
+            store.counts()
+    clock.reboot(takes=50)
+    assert expired_after_restart(tmp_path, clock, 100) == 0
+
+
+def test_a_wall_clock_that_went_back_across_a_reboot_counts_nothing_and_is_logged(
+    tmp_path: Path, clock: SimulatedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.wall_error -= 1e6
+    clock.reboot(takes=99)
+    assert expired_after_restart(tmp_path, clock, 100) == 0
+    assert "went back" in caplog.text
+    clock.pass_time(100)
+    assert expired_after_restart(tmp_path, clock, 100) == 1, "time since this boot counts"
+
+
+def test_ids_are_forgotten_seven_days_after_handling(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    day = 86400.0
+    with open_store(tmp_path, clock) as store:
+        store.received("t", b'{"eventId":"e"}', broker="b", conn=1)
+        clock.pass_time(3 * day)
+        store.handled(1)
+        clock.pass_time(7 * day - 1)
+        forget(store)
+        assert store.received("t", b'{"eventId":"e"}', broker="b", conn=1).duplicate
+        clock.pass_time(1)
+        forget(store)
+        assert not store.received("t", b'{"eventId":"e"}', broker="b", conn=1).duplicate
+
+
+def forget(store: Store) -> None:
+    store._writer.submit(inbox.forget).result()

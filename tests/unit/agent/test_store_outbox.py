@@ -1,0 +1,248 @@
+"""What the publisher's side of the store promises."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+
+from activemq_fleet.agent.errors import AgentError, Full, Refused
+from activemq_fleet.agent.store import Limits, Store
+from tests.unit.agent.store_clock import SimulatedClock, open_store
+
+
+def ids(store: Store) -> list[str]:
+    return [event.event_id for event in store.outgoing(1000)]
+
+
+def test_accepted_events_are_outgoing_in_the_order_of_acceptance(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        accepted = [store.accept("t", b"%d" % number) for number in range(30)]
+        assert ids(store) == accepted
+        assert [event.payload for event in store.outgoing(1000)] == [b"%d" % number for number in range(30)]
+        assert accepted == [f"a1:{store.epoch}:{number}" for number in range(1, 31)]
+
+
+def test_outgoing_goes_on_after_a_place(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept_all([("t", b"x")] * 10)
+        first = store.outgoing(4)
+        assert [event.seq for event in store.outgoing(100, after=first[-1].seq)] == [5, 6, 7, 8, 9, 10]
+
+
+def test_numbers_go_on_after_a_restart_even_if_nothing_is_left(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept("t", b"x")
+        store.acknowledged([1], proved=True)
+        epoch = store.epoch
+    with open_store(tmp_path) as store:
+        assert store.accept("t", b"y") == f"a1:{epoch}:2"
+
+
+def test_an_id_of_the_caller_is_accepted_once(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        assert store.accept("t", b"x", event_id="mine") == "mine"
+        assert store.accept("t", b"again", event_id="mine") == "mine"
+        assert [event.payload for event in store.outgoing(9)] == [b"x"]
+
+
+def test_an_id_of_the_caller_is_known_after_it_was_acknowledged(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept("t", b"x", event_id="mine")
+        store.acknowledged([1], proved=True)
+        store.accept("t", b"x", event_id="mine")
+        assert ids(store) == []
+
+
+def test_an_id_in_the_payload_is_the_callers(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        assert store.accept("t", b'{"eventId":"mine"}') == "mine"
+        with pytest.raises(Refused, match="give one of them"):
+            store.accept("t", b'{"eventId":"mine"}', event_id="other")
+
+
+def test_an_id_that_the_store_gave_is_known(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        given = store.accept("t", b"x")
+        assert store.accept("t", b"x", event_id=given) == given
+        with pytest.raises(Refused, match="choose another"):
+            store.accept("t", b"x", event_id=f"a1:{store.epoch}:2")
+        assert ids(store) == [given]
+
+
+@pytest.mark.parametrize("topic", ["", "a/#", "a/+/b", "a\0b", "x" * 65536])
+def test_a_topic_that_cannot_be_published_to_is_refused(tmp_path: Path, topic: str) -> None:
+    with open_store(tmp_path) as store, pytest.raises(Refused, match="no topic"):
+        store.accept(topic, b"x")
+
+
+def test_a_full_outbox_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
+    with open_store(tmp_path, limits=Limits(outbox_rows=3)) as store:
+        accepted = store.accept_all([("t", b"x")] * 3)
+        with pytest.raises(Full, match="not taken"):
+            store.accept("t", b"y")
+        assert ids(store) == accepted
+        store.acknowledged([2], proved=True)
+        assert store.accept("t", b"y") == f"a1:{store.epoch}:4"
+
+
+def test_an_outbox_is_full_by_bytes_too(tmp_path: Path) -> None:
+    with open_store(tmp_path, limits=Limits(outbox_bytes=20)) as store:
+        store.accept("t", b"x" * 10)
+        with pytest.raises(Full):
+            store.accept("t", b"x" * 9)
+        store.accept("t", b"x" * 8)
+        assert store.counts().outbox_bytes == 20
+
+
+def test_callers_at_once_each_get_an_id_of_their_own(tmp_path: Path) -> None:
+    got: list[str] = []
+    together = Barrier(20)
+
+    def call(store: Store) -> None:
+        together.wait()
+        got.extend(store.accept("t", b"x") for _ in range(20))
+
+    with open_store(tmp_path) as store:
+        threads = [Thread(target=call, args=(store,)) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(got) == sorted(ids(store))
+        assert len(set(got)) == 400
+
+
+def test_a_proved_acknowledgement_forgets_the_event(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept_all([("t", b"x")] * 3)
+        store.acknowledged([1, 3], proved=True)
+        assert [event.seq for event in store.outgoing(9)] == [2]
+
+
+def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept_all([("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/y", b"x")])
+        store.sent([(1, 7, 1, "b"), (2, 7, 2, "b"), (3, 7, 3, "b"), (4, 6, 9, "b")])
+        store.acknowledged([1, 2, 3, 4], proved=False)
+        assert (store.outgoing(9), store.counts().unconfirmed) == ([], 4)
+        assert store.prove("a", 7) == 2
+        assert store.counts().unconfirmed == 2
+
+
+def test_unconfirmed_events_are_bounded_and_those_dropped_are_counted(tmp_path: Path) -> None:
+    with open_store(tmp_path, limits=Limits(unconfirmed_rows=2)) as store:
+        store.accept_all([("t", b"x")] * 5)
+        store.acknowledged([1, 2, 3, 4, 5], proved=False)
+        assert (store.counts().unconfirmed, store.counts().unconfirmed_dropped) == (2, 3)
+
+
+def test_attempts_count_how_often_an_event_was_sent(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept("t", b"x")
+        store.sent([(1, 1, 1, "b")])
+        store.sent([(1, 2, 1, "b")])
+        assert store.outgoing(1)[0].attempts == 2
+
+
+def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock) as store:
+        accepted = [store.accept("t", b"x", timeout=10), store.accept("t", b"y", timeout=30)]
+        clock.pass_time(10)
+        assert ids(store) == accepted[1:], "expired, though nobody has looked yet"
+        assert (store.expire(), store.counts().expired) == (1, 1)
+        assert store.requeue([accepted[0]]) == 1
+        assert ids(store) == [accepted[1], accepted[0]]
+        clock.pass_time(10)
+        assert (store.expire(), ids(store)) == (1, [accepted[1]])
+
+
+def test_requeue_refuses_an_id_that_is_not_kept(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store, pytest.raises(Refused, match="nothing was re-queued"):
+        store.requeue(["no"])
+
+
+def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, Limits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
+        store.accept_all([("t", b"x")] * 3)
+        clock.pass_time(6)
+        assert (store.expire(), store.counts().outbox_rows, store.outgoing(9)) == (1, 2, [])
+        store.accept("t", b"x")
+        with pytest.raises(Full):
+            store.accept("t", b"x")
+
+
+def test_requeue_takes_as_many_as_fit(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, Limits(outbox_rows=2, timeout=5)) as store:
+        store.accept_all([("t", b"x")] * 2)
+        clock.pass_time(6)
+        store.expire()
+        store.accept("t", b"y")
+        assert (store.requeue(), store.counts().expired) == (1, 1)
+
+
+def test_drop_expired_drops_and_says_so(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, Limits(drop_expired=True)) as store:
+        store.accept("t", b"x", timeout=1)
+        clock.pass_time(2)
+        assert (store.expire(), store.counts().expired, store.counts().outbox_rows) == (1, 0, 0)
+        assert '"reason":"dropped"' in store.journal_after(0, 99)[-1].line
+
+
+def test_an_expired_event_that_is_acknowledged_after_all_is_forgotten(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock) as store:
+        store.accept("t", b"x", timeout=1)
+        clock.pass_time(2)
+        store.expire()
+        store.acknowledged([1], proved=True)
+        assert store.counts().expired == 0
+
+
+def test_expiry_is_noticed_within_a_second_without_being_asked(tmp_path: Path) -> None:
+    with Store.open(tmp_path, agent="a1", synchronous="OFF") as store:
+        store.accept("t", b"x", timeout=0.1)
+        began = time.monotonic()
+        while not store.counts().expired and time.monotonic() - began < 30:
+            time.sleep(0.01)
+        [due] = [json.loads(record.line) for record in store.journal_after(0, 9) if '"expired"' in record.line]
+        accepted = json.loads(store.journal_after(0, 1)[0].line)
+        late = datetime.fromisoformat(due["ts"]) - datetime.fromisoformat(accepted["ts"])
+        assert late < timedelta(seconds=1.1)
+
+
+def test_the_age_of_the_oldest_event_is_elapsed_time(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock) as store:
+        assert store.counts().oldest_age is None
+        store.accept("t", b"x")
+        clock.pass_time(12.5)
+        assert store.counts().oldest_age == pytest.approx(12.5)
+
+
+def test_a_second_agent_is_kept_out_of_the_state_directory(tmp_path: Path) -> None:
+    with open_store(tmp_path), pytest.raises(AgentError, match="another agent"):
+        open_store(tmp_path)
+    open_store(tmp_path).close()
+
+
+def test_a_store_of_another_agent_is_refused(tmp_path: Path) -> None:
+    open_store(tmp_path).close()
+    with pytest.raises(AgentError, match="belongs to agent 'a1'"):
+        Store.open(tmp_path, agent="a2")
+
+
+def test_a_closed_store_refuses(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.close()
+    store.close()
+    with pytest.raises(AgentError, match="closed"):
+        store.accept("t", b"x")
