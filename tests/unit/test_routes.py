@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Routes, routes_of
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import fleet, hosts
@@ -163,25 +164,26 @@ def test_what_a_dead_broker_holds_waits_for_it() -> None:
     assert found.findings() == ()
 
 
-def _fragment(*addresses: str, attributes: str = "") -> bytes:
+def connector(*addresses: str, attributes: str = "") -> str:
+    """A networkConnector as somebody writes it by hand."""
     uri = f"static:({','.join(f'tcp://{address}' for address in addresses)})"
-    return (
-        '<beans xmlns="http://www.springframework.org/schema/beans">'
-        '<broker xmlns="http://activemq.apache.org/schema/core"><networkConnectors>'
-        f'<networkConnector name="own" uri="{uri}" {attributes}/></networkConnectors></broker></beans>'
-    ).encode()
+    return f'<networkConnectors><networkConnector name="own" uri="{uri}" {attributes}/></networkConnectors>'
+
+
+def written(variables: dict[str, dict[str, Any]], fragments: dict[str, str]) -> Routes:
+    """The routes of a fleet in which some hosts have a fragment of their own."""
+    for host, xml in fragments.items():
+        variables[f"{host}.example.com"]["activemq_xml_fragments"] = [{"parent": "broker", "xml": xml}]
+    found = build_fleet(variables, {})
+    return routes_of(found, {broker.host: activemq_xml(broker) for broker in found.brokers})
 
 
 def test_a_link_to_one_node_of_a_pair_does_not_follow_it() -> None:
-    pairs = fleet("o-mq1", "o-mq2", "o-mq3", topology="none")
-    text = {
-        f"o-mq{a}-{n}.example.com": _fragment(
-            f"o-mq{a + 1}-a.example.com:61616", attributes='duplex="true" networkTTL="2"'
-        )
-        for a in (1, 2)
-        for n in "ab"
+    both = 'duplex="true" networkTTL="2"'
+    fragments = {
+        f"o-mq{a}-{n}": connector(f"o-mq{a + 1}-a.example.com:61616", attributes=both) for a in (1, 2) for n in "ab"
     }
-    found = routes_of(pairs, text)
+    found = written(hosts("o-mq1", "o-mq2", "o-mq3", topology="none"), fragments)
 
     assert found.reaches("o-mq1", "o-mq3").arrives
     assert not found.reaches("o-mq1", "o-mq3", down="o-mq2-a").arrives
@@ -191,26 +193,33 @@ def test_a_link_to_one_node_of_a_pair_does_not_follow_it() -> None:
 
 
 def test_a_fragments_link_to_both_nodes_follows() -> None:
-    pairs = fleet("o-mq1", "o-mq2", topology="none")
-    found = routes_of(
-        pairs, {f"o-mq1-{n}.example.com": _fragment("o-mq2-a.example.com:61616", "o-mq2-b:61616") for n in "ab"}
-    )
+    xml = connector("o-mq2-a.example.com:61616", "o-mq2-b:61616")
+    found = written(hosts("o-mq1", "o-mq2", topology="none"), {"o-mq1-a": xml, "o-mq1-b": xml})
 
     assert found.reaches("o-mq1", "o-mq2", down="o-mq2-a").arrives
     assert not found.reaches("o-mq2", "o-mq1").arrives
 
 
-def test_a_link_to_somebody_else_is_not_counted() -> None:
-    found = routes_of(
-        fleet("o-mq1", topology="none"), {"o-mq1-a.example.com": _fragment("elsewhere.example.org:61616")}
-    )
+def test_a_fragment_may_change_a_link_of_the_fleet() -> None:
+    shorter = '<networkConnectors><networkConnector name="o-mq1-a-to-o-mq2-a" networkTTL="1"/></networkConnectors>'
+    found = written(hosts("o-mq1", "o-mq2", "o-mq3", nodes="a", ha="none", topology="chain"), {"o-mq1-a": shorter})
+
+    assert found.reaches("o-mq1", "o-mq2").arrives
+    assert not found.reaches("o-mq1", "o-mq3").arrives
+    assert found.reaches("o-mq3", "o-mq2").arrives
+
+
+def test_a_fragments_link_to_somebody_else_is_not_counted() -> None:
+    found = written(hosts("o-mq1", topology="none"), {"o-mq1-a": connector("elsewhere.example.org:61616")})
 
     assert found.idle_links() == ()
 
 
 def test_a_document_that_is_no_xml_is_said() -> None:
+    variables = hosts("o-mq1", xml_fragments=[{"xml": connector("a:1")}])
+
     with pytest.raises(InputError, match="xml cannot be read"):
-        routes_of(fleet("o-mq1"), {"o-mq1-a": b"<broker"})
+        routes_of(build_fleet(variables, {}), {"o-mq1-a": b"<broker"})
 
 
 # -- the pure profile ----------------------------------------------------------------------------
@@ -325,21 +334,20 @@ def test_a_link_within_a_pair_carries_nothing_and_is_what_was_asked_for() -> Non
 
 
 def test_a_fragments_bridge_without_demand_is_a_finding() -> None:
-    pair = fleet("o-mq1", "o-mq2", nodes="a", ha="none", topology="none")
-    found = routes_of(pair, {"o-mq1-a.example.com": _fragment("o-mq2-a:61616", attributes='consumerTTL="0"')})
+    two = hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none")
+    found = written(two, {"o-mq1-a": connector("o-mq2-a:61616", attributes='consumerTTL="0"')})
 
     assert [(f.rule, f.severity, f.host) for f in found.findings()] == [("R003", "warning", "o-mq1-a.example.com")]
 
 
 def test_ways_of_different_length_dealt_out_alike_are_a_finding() -> None:
-    """A mesh of five with a TTL of 3, and no priority for the near: one in four messages goes astray."""
+    """A mesh of five with a TTL of 3, and no priority for the near: messages go astray."""
     names = [f"o-mq{number}" for number in range(1, 6)]
-    mesh = fleet(*names, nodes="a", ha="none", topology="none", release="5.11.4")
-    text = {
-        f"{a}-a.example.com": _fragment(*(f"{b}-a:61616" for b in names if b != a), attributes='networkTTL="3"')
-        for a in names
-    }
-    found = routes_of(mesh, text)
+    five = hosts(*names, nodes="a", ha="none", topology="none", release="5.11.4")
+    found = written(
+        five,
+        {f"{a}-a": connector(*(f"{b}-a:61616" for b in names if b != a), attributes='networkTTL="3"') for a in names},
+    )
 
     (finding,) = found.findings()
     assert finding.rule == "R004"

@@ -14,8 +14,9 @@ __all__ = ["Answer", "Hop", "Outcome", "Routes", "routes_of"]
 def routes_of(fleet: Fleet, documents: Mapping[str, bytes] | None = None) -> Routes:
     """The routes of a fleet.
 
-    ``documents``: rendered activemq.xml by inventory name, of the brokers whose
-    ``activemq_xml_fragments`` may hold networkConnectors; those of them that the fleet does not
-    know count as links, resolved by host and port.
+    ``documents``: rendered activemq.xml by inventory name. Those of brokers whose
+    ``activemq_xml_fragments`` name networkConnectors are read: they bring links that the fleet does
+    not know, or change what it knows. Hosts and ports of their URIs are looked up in the fleet.
+    Raises InputError for a document that is no XML.
     """
     return Routes(fleet, lines_of(fleet, documents) if documents else {})

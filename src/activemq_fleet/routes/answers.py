@@ -101,9 +101,9 @@ class State:
 class Routes:
     """The routes of a fleet; made by :func:`activemq_fleet.routes.routes_of`."""
 
-    def __init__(self, fleet: Fleet, extra: Mapping[str, tuple[Line, ...]]) -> None:
+    def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]]) -> None:
         self.fleet = fleet
-        self.network = Network(fleet, extra)
+        self.network = Network(fleet, written)
         self._component = {name: names for names in self.network.components for name in names}
         self._states: dict[tuple[tuple[str, ...], str | None, str | None], State] = {}
 

@@ -126,11 +126,11 @@ def units_of(fleet: Fleet) -> dict[str, Unit]:
 
 
 class Network:
-    """The lines of all brokers, and whom they find."""
+    """The lines of all brokers, and whom they find. ``written`` are a broker's in place of its links."""
 
-    def __init__(self, fleet: Fleet, extra: Mapping[str, tuple[Line, ...]]) -> None:
+    def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]]) -> None:
         self.units = units_of(fleet)
-        self._extra = extra
+        self._written = written
         self._at: dict[Address, Broker] = {}
         self._announced: dict[tuple[str, str], list[Broker]] = {}
         self.steady: set[str] = set()
@@ -153,7 +153,8 @@ class Network:
 
     def _resolve(self, broker: Broker) -> tuple[tuple[Line, tuple[Broker, ...]], ...]:
         resolved = []
-        for line in (*map(line_of, broker.links), *self._extra.get(broker.host, ())):
+        written = self._written.get(broker.host)
+        for line in map(line_of, broker.links) if written is None else written:
             key = line.addresses or line.multicast
             if key not in self._met:
                 self._met[key] = tuple(self._found(line))

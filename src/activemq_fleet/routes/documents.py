@@ -1,4 +1,4 @@
-"""The networkConnectors that ``activemq_xml_fragments`` bring: read from the rendered document."""
+"""The networkConnectors that ``activemq_xml_fragments`` bring or change: read from the rendered document."""
 
 from __future__ import annotations
 
@@ -15,26 +15,31 @@ from activemq_fleet.topology import Broker, Fleet
 
 _CORE = "{http://activemq.apache.org/schema/core}"
 _DIALLED = re.compile(r"(?:auto\+)?(?:tcp|nio\+ssl|nio|ssl|auto)://([^,()?/\s]+)")
-_QUEUES = ("queue", "topic")
+_CONNECTOR = "networkConnector"
+_KINDS = ("queue", "topic")
 
 
 def lines_of(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[Line, ...]]:
-    """By inventory name: the lines that a document has and the model does not know.
+    """By inventory name: all lines of the brokers whose fragments have to do with networkConnectors.
 
-    Raises InputError for a document that is no XML or of a host that is no broker.
+    Raises InputError for such a document that is no XML, or of a host that is no broker.
     """
-    return {fleet.broker(host).host: tuple(_lines(fleet.broker(host), text)) for host, text in documents.items()}
+    named = ((fleet.broker(host), document) for host, document in documents.items())
+    return {broker.host: tuple(_lines(broker, document)) for broker, document in named if _is_touched(broker)}
+
+
+def _is_touched(broker: Broker) -> bool:
+    fragments = broker.settings.xml_fragments
+    return any(_CONNECTOR in fragment.xml or _CONNECTOR in fragment.parent for fragment in fragments)
 
 
 def _lines(broker: Broker, document: bytes) -> Iterator[Line]:
-    known = {link.name for link in broker.links}
     try:
         root = etree.fromstring(document, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
     except etree.XMLSyntaxError as error:
         raise InputError(f"{broker.host}: activemq.xml cannot be read: {error}") from None
-    for element in root.iter(f"{_CORE}networkConnector"):
-        if element.get("name", "NC") not in known:
-            yield _line(element, broker)
+    for element in root.iter(f"{_CORE}{_CONNECTOR}"):
+        yield _line(element, broker)
 
 
 def _line(element: etree._Element, broker: Broker) -> Line:
@@ -83,6 +88,6 @@ def _destinations(element: etree._Element, property_name: str) -> tuple[str, ...
         f"{kind}://{child.get('physicalName')}"
         for holder in element.iterchildren(f"{_CORE}{property_name}")
         for child in holder.iterchildren()
-        for kind in _QUEUES
+        for kind in _KINDS
         if child.tag == f"{_CORE}{kind}"
     )

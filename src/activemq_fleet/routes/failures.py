@@ -46,10 +46,10 @@ def losses(shape: Shape) -> tuple[Loss, ...]:
     for dead in range(shape.size):
         doubtful = {s: t & shape.spread[s].through.get(dead, 0) for s, t in enumerate(asked)}
         if any(doubtful.values()):
-            left = without(shape, dead)
+            left = shape.without(dead)
             for source, targets in doubtful.items():
                 if targets:
-                    found[dead].add(source, targets & ~left.spread_of(source).arrives)
+                    found[dead].add(source, targets & ~left.spread_of(source, targets).arrives)
     return found
 
 
@@ -114,9 +114,3 @@ def _detoured(shape: Shape, hops: dict[int, int], brokers: set[int], dead: int) 
                 if source in brokers and source not in reached and distance < ttl:
                     heappush(waiting, (distance + 1, source))
     return reached
-
-
-def without(shape: Shape, dead: int) -> Shape:
-    """The network when one broker is gone."""
-    edges = tuple(edge for edge in shape.edges if dead not in (edge.source, edge.target))
-    return Shape(shape.size, edges, shape.replays, shape.merges)

@@ -105,11 +105,26 @@ class Shape:
     @cached_property
     def spread(self) -> tuple[Spread, ...]:
         """For each broker, how its messages spread."""
-        return tuple(map(self.spread_of, range(self.size)))
+        return tuple(self.spread_of(source, self.everyone) for source in range(self.size))
 
-    def spread_of(self, source: int) -> Spread:
-        """How messages of one broker spread; computed each time."""
-        return _spread(self, source)
+    def spread_of(self, source: int, targets: int) -> Spread:
+        """How messages of one broker for consumers at some others spread; computed each time."""
+        return _spread(self, source, targets & ~(1 << source))
+
+    def without(self, dead: int) -> Shape:
+        """The network when one broker is gone."""
+        ways = _outward(self)
+        ways[dead] = {}
+        left, demand = [], []
+        for edge, mask in zip(self.edges, self.demand, strict=True):
+            if dead not in (edge.source, edge.target):
+                left.append(edge)
+                # Where demand did not come over the dead broker, nothing changes.
+                demand.append(mask if not mask >> dead & 1 else -1)
+        shape = Shape(self.size, tuple(left), self.replays, self.merges)
+        known = (_aims(shape, e, ways) & ~(1 << dead) if m < 0 else m for e, m in zip(left, demand, strict=True))
+        shape.__dict__["demand"] = tuple(known)  # where cached_property keeps it
+        return shape
 
     @cached_property
     def leaving(self) -> tuple[tuple[Edge, ...], ...]:
@@ -243,12 +258,11 @@ def _is_fed(shape: Shape, brokers: int, avoided: int) -> bool:
     return any(edge.always and brokers >> edge.source & 1 and edge.target != avoided for edge in shape.edges)
 
 
-def _spread(shape: Shape, source: int) -> Spread:
+def _spread(shape: Shape, source: int, targets: int) -> Spread:
     """Breadth first from ``source``, for all consumers' brokers at once."""
     arrives = forked = 0
-    start = shape.everyone & ~(1 << source)
-    seen = {source: start}
-    frontier = {source: start}
+    seen = {source: targets}
+    frontier = {source: targets}
     hops = 0
     onward, forks = shape.onward, shape.forks
     while frontier:
