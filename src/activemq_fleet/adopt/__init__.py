@@ -12,6 +12,16 @@ from activemq_fleet.adopt.adoption import Adopted, adopt
 from activemq_fleet.adopt.agents import AgentFile, read_agents
 from activemq_fleet.adopt.sources import Document, read_sources
 from activemq_fleet.adopt.trees import Difference
-from activemq_fleet.adopt.written import MARK
+from activemq_fleet.adopt.written import MARK, is_unchanged
 
-__all__ = ["MARK", "Adopted", "AgentFile", "Difference", "Document", "adopt", "read_agents", "read_sources"]
+__all__ = [
+    "MARK",
+    "Adopted",
+    "AgentFile",
+    "Difference",
+    "Document",
+    "adopt",
+    "is_unchanged",
+    "read_agents",
+    "read_sources",
+]

@@ -5,6 +5,7 @@ A variable stands once: for all, for a group, for a pair, for all masters or sla
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,8 @@ from activemq_fleet.settings import PREFIX
 from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"
+_PLUGIN = "zz.activemq.yml"
+_SEAL = "sha256 "
 _WIDTH = 110
 _MOST_INLINE = 4
 _ABSENT = ""
@@ -32,10 +35,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
         levels.setdefault(path, {}).update(variables)
     hosts = [document.host for document in proposal.documents]
     inline = {host: levels.pop(f"host_vars/{host}.yml", {}) for host in hosts if _is_small(levels, host)}
-    files = {
-        "hosts.yml": _hosts(proposal, inline),
-        "zz.activemq.yml": f"---\n{MARK}.\nplugin: activemq.fleet.topology\n",
-    }
+    files = {"hosts.yml": _hosts(proposal, inline)}
     everyone = levels.setdefault("group_vars/all.yml", {})
     if proposal.naming.pattern != DEFAULT_PATTERN:
         everyone["naming_pattern"] = proposal.naming.pattern
@@ -48,7 +48,23 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
             text += "\n# Put the passwords that are in force there, a file each, or use ansible-vault instead.\n"
             text += 'secrets: "{{ inventory_dir }}/.secrets"\n'
         files[path] = text
-    return {path: text.encode() for path, text in sorted(files.items())}
+    found = {path: text.encode() for path, text in files.items()}
+    seal = f"# It replaces the other files only while they are unchanged:\n# {_SEAL}{_digest(found)}\n"
+    plugin = f"---\n{MARK}.\n{seal}plugin: activemq.fleet.topology\n"
+    return dict(sorted({**found, _PLUGIN: plugin.encode()}.items()))
+
+
+def is_unchanged(files: Mapping[str, bytes]) -> bool:
+    """Whether a directory holds what ``write_inventory`` gave, and nobody's work since."""
+    others = {path: content for path, content in files.items() if path != _PLUGIN}
+    return f"# {_SEAL}{_digest(others)}\n" in files.get(_PLUGIN, b"").decode(errors="replace")
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    whole = hashlib.sha256()
+    for path, content in sorted(files.items()):
+        whole.update(f"{path}\0{len(content)}\0".encode() + content)
+    return whole.hexdigest()
 
 
 _ORDER = {name: position for position, name in enumerate(NAMES)}

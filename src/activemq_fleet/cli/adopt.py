@@ -29,7 +29,7 @@ _LONGEST = 400
     metavar="INVENTORY",
     required=True,
     type=click.Path(path_type=Path),
-    help="Directory to write. It appears whole or not at all; one that adopt wrote earlier is replaced.",
+    help="Directory to write. It appears whole or not at all; one that adopt wrote is replaced while unchanged.",
 )
 @click.option(
     "--release",
@@ -73,7 +73,7 @@ def command(files: tuple[str, ...], output: Path, releases: tuple[str, ...], nam
 
 def check_inventory(directory: Path) -> None:
     """Raise InputError unless ``directory`` is absent, empty, or holds only what ``adopt`` wrote."""
-    from activemq_fleet.adopt import MARK
+    from activemq_fleet.adopt import MARK, is_unchanged
 
     if directory.is_symlink() and not directory.exists():
         raise InputError(f"{directory}: is a link to nothing")
@@ -81,12 +81,17 @@ def check_inventory(directory: Path) -> None:
         return
     if not directory.is_dir():
         raise InputError(f"{directory}: is not a directory")
+    files = {}
     for path in sorted(directory.rglob("*")):
-        if path.is_symlink() or (path.is_file() and MARK.encode() not in path.read_bytes()[:200]):
+        name = str(path.relative_to(directory))
+        if path.is_file():
+            files[name] = path.read_bytes()
+        if path.is_symlink() or MARK.encode() not in files.get(name, MARK.encode())[:200]:
             raise InputError(
-                f"{directory}: holds {path.relative_to(directory)}, which adopt did not write and would remove; "
-                "choose another directory"
+                f"{directory}: holds {name}, which adopt did not write and would remove; choose another directory"
             )
+    if files and not is_unchanged(files):
+        raise InputError(f"{directory}: was changed since adopt wrote it; choose another directory")
 
 
 def _findings(fleet: Fleet) -> Iterable[Finding]:

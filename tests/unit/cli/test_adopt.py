@@ -81,6 +81,15 @@ class TestWhatItWrites:
         assert f"holds {name}, which adopt did not write" in capsys.readouterr().err
         assert snapshot(tmp_path / "inventory") == before
 
+    @pytest.mark.parametrize("name", ["hosts.yml", "group_vars/all.yml", "zz.activemq.yml"])
+    def test_what_was_changed_since_is_not(self, name: str, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        run(tree, "-o", tmp_path / "inventory")
+        path = tmp_path / "inventory" / name
+        path.write_text(path.read_text().replace("sha256 ", "sha256 0") + "# by hand\n")
+
+        assert run(tree, "-o", tmp_path / "inventory") == 2
+        assert "was changed since adopt wrote it" in capsys.readouterr().err
+
     def test_a_naming_pattern_goes_into_the_inventory(self, hand: Path, tmp_path: Path) -> None:
         file = f"shop1x={hand}"
         assert run(file, "--release", "5.18.3", "--naming-pattern", PATTERN, "-o", tmp_path / "inventory") == 0
