@@ -58,6 +58,18 @@ def parse(text: str) -> Address:
     return check_host(host), int(port)
 
 
+def parse_url(text: str) -> tuple[Address, bool]:
+    """``host:port``, or ``ssl://host:port`` for TLS -> (address, whether TLS). Raises ValueError with the reason."""
+    scheme, separator, rest = text.strip().partition("://")
+    if not separator:
+        return parse(text), False
+    if scheme.lower() != "ssl":
+        raise ValueError(
+            f"{text.strip()!r}: write host:port, or ssl://host:port for TLS; {scheme}:// is not known here"
+        )
+    return parse(rest.removesuffix("/")), True
+
+
 def parse_list(text: str) -> tuple[Address, ...]:
     """A comma-separated list of addresses, at least one. Raises ValueError with the reason."""
     items = [item for item in text.split(",") if item.strip()]

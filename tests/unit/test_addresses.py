@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.addresses import check_host, format_list, parse, parse_list
+from activemq_fleet.addresses import check_host, format_list, parse, parse_list, parse_url
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,20 @@ def test_names_that_java_cannot_dial_are_refused(name: str) -> None:
 )
 def test_a_written_list_reads_back(addresses: list[tuple[str, int]]) -> None:
     assert list(parse_list(format_list(addresses))) == addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.example.com:1883", (("a.example.com", 1883), False)),
+        (" ssl://a.example.com:8883 ", (("a.example.com", 8883), True)),
+        ("SSL://[::1]:8883/", (("::1", 8883), True)),
+    ],
+)
+def test_an_entry_says_whether_it_is_tls(text: str, expected: object) -> None:
+    assert parse_url(text) == expected
+
+
+def test_another_scheme_is_refused_with_the_two_that_there_are() -> None:
+    with pytest.raises(ValueError, match="write host:port, or ssl://host:port for TLS; mqtt:// is not known"):
+        parse_url("mqtt://a.example.com:1883")

@@ -13,9 +13,16 @@ class AgentError(Exception):
 
 
 class ConfigError(AgentError):
-    """A configuration that cannot be read or used; names file, line and key."""
+    """A configuration that cannot be read or used; names file, line and key.
+
+    ``problems`` holds one line a problem.
+    """
 
     exit_code = 2
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
 
 
 class Refused(AgentError):

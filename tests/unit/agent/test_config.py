@@ -1,0 +1,196 @@
+"""What a configuration says, and how its mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.agent.config import KEYS, Broker, Config, spell, value_of
+from activemq_fleet.agent.connecting import Policy
+from activemq_fleet.agent.errors import ConfigError
+from activemq_fleet.agent.reading import read_config
+
+GOLDEN = Path(__file__).parents[2] / "golden/examples"
+
+
+def read(directory: Path, *lines: str, mode: int = 0o640, **environment: str) -> Config:
+    path = directory / "agent.conf"
+    path.write_text("[agent]\n" + "\n".join(lines) + "\n")
+    path.chmod(mode)
+    return read_config(path, environment)
+
+
+def problems(directory: Path, *lines: str, **other: object) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        read(directory, *lines, **other)  # type: ignore[arg-type]
+    return tuple(problem.replace(f"{directory}/", "") for problem in caught.value.problems)
+
+
+def test_one_key_is_enough(tmp_path: Path) -> None:
+    config = read(tmp_path, "mb.urls = a:1883, b:1884")
+    assert config.urls == (Broker("a", 1883), Broker("b", 1884))
+    assert (config.publisher_timeout, config.publisher_window, config.policy) == (900, 100, Policy())
+    assert config.socket == config.state_directory / "agent.sock"
+    assert config.agent == config.client_id
+
+
+def test_brokers_may_be_tls_and_ipv6(tmp_path: Path) -> None:
+    config = read(tmp_path, "mb.urls = ssl://a:8883,[::1]:1883")
+    assert config.urls == (Broker("a", 8883, tls=True), Broker("::1", 1883))
+    assert spell(config.urls) == "ssl://a:8883,[::1]:1883"
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/hosts/*/agent.conf")), ids=lambda path: path.parent.name)
+def test_what_the_fleet_renders_is_understood(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "mb.password").write_text("secret\n")
+    (tmp_path / "mb.password").chmod(0o640)
+    text = "\n".join(
+        f"mb.password.file = {tmp_path}/mb.password" if line.startswith("mb.password.file") else line
+        for line in path.read_text().splitlines()
+    )
+    (tmp_path / "agent.conf").write_text(text)
+    config = read_config(tmp_path / "agent.conf", {})
+    assert config.urls
+    assert config.topics
+    assert config.password is not None
+
+
+def test_every_key_of_the_table_can_be_written_as_it_is_spelt(tmp_path: Path) -> None:
+    """The table is what the manual is made of: it must name no key that the reader does not take."""
+    for name in ("secret", "ca", "cert"):
+        (tmp_path / name).write_text("x\n")
+        (tmp_path / name).chmod(0o600)
+    special = {
+        "mb.urls": "ssl://a:1", "mb.username": "u", "topics": "a/#,b", "metrics.address": "localhost:9",
+        "client.id": "c", "agent.name": "d", "socket": "s.sock", "mb.password.file": "secret",
+        "tls.certificate": "cert", "tls.key": "cert", "tls.ca": "ca", "handlers": "h",
+    }  # fmt: skip
+    lines = {key.name: special.get(key.name) or spell(key.default) for key in KEYS if key.name != "mb.password"}
+    config = read(tmp_path, *(f"{name} = {text}" for name, text in lines.items()))
+    again = {key.name: spell(value_of(config, key)).removeprefix(f"{tmp_path}/") for key in KEYS}
+    assert again == {**lines, "mb.password": "********"}
+
+
+def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
+    assert problems(
+        tmp_path,
+        "mb.urls = a:1883,tcp://b:1883",
+        "mb.publisher.timeout = soon",
+        "mb.publisher.window = 0",
+        "topics = a/#/b",
+        "client.id = my agent",
+        "publisher.envelope = maybe",
+        "ready.when = now",
+        "connecting.cap = -1",
+    ) == (
+        "agent.conf:2: mb.urls: 'tcp://b:1883': write host:port, or ssl://host:port for TLS; tcp:// is not known here",
+        "agent.conf:3: mb.publisher.timeout: must be a number",
+        "agent.conf:4: mb.publisher.window: must be at least 1",
+        "agent.conf:5: topics: 'a/#/b' is no topic filter: # stands alone, and at the end",
+        "agent.conf:6: client.id: 'my agent' is no name here: ASCII letters, digits and . _ : - are",
+        "agent.conf:7: publisher.envelope: must be true or false",
+        "agent.conf:8: ready.when: must be 'outbox' or 'subscription'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("mb.user = x", "mb.user: is not known: did you mean mb.username?"),
+        ("mb_password_file = x", "mb_password_file: is not known: did you mean mb.password.file?"),
+        ("zzz = 1", "zzz: is not known: the keys are in the agent's manual"),
+        ("mb.urls = b:1", "mb.urls: stands here again, after line 2: keep one"),
+        ("just words", "is neither 'key = value' nor a comment"),
+        ("tls.key = x", "tls.key: needs tls.certificate too"),
+        ("tls.ca = x", "tls.ca: does nothing: no entry of mb.urls begins with ssl://"),
+        ("mb.password = x", "mb.password: needs mb.username too"),
+        ("mb.publisher.timeout = nan", "mb.publisher.timeout: must be a number"),
+        ("mb.publisher.window = 1.5", "mb.publisher.window: must be a whole number"),
+        ("connecting.fast.pause = 1", "connecting.fast.pause: must be two numbers: the shortest pause, the longest"),
+        ("connecting.fast.pause = 2,1", "connecting.fast.pause: the shortest pause comes first"),
+        ("connecting.cap = 0", "connecting.cap: must be above 0 and at most 86400"),
+        ("topics = a,a", "topics: names a twice"),
+        ("client.id = x\n y", "client.id: goes on over several lines: write it on one"),
+        ("[other]", "section [other] is not known: all keys are in [agent]"),
+    ],
+)
+def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem: str) -> None:
+    assert problems(tmp_path, "mb.urls = a:1", line)[0] == f"agent.conf:3: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"mb.urls = a:1\n", "agent.conf:1: the first line must be [agent]"),
+        (b"", "agent.conf: section [agent] is missing"),
+        (b"[agent]\n", "agent.conf: mb.urls: is missing: list the brokers, mb.urls = host:1883,host:1883"),
+        (b"[agent]\nmb.urls =\n", "agent.conf:2: mb.urls: is empty: list the brokers, host:1883,host:1883"),
+        (b"[agent]\nmb.urls = \xff\n", "agent.conf:2: is not UTF-8 text"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "agent.conf"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        read_config(path, {})
+    assert caught.value.problems == (f"{tmp_path}/{problem}",)
+
+
+def test_a_file_that_is_missing_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file or directory: name the configuration with --config"):
+        read_config(tmp_path / "none.conf", {})
+
+
+def test_a_broken_file_exits_with_2() -> None:
+    assert ConfigError("x").exit_code == 2
+
+
+class TestPasswords:
+    def test_a_file_beside_the_configuration_is_read(self, tmp_path: Path) -> None:
+        (tmp_path / "pw").write_text(" a b#;% \n")
+        (tmp_path / "pw").chmod(0o640)
+        config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
+        assert config.password is not None
+        assert config.password.get_secret_value() == " a b#;% "
+
+    @pytest.mark.parametrize("mode", [0o644, 0o604, 0o602])
+    def test_one_that_everyone_may_read_or_write_is_refused(self, tmp_path: Path, mode: int) -> None:
+        (tmp_path / "pw").write_text("x\n")
+        (tmp_path / "pw").chmod(mode)
+        (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
+        assert line.startswith("agent.conf:4: mb.password.file: pw holds a password and can be read by everyone: chmod")
+
+    def test_a_configuration_with_a_password_must_not_be_open_either(self, tmp_path: Path) -> None:
+        lines = ("mb.urls = a:1", "mb.username = u", "mb.password = x")
+        assert "agent.conf holds a password and can be read by everyone" in problems(tmp_path, *lines, mode=0o644)[0]
+        assert read(tmp_path, *lines, mode=0o640).password is not None
+
+    @pytest.mark.parametrize("content", ["", "\n", "a\nb\n", "a\0b"])
+    def test_a_file_with_anything_but_a_password_is_refused(self, tmp_path: Path, content: str) -> None:
+        (tmp_path / "pw").write_text(content)
+        (tmp_path / "pw").chmod(0o600)
+        (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
+        assert line.endswith("pw: must hold the password on one line, and nothing else")
+
+    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
+        (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
+        assert line == "agent.conf:4: mb.password.file: pw: No such file or directory"
+
+    def test_a_credential_of_systemd_needs_no_key(self, tmp_path: Path) -> None:
+        (tmp_path / "mb.password").write_text("from systemd")
+        (tmp_path / "mb.password").chmod(0o400)
+        config = read(tmp_path, "mb.urls = a:1", "mb.username = u", CREDENTIALS_DIRECTORY=str(tmp_path))
+        assert config.password is not None
+        assert config.password.get_secret_value() == "from systemd"
+
+    def test_two_sources_are_refused(self, tmp_path: Path) -> None:
+        found = problems(
+            tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = x", "mb.password.file = pw", mode=0o600
+        )
+        assert found == ("agent.conf:5: mb.password.file: stands beside mb.password: keep one of them",)
+
+    def test_the_password_is_in_no_representation(self, tmp_path: Path) -> None:
+        config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = hidden", mode=0o600)
+        assert "hidden" not in f"{config!r} {config}"
+        assert "hidden" not in " ".join(spell(value_of(config, key)) for key in KEYS)
