@@ -5,7 +5,7 @@ from __future__ import annotations
 from activemq_fleet.agent.errors import Refused
 from activemq_fleet.agent.identity import id_in
 from activemq_fleet.agent.store.outbox import size_of
-from activemq_fleet.agent.store.rows import Incoming, Receipt, checksum
+from activemq_fleet.agent.store.rows import UNREADABLE, Incoming, Receipt, checksum
 from activemq_fleet.agent.store.turn import Turn
 
 MESSAGE_COLUMNS = "rx, event_id, topic, payload, received, sum, attempts"
@@ -30,8 +30,12 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
     return next((one for one in filters if matches(one, topic)), topic)
 
 
-def received(turn: Turn, topic: str, payload: bytes, broker: str, conn: int) -> Receipt:
-    """Store a message, unless its id is known or there is no room."""
+def received(turn: Turn, topic: str, payload: bytes, broker: str, conn: int, head: bool = True) -> Receipt:
+    """Store a message, unless its id is known or there is no room.
+
+    A lane that had no room takes nothing until its ``head``, the oldest message that it owes, is offered again:
+    whoever has offered several at once would otherwise see a later one stored before an earlier one.
+    """
     tally, limits = turn.tally, turn.limits
     event_id = id_in(payload)
     if event_id is not None and _is_known(turn, event_id):
@@ -39,11 +43,15 @@ def received(turn: Turn, topic: str, payload: bytes, broker: str, conn: int) -> 
         tally.duplicates += 1
         return Receipt(0, event_id, duplicate=True)
     size, lane = size_of(topic, payload), lane_of(topic, limits.filters)
+    if head:
+        tally.barred.discard(lane)
     if (
-        tally.inbox_rows + tally.quarantined >= limits.inbox_rows
+        lane in tally.barred
+        or tally.inbox_rows + tally.quarantined >= limits.inbox_rows
         or tally.inbox_bytes + tally.quarantined_bytes + size > limits.inbox_bytes
         or tally.lanes[lane] >= limits.topic_rows
     ):
+        tally.barred.add(lane)
         return Receipt(0, event_id, full=True)
     tally.rx += 1
     row = (*sealed("inbox", tally.rx, event_id, topic, payload, turn.now), 0, lane)
@@ -73,7 +81,10 @@ def sealed(table: str, rx: int, event_id: str | None, topic: str, payload: bytes
 
 def is_whole(table: str, row: Message) -> bool:
     """Whether a message's row is as it was written into this table, attempts apart."""
-    return sealed(table, *row[:5]) == tuple(row[:6])
+    try:
+        return sealed(table, *row[:5]) == tuple(row[:6])
+    except UNREADABLE:
+        return False
 
 
 def incoming(row: Message, rx_id: str) -> Incoming:
@@ -157,4 +168,7 @@ def forget(turn: Turn) -> int:
 
 def known_id(table: str, event_id: str, at: float, found: bytes) -> bool:
     """Whether a row of ``remembered`` or ``accepted_ids`` is as it was written."""
-    return checksum(table, event_id, float(at)) == found
+    try:
+        return checksum(table, event_id, float(at)) == found
+    except UNREADABLE:
+        return False

@@ -210,9 +210,11 @@ class Store:
         """Store a message. Acknowledge it to the broker unless the receipt says ``full``."""
         return self.received_later(topic, payload, broker=broker, conn=conn).result()
 
-    def received_later(self, topic: str, payload: bytes, *, broker: str, conn: int) -> Future[Receipt]:
-        """``received`` without waiting."""
-        return self._writer.submit(lambda turn: inbox.received(turn, topic, payload, broker, conn))
+    def received_later(
+        self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
+    ) -> Future[Receipt]:
+        """``received`` without waiting. ``head`` is false while an older message of the same filter is on its way."""
+        return self._writer.submit(lambda turn: inbox.received(turn, topic, payload, broker, conn, head))
 
     def pending(self, topic_filter: str, limit: int = 100, after: int = 0) -> list[Incoming]:
         """Messages to be handled of a filter or topic, in the order of receipt, those being handled among them.

@@ -41,11 +41,13 @@ class Tally:
     quarantined_bytes: int = 0
     duplicates: int = 0
     lanes: Counter[str] = field(default_factory=Counter)
+    barred: set[str] = field(default_factory=set)
 
     def snapshot(self) -> Tally:
         """A copy that later changes leave alone."""
         kept = copy(self)
         kept.lanes = self.lanes.copy()
+        kept.barred = self.barred.copy()
         return kept
 
     def rx_id(self, rx: int) -> str:
