@@ -251,6 +251,23 @@ class TestFleets:
             path for path in places(adoption) if "networkConnector" in path and path.endswith(("@uri", "@name"))
         ]
 
+    def test_links_without_a_login_are_given_one(self, tmp_path: Path) -> None:
+        files = pair("o-mq1-a", "o-mq1-b", bridge("up", "masterslave:(tcp://o-mq2-a:61616,tcp://o-mq2-b:61616)"), "one")
+        files |= pair("o-mq2-a", "o-mq2-b", "", "two")
+        adoption = check(tmp_path, files, "5.18.3")
+
+        added = [one.rendered for one in adoption.differences if one.path.endswith("[@name='up']/@userName")]
+        assert added == ["network", "network"]
+        assert "o-mq1-a, o-mq1-b: links without a login" in str(adoption.notes)
+
+    def test_a_link_to_one_node_says_nothing_of_how_pairs_are_dialled(self, tmp_path: Path) -> None:
+        files = pair("o-mq1-a", "o-mq1-b", bridge("up", "static:(tcp://o-mq2-a:61616)"), "one")
+        files |= pair("o-mq2-a", "o-mq2-b", "", "two")
+        adoption = check(tmp_path, files, "5.18.3")
+
+        assert variables(adoption)["links"] == [{"from": "o-mq1", "to": "o-mq2", "name": "up"}]
+        assert "discovery" not in variables(adoption)
+
     def test_a_bridge_of_one_node_only_stays_as_it_is(self, tmp_path: Path) -> None:
         files = pair("o-mq1-a", "o-mq1-b", "", "one") | pair("o-mq2-a", "o-mq2-b", "", "two")
         files["o-mq1-a"] = pair("o-mq1-a", "", bridge("up", "static:(tcp://o-mq2-a:61616)"), "one")["o-mq1-a"]

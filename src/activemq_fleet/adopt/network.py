@@ -41,7 +41,7 @@ class _Found:
 
 def propose_network(proposal: Proposal) -> None:
     """Everything about links, and the account with which they log in."""
-    _propose_user(proposal)
+    new_user = _propose_user(proposal)
     found = _Found()
     multicast = propose_multicast(proposal)
     while True:
@@ -54,9 +54,16 @@ def propose_network(proposal: Proposal) -> None:
         found.raw |= unfit
     _tell(proposal, found, multicast)
     _withdraw_user(proposal)
+    linked = [broker.host for broker in proposal.fleet().brokers if broker.links]
+    if new_user and linked:
+        proposal.note(
+            linked,
+            f"links without a login: the rendered ones log in as {_NEW_USER}, because rendered brokers ask for it",
+        )
 
 
-def _propose_user(proposal: Proposal) -> None:
+def _propose_user(proposal: Proposal) -> bool:
+    """``activemq_network_username``: whoever bridges log in as. True where nobody did."""
     said: Counter[str] = Counter()
     linked = False
     for document in proposal.documents:
@@ -71,21 +78,16 @@ def _propose_user(proposal: Proposal) -> None:
             for account in accounts(document)
             if NETWORK_GROUP in groups_of(account)
         )
-    new = not said and linked
     name = said.most_common(1)[0][0] if said else _NEW_USER
     if not (said or linked):
-        return
+        return False
     values = Counter(_password(proposal.documents, name))
     value = values.most_common(1)[0][0] if values else ""
     secret = proposal.secrets.of(name, value, f"password of the network user {name}")
     for document in proposal.documents:
         if proposal.set(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret
-    if new:
-        proposal.note(
-            [document.host for document in proposal.documents if network_connectors(document)],
-            f"bridges without a login: the rendered ones log in as {name}, because the rendered brokers ask for it",
-        )
+    return not said
 
 
 def _password(documents: Iterable[Document], name: str) -> Iterable[str]:
@@ -101,7 +103,8 @@ def _password(documents: Iterable[Document], name: str) -> Iterable[str]:
 def _withdraw_user(proposal: Proposal) -> None:
     """No network account for brokers that have neither links nor such an account in their file."""
     fleet = proposal.fleet()
-    for broker, document in zip(fleet.brokers, proposal.documents, strict=True):
+    for document in proposal.documents:
+        broker = fleet.broker(document.host)
         name = broker.settings.network_username
         needed = broker.networked or broker.links or broker.settings.ha == "pure"
         if not needed and name not in {account.get("username") for account in accounts(document)}:
@@ -187,8 +190,10 @@ def _carried(
             found.raw[host, bridge.name] = "is not the same on both nodes of the pair"
         return None
     bridge, target = first
+    # One address says nothing of how a pair is dialled.
+    kind = bridge.kind if len(bridge.addresses) > 1 else ""
     return Carried(
-        unit, target, bridge.name, bridge.duplex, bridge.ttl, bridge.include, bridge.exclude, bridge.kind, tuple(hosts)
+        unit, target, bridge.name, bridge.duplex, bridge.ttl, bridge.include, bridge.exclude, kind, tuple(hosts)
     )
 
 
@@ -229,7 +234,7 @@ def _propose_discovery(proposal: Proposal, base: Fleet, found: _Found, multicast
     listening = Counter(broker.unit for broker in base.brokers if broker.openwire)
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
     for link in found.carried:
-        if listening[link.target] > 1:
+        if link.kind and listening[link.target] > 1:
             kinds[base.broker(link.hosts[0]).group][link.kind] += 1
     for document in proposal.documents:
         group, release = document.identity.group, document.release
