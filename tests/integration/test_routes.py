@@ -26,6 +26,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.lab import Credentials, Lab
 from activemq_fleet.lab.clients import stomp_send
 from activemq_fleet.lab.stomp import StompConnection
+from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Answer, Routes, routes_of
 
 NETWORKS = int(os.environ.get("ROUTES", "8"))
@@ -50,6 +51,16 @@ SETTLED = 6.0
 Pair = tuple[str, str]
 
 
+VARIABLES: dict[str, Any] = {
+    "activemq_console": False,
+    "activemq_lock_acquire_interval": 500,
+    "activemq_network_username": "net",
+    "activemq_network_password": "only-for-this-test",
+    "activemq_connectors": [
+        {"name": "openwire", "scheme": "nio", "port": 61616},
+        {"name": "stomp", "scheme": "stomp+nio", "port": 61613},
+    ],
+}
 CASES = [(RELEASES[seed % len(RELEASES)], seed) for seed in range(NETWORKS)]
 
 
@@ -72,19 +83,8 @@ def _network(seed: int, release: str) -> tuple[dict[str, Any], int]:
         links.append({"from": source, "to": target, "duplex": duplex, "ttl": ttl})
         if not duplex and chance.random() < 0.4:
             links.append({"from": target, "to": source, "duplex": False, "ttl": chance.randint(1, 3)})
-    variables = {
-        "activemq_release": release,
-        "activemq_topology": "none",
-        "activemq_links": links,
-        "activemq_console": False,
-        "activemq_lock_acquire_interval": 500,
-        "activemq_network_username": "net",
-        "activemq_network_password": "only-for-this-test",
-        "activemq_connectors": [
-            {"name": "openwire", "scheme": "nio", "port": 61616},
-            {"name": "stomp", "scheme": "stomp+nio", "port": 61613},
-        ],
-    }
+    mine = {"activemq_release": release, "activemq_topology": "none", "activemq_links": links}
+    variables = VARIABLES | mine
     return {"all": {"hosts": hosts, "vars": variables}}, chance.randrange(len(units))
 
 
@@ -212,3 +212,49 @@ def test_what_routes_say_arrives_and_nothing_else(release: str, seed: int, tmp_p
         wrong += _agree(routes, lab, "dead", victim)
 
     assert not wrong, f"seed {seed}, killed {victim}: {wrong}"
+
+
+FIVE = tuple(f"net-mq{number:02}" for number in range(1, 6))
+SENT = 120
+
+
+def _mesh(near: str) -> dict[str, Any]:
+    """Five single brokers, each linked to each with a TTL of 3: longer ways than it allows begin at each."""
+    hosts = {}
+    for unit in FIVE:
+        links = "".join(
+            f'<networkConnector name="{unit}-a-to-{peer}-a" decreaseNetworkConsumerPriority="{near}"/>'
+            for peer in FIVE
+            if peer != unit
+        )
+        fragment = {"parent": "broker", "xml": f"<networkConnectors>{links}</networkConnectors>"}
+        hosts[f"{unit}-a.example.com"] = {"activemq_ha": "none", "activemq_xml_fragments": [fragment]}
+    return {"all": {"hosts": hosts, "vars": VARIABLES | {"activemq_release": "5.18.3", "activemq_network_ttl": 3}}}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("near", "rules"), [("true", []), ("false", ["R004"])])
+def test_messages_are_stranded_where_routes_find_that_the_brokers_choice_strands(
+    near: str, rules: list[str], tmp_path: Path
+) -> None:
+    """With priorities only a full bridge sends messages astray; without, they are dealt out to every way."""
+    source = tmp_path / "hosts.yml"
+    source.write_text(json.dumps(_mesh(near)))
+    with Lab.open([source], tmp_path / "lab") as lab:
+        lab.up()
+        routes = routes_of(lab.fleet, {broker.host: activemq_xml(broker) for broker in lab.fleet.brokers})
+        for first, second in permutations(FIVE, 2):
+            lab.wait_bridge(f"{first}-a", f"{second}-a")
+        here, there = (f"{unit}-a" for unit in FIVE[:2])
+        consumer = Consumer(lab.addresses(there, "stomp")[0], lab.credentials(there), ["astray"])
+        try:
+            time.sleep(QUIET)  # demand that comes over the longer ways, too
+            bodies = [str(number) for number in range(SENT)]
+            stomp_send(lab.addresses(here, "stomp"), "/queue/astray", bodies, lab.credentials(here))
+            _wait([consumer], {("astray", body) for body in bodies}, SETTLED if rules else ARRIVAL)
+        finally:
+            consumer.close()
+
+    assert [finding.rule for finding in routes.findings()] == rules
+    assert routes.reaches(here, there).outcome == "may strand"
+    assert len(consumer.got) == SENT if not rules else 0 < len(consumer.got) < SENT
