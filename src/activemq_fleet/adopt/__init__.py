@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from activemq_fleet.adopt.adoption import Adopted, adopt
 from activemq_fleet.adopt.agents import AgentFile, read_agents
-from activemq_fleet.adopt.sources import Document, read_sources
+from activemq_fleet.adopt.sources import Document, read_addresses, read_sources
 from activemq_fleet.adopt.trees import Difference
 from activemq_fleet.adopt.written import MARK, is_unchanged
 
@@ -22,6 +22,7 @@ __all__ = [
     "Document",
     "adopt",
     "is_unchanged",
+    "read_addresses",
     "read_agents",
     "read_sources",
 ]

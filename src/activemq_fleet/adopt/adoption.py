@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from lxml import etree
@@ -62,8 +63,11 @@ def adopt(
     naming: Naming,
     findings: Findings = lambda fleet: fleet.findings,
     agents: Sequence[AgentFile] = (),
+    addresses: Mapping[str, str] = MappingProxyType({}),
 ) -> Adopted:
     """The inventory of these documents, and of agents whose configuration is there too.
+
+    ``addresses`` are those by which hosts are dialled, where no file tells whose they are.
 
     ``findings`` are those that would keep ``render`` from writing; the inventory waives them,
     because what is in force already cannot be refused, and says so.
@@ -74,7 +78,7 @@ def adopt(
     propose_brokers(proposal)
     beside.propose_console(proposal)
     propose_letters(proposal)
-    propose_addresses(proposal)
+    propose_addresses(proposal, addresses)
     _propose_instances(proposal)
     propose_network(proposal)
     propose_agents(proposal, agents)

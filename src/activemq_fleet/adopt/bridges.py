@@ -109,9 +109,11 @@ def propose_letters(proposal: Proposal) -> None:
                 proposal.set(document.host, "master_node", letter)
 
 
-def propose_addresses(proposal: Proposal) -> None:
-    """``activemq_address`` of hosts that their peers dial by another name."""
+def propose_addresses(proposal: Proposal, told: Mapping[str, str]) -> None:
+    """``activemq_address`` of hosts that their peers dial by another name; ``told`` are known already."""
     said: dict[str, Counter[str]] = defaultdict(Counter)
+    for host, address in told.items():
+        said[host][address] += 1
     by_name = _by_name(proposal.documents)
     unknown: list[tuple[Bridge, Document]] = []
     for document in proposal.documents:
@@ -132,7 +134,7 @@ def propose_addresses(proposal: Proposal) -> None:
         for owner, address in _named_by_link(bridge, proposal):
             said[owner][address] += 1
     for owner, counted in said.items():
-        address = counted.most_common(1)[0][0]
+        address = told.get(owner) or counted.most_common(1)[0][0]
         if address != owner:
             proposal.set(owner, "address", address)
 

@@ -146,7 +146,7 @@ def _target(
     owners = [addresses.owner(*address) for address in bridge.addresses]
     unknown = next((f"{h}:{p}" for (h, p), owner in zip(bridge.addresses, owners, strict=True) if not owner), None)
     if unknown:
-        found.raw[key] = f"dials {unknown}, which is no broker of these files"
+        found.raw[key] = f"dials {unknown}, which is no broker of these files (--address HOST=ADDRESS says whose it is)"
         return None
     me = base.broker(document.host)
     units = {owner.unit for owner in owners if owner}

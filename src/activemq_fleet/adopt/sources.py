@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lxml import etree
 
+from activemq_fleet.addresses import check_host
 from activemq_fleet.adopt.trees import Node, read_node
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
@@ -116,6 +117,21 @@ def _releases(said: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
             raise InputError(f"--release {text}: there is no file of {name}")
         chosen |= dict.fromkeys(named, release)
     return chosen
+
+
+def read_addresses(said: Sequence[str], documents: Sequence[Document]) -> dict[str, str]:
+    """``HOST=ADDRESS`` -> address by host. Raises InputError for a host without a file, or no address."""
+    found = {}
+    for text in said:
+        name, separator, address = text.partition("=")
+        named = [document.host for document in documents if name in (document.host, document.identity.host)]
+        if not separator or len(named) != 1:
+            raise InputError(f"--address {text}: say HOST=ADDRESS, of a host whose file is given")
+        try:
+            found[named[0]] = check_host(address)
+        except ValueError as error:
+            raise InputError(f"--address {text}: {error}") from None
+    return found
 
 
 def _document(host: str, path: Path, release: str | None, naming: Naming) -> Document:

@@ -38,11 +38,25 @@ _LONGEST = 400
     multiple=True,
     help="Release that reads the files, for all or for one host. May be repeated; files that render made say it.",
 )
+@click.option(
+    "--address",
+    "addresses",
+    metavar="HOST=ADDRESS",
+    multiple=True,
+    help="By which peers dial a host, where that is not its name. May be repeated.",
+)
 @click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="As activemq_naming_pattern.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the list."
 )
-def command(files: tuple[str, ...], output: Path, releases: tuple[str, ...], naming_pattern: str, form: str) -> int:
+def command(
+    files: tuple[str, ...],
+    output: Path,
+    releases: tuple[str, ...],
+    addresses: tuple[str, ...],
+    naming_pattern: str,
+    form: str,
+) -> int:
     """Read existing activemq.xml files into an inventory, and list what it cannot express.
 
     FILE is HOST=FILE, a file whose path holds the host's name, or a directory: every activemq.xml
@@ -51,7 +65,7 @@ def command(files: tuple[str, ...], output: Path, releases: tuple[str, ...], nam
     """
     import json
 
-    from activemq_fleet.adopt import adopt, read_agents, read_sources
+    from activemq_fleet.adopt import adopt, read_addresses, read_agents, read_sources
     from activemq_fleet.cli.output import write_tree
     from activemq_fleet.naming import Naming
 
@@ -60,7 +74,7 @@ def command(files: tuple[str, ...], output: Path, releases: tuple[str, ...], nam
     documents = read_sources(files, releases, naming)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         click.echo(f"warning: {warning}", err=True)
-    adopted = adopt(documents, naming, _findings, read_agents(files))
+    adopted = adopt(documents, naming, _findings, read_agents(files), read_addresses(addresses, documents))
     write_tree(output, adopted.files, check=check_inventory)
     if form == "json":
         click.echo(json.dumps([difference.to_dict() for difference in adopted.differences], indent=2))

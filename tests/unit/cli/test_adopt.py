@@ -151,6 +151,21 @@ class TestHosts:
         assert run(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
         assert [broker.pair for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1"]
 
+    def test_an_address_says_whom_a_bridge_dials(self, tmp_path: Path, capsys: Any) -> None:
+        uri = "masterslave:(tcp://10.0.0.1:61616,tcp://10.0.0.2:61616)"
+        bridge = f'<networkConnectors><networkConnector name="up" uri="{uri}"/></networkConnectors>'
+        port = '<transportConnectors><transportConnector name="o" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
+        store = '<persistenceAdapter><kahaDB directory="/mnt/{}"/></persistenceAdapter>'
+        files = {f"o-mq1-{node}": document(bridge + store.format(1) + port, brokerName="one") for node in "ab"}
+        files |= {f"o-mq2-{node}": document(store.format(2) + port, brokerName="two") for node in "ab"}
+        write_files(tmp_path / "files", files)
+        said = ["--address", "o-mq2-a=10.0.0.1", "--address", "o-mq2-b=10.0.0.2"]
+
+        assert run(tmp_path / "files", "--release", "5.18.3", "-o", tmp_path / "i", *said) == 0
+        fleet = load_fleet([str(tmp_path / "i")])
+        assert [(link.name, link.target) for link in fleet.broker("o-mq1-a").links] == [("up", "o-mq2")]
+        assert "it stays as it is" not in capsys.readouterr().out
+
     def test_the_name_of_a_file_stays_in_its_comment(self, tmp_path: Path) -> None:
         file = tmp_path / "o-mq1-a" / "x\n    evil:.xml"
         file.parent.mkdir()
@@ -208,6 +223,8 @@ class TestWhatItRefuses:
             (["o-mq1-a={empty}", "--release", "5.18.3"], "there is no activemq.xml in it"),
             (["o-mq1-a=nosuch", "--release", "5.18.3"], "nosuch: there is no such file"),
             (["o-mq1-a=/dev/null", "--release", "5.18.3"], "is neither a file nor a directory"),
+            (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq2-a=x"], "say HOST=ADDRESS"),
+            (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq1-a=a_b"], "has an underscore"),
             (["o mq={hand}", "--release", "5.18.3"], "is not a host name"),
             (["", "--release", "5.18.3"], "names no file"),
             (["o-mq1-a=", "--release", "5.18.3"], "names no file"),
