@@ -1,0 +1,35 @@
+"""A log that tests read, and configurations in code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.agent.config import Broker, Config
+
+
+class Lines:
+    """Keeps what is logged: (level, event, fields)."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, str, dict[str, Any]]] = []
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.all.append(("info", event, fields))
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.all.append(("warning", event, fields))
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.all.append(("error", event, fields))
+
+    def events(self, level: str) -> list[str]:
+        return [event for one, event, _ in self.all if one == level]
+
+
+def make_config(directory: Path, **fields: Any) -> Config:
+    """A configuration whose state is in a directory."""
+    defaults: dict[str, Any] = {
+        "urls": (Broker("127.0.0.1", 1),), "client_id": "agent-1", "state_directory": directory,
+    }  # fmt: skip
+    return Config(**(defaults | fields))

@@ -1,0 +1,227 @@
+"""The socket of the running agent: what callers get, and what they can do no harm with."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.agent import control
+from activemq_fleet.agent.client import Client, publish
+from activemq_fleet.agent.control import Control
+from activemq_fleet.agent.errors import AgentError, Full, Refused
+from activemq_fleet.agent.store import Limits, Store
+
+from .logged import Lines
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "state", agent="a", limits=Limits(outbox_rows=1000)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def log() -> Lines:
+    return Lines()
+
+
+@pytest.fixture
+def path(tmp_path: Path, store: Store, log: Lines) -> Iterator[Path]:
+    served = Control(tmp_path / "agent.sock", store, lambda: {"broker": "b:1"}, log=log)
+    served.start()
+    yield tmp_path / "agent.sock"
+    served.close()
+
+
+def raw(path: Path, content: bytes) -> list[dict[str, Any]]:
+    """What comes back for bytes, until the agent or we have ended."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(20)
+        caller.connect(str(path))
+        caller.sendall(content)
+        caller.shutdown(socket.SHUT_WR)
+        return [json.loads(line) for line in caller.makefile("rb")]
+
+
+def test_an_event_is_in_the_outbox_when_its_id_comes_back(path: Path, store: Store) -> None:
+    event_id = publish("a/b", '{"x": 1}', socket=path)
+    (row,) = store.outgoing(10)
+    assert (row.event_id, row.topic, row.payload) == (event_id, "a/b", b'{"x": 1}')
+
+
+def test_bytes_that_are_no_text_arrive_as_they_are(path: Path, store: Store) -> None:
+    publish("a/b", b"\xff\x00\n", socket=path)
+    assert store.outgoing(10)[0].payload == b"\xff\x00\n"
+
+
+def test_the_same_id_is_accepted_once(path: Path, store: Store) -> None:
+    assert [publish("a/b", "x", event_id="mine", socket=path) for _ in range(3)] == ["mine"] * 3
+    assert len(store.outgoing(10)) == 1
+
+
+def test_only_the_agents_user_may_connect(path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_many_at_once_keep_their_order(path: Path, store: Store) -> None:
+    with Client(path) as client:
+        ids = client.publish_all([("a/b", str(number)) for number in range(900)])
+    rows = store.outgoing(1000)
+    assert [row.event_id for row in rows] == ids
+    assert [row.payload for row in rows] == [b"%d" % number for number in range(900)]
+
+
+def test_a_full_outbox_is_told_to_the_caller(path: Path, store: Store) -> None:
+    with Client(path) as client:
+        client.publish_all([("a/b", "x")] * 1000)
+        with pytest.raises(Full, match="the outbox is full"):
+            client.publish("a/b", "one more")
+    assert store.counts().outbox_rows == 1000
+    assert raw(path, b'{"op":"publish","topic":"a","payload":""}\n')[0]["code"] == "full"
+
+
+def test_what_can_never_be_sent_is_refused(path: Path) -> None:
+    with pytest.raises(Refused, match="no topic to publish to"):
+        publish("a/#", "x", socket=path)
+
+
+def test_status_and_requeue_are_answered(path: Path) -> None:
+    with Client(path) as client:
+        assert client.status() == {"broker": "b:1"}
+        assert client.requeue() == 0
+        with pytest.raises(Refused, match="neither expired nor unconfirmed: nobody"):
+            client.requeue(["nobody"])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"rubbish", "a request is one line of JSON"),
+        (b"\xff\xfe\x00", "a request is one line of JSON"),
+        (b"[" * 100_000, "a request is one line of JSON"),
+        (b"3", "a request is a JSON object"),
+        (b"{}", "op must be publish, status or requeue"),
+        (b'{"op":["publish"]}', "op must be publish, status or requeue"),
+        (b'{"op":"publish","topic":3,"payload":""}', "topic and id must be text"),
+        (b'{"op":"publish","topic":"a"}', "one of payload and payload_base64 must be there, as text"),
+        (b'{"op":"publish","topic":"a","payload":{}}', "one of payload and payload_base64 must be there, as text"),
+        (b'{"op":"publish","topic":"a","payload":"\\ud800"}', "the payload cannot be decoded"),
+        (b'{"op":"publish","topic":"a","payload_base64":"?"}', "the payload cannot be decoded"),
+        (b'{"op":"publish","topic":"a","payload":"","timeout":-1}', "timeout must be a number of seconds above 0"),
+        (b'{"op":"publish","topic":"a","payload":"","timeout":NaN}', "timeout must be a number of seconds above 0"),
+        (b'{"op":"requeue"}', "ids must be a list of ids, or all be true"),
+    ],
+)
+def test_rubbish_gets_an_answer_and_the_next_request_too(path: Path, log: Lines, line: bytes, said: str) -> None:
+    answers = raw(path, line + b'\n{"op":"status"}\n')
+    assert answers == [{"error": said, "code": "bad"}, {"broker": "b:1"}]
+    assert log.all == []
+
+
+def test_a_request_without_an_end_is_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "LONGEST", 100_000)
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(20)
+        caller.connect(str(path))
+        caller.sendall(b"x" * 100_001)
+        assert b"at most 100000 bytes" in caller.makefile("rb").readline()
+
+
+def test_a_caller_that_dies_or_stalls_holds_up_nobody(path: Path, store: Store) -> None:
+    stalled = socket.socket(socket.AF_UNIX)
+    stalled.connect(str(path))
+    stalled.sendall(b'{"op":"publish","to')
+    for _ in range(20):
+        with socket.socket(socket.AF_UNIX) as dying:
+            dying.connect(str(path))
+            dying.sendall(b'{"op":"publish","topic":"a","payload":""}\n' * 10)
+    assert publish("a/b", "x", socket=path)
+    stalled.close()
+
+
+def test_callers_at_once_all_get_their_own_ids(path: Path, store: Store) -> None:
+    found: list[list[str]] = []
+
+    def call() -> None:
+        with Client(path) as client:
+            found.append([client.publish("a", "x") for _ in range(10)])
+
+    threads = [threading.Thread(target=call) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({one for ids in found for one in ids}) == 200
+
+
+def test_one_caller_too_many_hears_that_it_is_busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "CALLERS", 1)
+    with Client(path) as client:
+        client.status()
+        with Client(path) as other, pytest.raises(AgentError, match="callers are connected"):
+            other.status()
+
+
+def test_a_stopping_agent_takes_no_more_and_still_answers(tmp_path: Path, store: Store) -> None:
+    served = Control(tmp_path / "s", store, dict, log=Lines())
+    served.start()
+    served.stopping = True
+    with Client(tmp_path / "s") as client:
+        with pytest.raises(AgentError, match="stopping"):
+            client.publish("a", "x")
+        assert client.status() == {}
+    served.close()
+    assert store.outgoing(1) == []
+
+
+def test_a_status_that_fails_is_an_answer_too(tmp_path: Path, store: Store) -> None:
+    def fail() -> dict[str, Any]:
+        raise KeyError("x")
+
+    log = Lines()
+    served = Control(tmp_path / "s", store, fail, log=log)
+    served.start()
+    with Client(tmp_path / "s") as client, pytest.raises(AgentError, match="this is a bug"):
+        client.status()
+    served.close()
+    assert log.events("error") == ["a request failed"]
+
+
+def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path, store: Store) -> None:
+    path = tmp_path / "s"
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(path))
+    left.close()
+    served = Control(path, store, dict, log=Lines())
+    served.start()
+    with Client(path) as client:
+        assert client.status() == {}
+    served.close()
+    assert not path.exists()
+
+
+def test_without_an_agent_one_line_says_so(tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match=r"^the agent is not running \(nobody answers on .*\): start it$"):
+        publish("a", "x", socket=tmp_path / "agent.sock")
+
+
+def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: Store, tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "half"))
+    listener.listen()
+    threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
+    with Client(tmp_path / "half") as client, pytest.raises(AgentError, match="publish again with the same --id"):
+        client.publish("a", "x")
+    listener.close()
+
+
+def test_a_path_too_long_for_a_socket_names_the_key(tmp_path: Path, store: Store) -> None:
+    with pytest.raises(AgentError, match="at most 107 bytes: set key socket"):
+        Control(tmp_path / ("x" * 120), store, dict, log=Lines())
