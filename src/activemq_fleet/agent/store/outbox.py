@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from activemq_fleet.agent.errors import Full, Refused
 from activemq_fleet.agent.identity import EventId, check_id, id_in
-from activemq_fleet.agent.store.rows import Outgoing, Sent, checksum
+from activemq_fleet.agent.store.rows import UNREADABLE, Outgoing, Sent, checksum
 from activemq_fleet.agent.store.schema import EVENT_COLUMNS
 from activemq_fleet.agent.store.turn import Turn
 
@@ -91,7 +91,10 @@ def sealed(
 
 def is_whole(table: str, row: Event) -> bool:
     """Whether an event's row is as it was written into this table."""
-    return sealed(table, *row[:6]) == tuple(row)
+    try:
+        return sealed(table, *row[:6]) == tuple(row)
+    except UNREADABLE:
+        return False
 
 
 def outgoing(row: Event, attempts: int) -> Outgoing:

@@ -29,9 +29,11 @@ class Image:
     def __init__(self, path: Path, wal: Wal) -> None:
         self._file = path.open("rb")
         self._size = path.stat().st_size // PAGE
-        self._newer = {frame.page: frame.content for frame in wal.frames if frame.whole}
-        # The page number of a bad frame may be wrong: its rows are looked at, besides what it may have replaced.
-        self._doubtful = [frame.content for frame in wal.frames if not frame.whole]
+        # A bad frame, too, is newer than what it replaces: most of its rows are whole. Where its page number
+        # cannot be, its rows are looked at all the same.
+        largest = max([self._size, *(frame.page for frame in wal.frames if frame.whole)])
+        self._newer = {frame.page: frame.content for frame in wal.frames if 1 <= frame.page <= largest}
+        self._homeless = [frame.content for frame in wal.frames if not 1 <= frame.page <= largest]
 
     def close(self) -> None:
         self._file.close()
@@ -49,7 +51,7 @@ class Image:
         """Everything that looks like a row of a table; the same one may come twice."""
         for number in range(1, max(self._size, *self._newer, 0) + 1):
             yield from self._rows_of(self.page(number))
-        for content in self._doubtful:
+        for content in self._homeless:
             yield from self._rows_of(content)
 
     def _rows_of(self, page: bytes) -> Iterator[Row]:

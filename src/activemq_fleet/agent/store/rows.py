@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 MIB = 1 << 20
 
+UNREADABLE = (TypeError, ValueError, OverflowError, AttributeError)
+"""What reading a column raises whose type is not the one that was written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -18,7 +18,7 @@ from typing import Any
 from activemq_fleet.agent.store import inbox, outbox, wal
 from activemq_fleet.agent.store.damage import Damage, Gap, gaps_between
 from activemq_fleet.agent.store.pages import Image
-from activemq_fleet.agent.store.rows import checksum
+from activemq_fleet.agent.store.rows import UNREADABLE, checksum
 from activemq_fleet.agent.store.schema import ANCHOR, COUNTERS, FILE, connect, create
 
 NEW = "store.db.salvaged"
@@ -134,8 +134,8 @@ def _copy(image: Image, new: sqlite3.Connection) -> Values | None:
         for table, read in TABLES.items():
             try:
                 row = read(key, values)
-            except (TypeError, ValueError, AttributeError):
-                continue  # values of other types than the table's: not its row
+            except UNREADABLE:
+                continue  # not a row of this table
             if row is not None:
                 new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
                 break

@@ -39,7 +39,7 @@ def problems(directory: Path) -> list[str]:
     if path.stat().st_size:
         with path.open("rb") as file:
             header = file.read(100)
-        if not header.startswith(_MAGIC) or header[16:24] != _FIXED or header[56:60] != struct.pack(">I", 1):
+        if not header.startswith(_MAGIC) or header[16:24] != _FIXED or header[56:59] != bytes(3) or header[59] > 1:
             return ["the header of the file is damaged"]
     try:
         db = connect(path)

@@ -56,16 +56,15 @@ def read(path: Path) -> Wal:
     header_whole = header_whole and struct.unpack(">I", data[8:12])[0] == PAGE
     frames = list(_frames(data))
     salt = data[16:24] if header_whole else next((frame.salt for frame in frames if frame.whole), b"")
-    current = [frame for frame in frames if frame.salt == salt or not frame.whole]
     believed = 0  # frames that SQLite will believe: a chain without a break, up to a commit
-    if header_whole:
-        for frame in current:
-            if not (frame.whole and frame.chained and frame.salt == salt):
-                break
-            if frame.commit:
-                believed = frame.number
-    last = max((f.number for f in current if f.commit and f.whole and f.salt == salt), default=0)
-    return Wal(tuple(f for f in current if f.number <= max(last, believed)), damaged=last > believed)
+    for frame in frames if header_whole else ():
+        if not (frame.chained and frame.salt == salt):
+            break
+        if frame.commit:
+            believed = frame.number
+    # Everything in front of a whole commit of this generation belongs to it, whatever has become of it.
+    last = max((f.number for f in frames if f.commit and f.whole and f.salt == salt), default=0)
+    return Wal(tuple(f for f in frames if f.number <= max(last, believed)), damaged=last > believed)
 
 
 def _order(data: bytes) -> str:
@@ -82,8 +81,19 @@ def _frames(data: bytes) -> Iterator[Frame]:
         content = data[at + _FRAME_HEADER : at + _FRAME]
         whole = _sum_of(content, _sum_of(data[at : at + 8], before, order), order) == stored
         chained = chained and whole
+        if not whole:
+            page = _corrected(data[at : at + 8], content, before, stored, order) or page
         yield Frame(number, page, size != 0, data[at + 8 : at + 16], whole, chained, content)
         before = stored
+
+
+def _corrected(numbers: bytes, content: bytes, before: Sum, stored: Sum, order: str) -> int | None:
+    """The page number of a bad frame if one flipped bit of it is all that is wrong."""
+    for bit in range(32):
+        tried = (int.from_bytes(numbers[:4]) ^ 1 << bit).to_bytes(4) + numbers[4:]
+        if _sum_of(content, _sum_of(tried, before, order), order) == stored:
+            return int.from_bytes(tried[:4])
+    return None
 
 
 def _sum_of(data: bytes, seed: Sum, order: str) -> Sum:

@@ -1,0 +1,271 @@
+"""A damaged store opens, never delivers an altered payload, keeps what is readable and names the gaps."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.agent.errors import AgentError
+from activemq_fleet.agent.identity import EventId
+from activemq_fleet.agent.store import Store, salvage, wal
+from activemq_fleet.agent.store.pages import Image
+from activemq_fleet.agent.store.schema import FILE, PAGE
+from tests.unit.agent.store_clock import open_store
+
+FLIPS = 100
+SEEDS = range(int(os.environ.get("FLIP_SEEDS", "6")))
+WAL = f"{FILE}-wal"
+
+
+@dataclass(frozen=True)
+class Written:
+    """State directories of one store, closed (``cold``) and as a kill leaves it (``hot``), and what is in them."""
+
+    cold: Path
+    hot: Path
+    accepted: dict[str, bytes]
+    outbox: dict[str, bytes]
+    received: dict[str, bytes]
+    inbox: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    base, chance = tmp_path_factory.mktemp("written"), random.Random(7)
+    outbox: dict[str, bytes] = {}
+    accepted: dict[str, bytes] = {}
+    received: dict[str, bytes] = {}
+    inbox: dict[str, bytes] = {}
+    with open_store(base / "live") as store:
+        for turn in range(15):
+            payloads = [chance.randbytes(chance.choice((10, 200, 300, 300, 9000))) for _ in range(60)]
+            outbox |= dict(zip(store.accept_all([("t", payload) for payload in payloads]), payloads, strict=True))
+            accepted |= outbox
+            done = store.outgoing(25)
+            store.acknowledged([event.seq for event in done], proved=True)
+            for event in done:
+                del outbox[event.event_id]
+            for number in range(20):
+                payload = json.dumps({"eventId": f"e{turn}-{number}", "x": "x" * 200}).encode()
+                received[f"e{turn}-{number}"] = payload
+                rx = store.received("t", payload, broker="b", conn=1).rx
+                if number % 2:
+                    store.handled(rx)
+                else:
+                    inbox[f"e{turn}-{number}"] = payload
+        shutil.copytree(base / "live", base / "hot")
+    shutil.copytree(base / "live", base / "cold")
+    return Written(base / "cold", base / "hot", accepted, outbox, received, inbox)
+
+
+def flipped(source: Path, target: Path, seed: int, flips: int = FLIPS) -> dict[str, set[int]]:
+    """Copy a state directory and flip random bits of its database; returns the offsets of bytes hit, by file."""
+    shutil.copytree(source, target)
+    chance = random.Random(seed)
+    contents = {path.name: bytearray(path.read_bytes()) for path in (target / FILE, target / WAL) if path.exists()}
+    hit: dict[str, set[int]] = {name: set() for name in contents}
+    for name in chance.choices(list(contents), [len(content) for content in contents.values()], k=flips):
+        bit = chance.randrange(len(contents[name]) * 8)
+        contents[name][bit // 8] ^= 1 << bit % 8
+        hit[name].add(bit // 8)
+    for name, content in contents.items():
+        (target / name).write_bytes(content)
+    return hit
+
+
+def everything_outgoing(store: Store) -> dict[str, bytes]:
+    return {event.event_id: event.payload for event in store.outgoing(100_000)}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", ["cold", "hot"])
+def test_no_altered_payload_is_delivered_and_gaps_are_named(
+    written: Written, tmp_path: Path, kind: str, seed: int
+) -> None:
+    flipped(getattr(written, kind), tmp_path / "state", seed)
+    with open_store(tmp_path / "state") as store:
+        found = everything_outgoing(store)
+        assert found.items() <= written.accepted.items()
+        # Two flips in one frame may leave an older copy of a page in its place: its events are sent once more.
+        assert len(found.keys() - written.outbox.keys()) <= (0 if kind == "cold" else 12)
+        pending = {message.event_id: message.payload for message in store.pending("t", 100_000)}
+        assert {name: written.received[str(name)] for name in pending} == pending
+        assert len(pending.keys() - written.inbox.keys()) <= (0 if kind == "cold" else 12)
+        missing = {EventId.parse(name).seq for name in written.outbox.keys() - found.keys()}
+        assert len(missing) <= FLIPS, "a flip costs a row, not a page"
+        if missing:
+            assert store.damage is not None
+            named = {place for gap in store.damage.gaps for place in range(gap.first, gap.last + 1)}
+            assert missing <= named
+            assert store.damage.missing in (None, len(missing))
+            assert (store.damage.directory / FILE).exists()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_row_that_no_flip_has_hit_is_kept(written: Written, tmp_path: Path, seed: int) -> None:
+    whole = (written.cold / FILE).read_bytes()
+    hit = flipped(written.cold, tmp_path / "state", seed)[FILE]
+    with open_store(tmp_path / "state") as store:
+        found = everything_outgoing(store)
+    for event_id, payload in written.outbox.items():
+        # A payload that lies in one page: its cell is around it, and the page's pointers are in front.
+        at = whole.find(payload)
+        if 200 <= len(payload) <= 300 and at >= 0:
+            page = at // PAGE * PAGE
+            near = set(range(page, page + 120)) | set(range(at - 120, at + len(payload) + 20))
+            assert event_id in found or hit & near
+
+
+def test_one_flip_in_each_part_of_a_page_leaves_every_other_row(written: Written, tmp_path: Path) -> None:
+    image = Image(written.cold / FILE, wal.read(written.cold / WAL))
+    leaves = [number for number in range(1, 400) if image.page(number)[:1] == b"\x0d"]
+    image.close()
+    chance = random.Random(3)
+    for number, at in enumerate((0, 0, 3, 4, 5, 6, 7, 8, 9, 20)):
+        state = tmp_path / str(number)
+        shutil.copytree(written.cold, state)
+        content = bytearray((state / FILE).read_bytes())
+        content[(chance.choice(leaves) - 1) * PAGE + at] ^= 1 << chance.randrange(8)
+        (state / FILE).write_bytes(content)
+        with open_store(state) as store:
+            assert len(written.outbox) - len(everything_outgoing(store)) <= 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_store_works_on_and_gives_no_id_twice(written: Written, tmp_path: Path, seed: int) -> None:
+    flipped(written.hot, tmp_path / "state", seed)
+    with open_store(tmp_path / "state") as store:
+        before = set(everything_outgoing(store)) | set(written.outbox)
+        new = store.accept_all([("t", b"new")] * 50)
+        assert not before & set(new)
+        assert [event.event_id for event in store.outgoing(100_000)][-50:] == new
+        numbers = [json.loads(r.line)["jseq"] for r in store.journal_after(0, 10**6) if store.epoch in r.line]
+        assert len(numbers) == len(set(numbers))
+    with open_store(tmp_path / "state") as store:
+        assert store.damage is None
+
+
+def test_an_undamaged_store_is_left_alone(written: Written, tmp_path: Path) -> None:
+    for kind in (written.cold, written.hot):
+        shutil.copytree(kind, tmp_path / kind.name)
+        with open_store(tmp_path / kind.name) as store:
+            assert store.damage is None
+            assert everything_outgoing(store) == written.outbox
+            assert {message.event_id for message in store.pending("t", 10**6)} == set(written.inbox)
+
+
+def test_transactions_behind_a_bad_frame_are_not_forgotten(tmp_path: Path) -> None:
+    with open_store(tmp_path / "live") as store:
+        ids = [store.accept("t", b"%d" % number) for number in range(50)]
+        shutil.copytree(tmp_path / "live", tmp_path / "state")
+    content = bytearray((tmp_path / "state" / WAL).read_bytes())
+    content[32 + 24 + 3000 + 10 * (PAGE + 24)] ^= 1
+    (tmp_path / "state" / WAL).write_bytes(content)
+    with open_store(tmp_path / "state") as store:
+        assert store.damage is not None
+        assert store.damage.epoch == store.epoch
+        assert [event.event_id for event in store.outgoing(99)] == ids
+
+
+def test_a_last_frame_that_a_crash_has_torn_is_no_damage(tmp_path: Path) -> None:
+    with open_store(tmp_path / "live") as store:
+        ids = [store.accept("t", b"%d" % number) for number in range(50)]
+        shutil.copytree(tmp_path / "live", tmp_path / "state")
+    content = (tmp_path / "state" / WAL).read_bytes()
+    (tmp_path / "state" / WAL).write_bytes(content[:-100])
+    with open_store(tmp_path / "state") as store:
+        assert store.damage is None
+        assert [event.event_id for event in store.outgoing(99)] == ids[:-1]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"not a database at all" * 1000, bytes(PAGE * 3)])
+def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with open_store(tmp_path) as store:
+        assert store.damage is None if not content else store.damage is not None
+        assert store.accept("t", b"x") == f"a1:{store.epoch}:1"
+    if content:
+        assert next(tmp_path.glob("set-aside-*")).joinpath(FILE).read_bytes() == content
+
+
+def test_a_journal_that_cannot_go_on_ends_with_a_gap(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        epoch = store.epoch
+        store.accept("t", b"x")
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("UPDATE counters SET seq = 7")
+    db.close()
+    with open_store(tmp_path) as store:
+        records = [json.loads(record.line) for record in store.journal_after(0, 99)]
+        assert store.epoch != epoch
+        assert [record["jseq"] for record in records if record["epoch"] == epoch] == [1, 1 + salvage.JSEQ_GAP]
+
+
+def alter(store: Store, sql: str) -> None:
+    store._writer.submit(lambda turn: turn.db.execute(sql)).result()
+
+
+def test_a_row_altered_while_the_agent_runs_is_never_handed_out(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept_all([("t", b"one"), ("t", b"two")])
+        store.received("t", b"in", broker="b", conn=1)
+        for table in ("outbox", "inbox"):
+            alter(store, f"UPDATE {table} SET payload = CAST('bad' AS BLOB) WHERE payload IN (x'6f6e65', x'696e')")  # noqa: S608
+        assert [event.payload for event in store.outgoing(1)] == [b"two"]
+        assert store.pending("t") == []
+        assert store.counts().damaged == 2
+    with open_store(tmp_path) as store:
+        assert store.damage is not None
+        assert [(gap.first, gap.last) for gap in store.damage.gaps] == [(1, 1)]
+
+
+@pytest.mark.parametrize("moves", range(5))
+def test_a_crash_while_setting_aside_loses_nothing(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
+) -> None:
+    """The rename that is reached after ``moves`` others does not happen, as if the machine had stopped there."""
+    state = tmp_path / "state"
+    flipped(written.hot, state, seed=1, flips=30)
+    rename, done = Path.rename, 0
+
+    def counted(path: Path, target: Path) -> Path:
+        nonlocal done
+        if done == moves:
+            raise OSError(5, "stopped here")
+        done += 1
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", counted)
+        try:
+            open_store(state).close()
+        except AgentError:
+            assert done == moves
+    with open_store(state) as store:
+        assert len(written.outbox) - len(everything_outgoing(store)) <= 30
+
+
+def test_a_newer_agents_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    open_store(tmp_path).close()
+    db = sqlite3.connect(tmp_path / FILE)
+    db.execute("PRAGMA user_version = 0x02020202")
+    db.close()
+    with pytest.raises(AgentError, match="newer agent"):
+        open_store(tmp_path)
+    assert not list(tmp_path.glob("set-aside-*"))
+
+
+def test_a_file_that_may_not_be_read_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_store(tmp_path).close()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(wal, "read", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    with pytest.raises(AgentError, match="Permission denied"):
+        open_store(tmp_path)
+    assert not list(tmp_path.glob("set-aside-*"))
