@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -350,6 +350,7 @@ INSERTED = [
     "<policyEntry tempQueue='true'/>",
     "<memoryUsage limit='1 mb'/>",
 ]
+FEW = max(10, settings().max_examples // 3)  # for each of the three bases
 HOW = ["set", "drop", "double", "move", "rename", "text", "insert"]
 STEP = st.tuples(st.sampled_from(HOW), *[st.integers(0, 10_000)] * 3)
 RIGHTS = [{"destination": "a", "kind": "queue", "read": "staff"}]
@@ -395,7 +396,7 @@ def mutated(content: bytes, steps: list[tuple[str, int, int, int]]) -> bytes:
 
 @pytest.mark.parametrize("base", BASES)
 @given(where=st.lists(st.integers(0, 3), min_size=1, max_size=3), steps=st.lists(STEP, min_size=1, max_size=6))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=FEW)
 def test_whatever_a_file_holds_the_list_is_complete(
     base: str, where: list[int], steps: list[tuple[str, int, int, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -63,6 +63,23 @@ def test_an_example_gives_back_everything_from_its_whole_tree(name: str, tmp_pat
     assert adoption.differences == ()
 
 
+def test_every_setting_of_an_agent_comes_back(tmp_path: Path) -> None:
+    inventory = hosts("o-mq1", "o-mq2")
+    settings = {
+        "username": "shop", "password": "a secret", "topics": ["a/#", "b"], "publisher_timeout": 60, "client_id": "me",
+        "pair": "o-mq1", "state": "/data/agent", "config": "/opt/etc", "user": "shop", "home": "/opt/shop",
+    }  # fmt: skip
+    inventory["shop"] = {f"activemq_agent_{name}": value for name, value in settings.items()}
+    inventory["till"] = inventory["shop"] | {"activemq_agent_pair": "o-mq2", "activemq_agent_client_id": "till"}
+    original = rendered(inventory, {"activemq_agents": ["shop", "till"]})
+
+    adoption = adopted_tree(tmp_path / "rendered", original)
+
+    expected = {path: content for path, content in render_fleet(original).items() if path.startswith(TREES)}
+    found = rendered_again(tmp_path, adoption)
+    assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
+
+
 def test_accounts_of_agents_are_told_and_render_the_same_documents(tmp_path: Path) -> None:
     original = example("shared-store", tmp_path)
 

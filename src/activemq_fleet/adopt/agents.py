@@ -9,23 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_fleet.addresses import parse
-from activemq_fleet.adopt.proposal import Proposal
-from activemq_fleet.adopt.values import fits
+from activemq_fleet.adopt.proposal import Proposal, Variables
+from activemq_fleet.adopt.values import NAMES, fits, literal
 from activemq_fleet.topology import Broker, Fleet
 
 AGENT_CONF = "agent.conf"
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LARGEST = 1 << 20
-_NUMBERS = {"mb.publisher.timeout": "agent_publisher_timeout", "mb.publisher.window": "agent_publisher_window"}
-_TEXTS = {
-    "mb.username": "agent_username",
-    "client.id": "agent_client_id",
-    "state.directory": "agent_state",
-    "tls.ca": "agent_tls_ca",
-    "tls.certificate": "agent_tls_certificate",
-    "tls.key": "agent_tls_key",
-    "handlers": "agent_handlers",
-}
+# Keys that are called otherwise than their variables, and those that follow from others.
+_CALLED = {"state.directory": "agent_state", "subscription.offline.limit": "agent_offline_limit"}
+_COMPUTED = ("mb.urls", "mb.password", "mb.password.file")
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
 _PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
 
@@ -65,29 +58,35 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
         home = _home(file, brokers)
         if home is None or proposal.naming.identify(file.host) or not _HOST.fullmatch(file.host):
             continue  # a broker's host, or nobody's of this fleet
-        name = file.entries.get("mb.username", "")
-        secret = proposal.secrets.of(name, "", f"password of the agent {name}")
-        said: dict[str, object] = {"agent_password": secret}
-        for key, variable in _TEXTS.items():
-            said[variable] = file.entries.get(key)
-        for key, variable in _NUMBERS.items():
-            text = file.entries.get(key, "")
-            said[variable] = int(text) if text.isascii() and text.isdigit() else None
-        said["agent_topics"] = [topic for topic in file.entries.get("topics", "").split(",") if topic]
-        said["agent_config"] = str(Path(file.entries.get("mb.password.file", "/x")).parent)
-        for variable, pattern in (("agent_user", _USER), ("agent_home", _PROGRAM)):
-            match = pattern.search(file.unit)
-            said[variable] = match[1] if match else None
-        if said["agent_client_id"] == file.host:
+        said = _variables(file)
+        if said.get("agent_client_id") == file.host:
             del said["agent_client_id"]
+        name = file.entries.get("mb.username", "")
+        said["agent_password"] = proposal.secrets.of(name, "", f"password of the agent {name}")
         if len({broker.group for broker in brokers.values()}) > 1:
             said["agent_group"] = home.group
-        proposal.agents[file.host] = {k: v for k, v in said.items() if v is not None and fits(k, v)}
+        proposal.agents[file.host] = {name: value for name, value in said.items() if fits(name, value)}
         placed = {agent.host: agent.pair for agent in proposal.fleet().agents}
         if file.host not in placed:
             del proposal.agents[file.host]
         elif placed[file.host] != home.pair:
             proposal.agents[file.host]["agent_pair"] = home.pair
+
+
+def _variables(file: AgentFile) -> Variables:
+    """What the file and its unit say, a variable a key."""
+    said: Variables = {}
+    for key, text in file.entries.items():
+        variable = _CALLED.get(key, f"agent_{key.removeprefix('mb.').replace('.', '_')}")
+        if key not in _COMPUTED and variable in NAMES:
+            said[variable] = text.split(",") if variable == "agent_topics" else literal(text)
+    if "mb.password.file" in file.entries:
+        said["agent_config"] = str(Path(file.entries["mb.password.file"]).parent)
+    for variable, pattern in (("agent_user", _USER), ("agent_home", _PROGRAM)):
+        match = pattern.search(file.unit)
+        if match:
+            said[variable] = match[1]
+    return said
 
 
 def _by_address(fleet: Fleet) -> dict[tuple[str, int], Broker]:
