@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from activemq_fleet.cli.checking import selection_of
 from activemq_fleet.errors import InputError
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Routes, routes_of
+from activemq_fleet.routes.findings import RULES
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -369,3 +373,10 @@ def test_five_hundred_brokers_are_solved_within_seconds(topology: str) -> None:
     began = time.process_time()
     assert routes_of(big).findings() == ()
     assert time.process_time() - began < 5
+
+
+def test_every_rule_can_be_chosen_and_is_told() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "topology-errors.md").read_text()
+
+    assert set(RULES) == set(re.findall(r"^\| (R\d{3}) \|", page, re.MULTILINE))
+    assert selection_of(list(RULES), []).takes("R002")

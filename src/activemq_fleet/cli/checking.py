@@ -32,7 +32,7 @@ BESIDE = (
     "login.config",
     "users.properties",
 )
-_TOPOLOGY = ("T", "R")
+_TOPOLOGY = (*(f"T{number:03}" for number in range(1, 17)), *(f"R{number:03}" for number in range(1, 5)))
 _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
 
 
