@@ -1,0 +1,264 @@
+"""The store against a simple model of it, through any sequence of calls, restarts, crashes and reboots."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from activemq_fleet.agent.errors import Full, Refused
+from activemq_fleet.agent.store import Limits, Receipt, Store
+from tests.unit.agent.store_clock import SimulatedClock, open_store
+
+LIMITS = Limits(
+    outbox_rows=6, expired_rows=4, unconfirmed_rows=3, inbox_rows=6, topic_rows=3, filters=("a/#",), timeout=100,
+    remember=10_000,
+)  # fmt: skip
+TOPICS = st.sampled_from(["a", "a/b", "c"])
+IDS = st.sampled_from(["e1", "e2", "e3", None])
+
+
+@dataclass
+class Event:
+    """What the model knows of an accepted event."""
+
+    event_id: str
+    topic: str
+    payload: bytes
+    deadline: float
+    timeout: float
+    place: int
+    conn: int = 0
+
+
+@dataclass
+class Model:
+    """The state that the store must have, in plain lists."""
+
+    outbox: list[Event] = field(default_factory=list)
+    expired: list[Event] = field(default_factory=list)
+    unconfirmed: list[Event] = field(default_factory=list)
+    accepted: set[str] = field(default_factory=set)
+    inbox: list[tuple[int, str | None, str]] = field(default_factory=list)
+    quarantined: int = 0
+    attempts: dict[int, int] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    handled: set[int] = field(default_factory=set)
+    seq: int = 0
+    place: int = 0
+    rx: int = 0
+    jseq: int = 0
+
+    def lane(self, topic: str) -> list[int]:
+        same = [rx for rx, _, other in self.inbox if (other[0] == "a") == (topic[0] == "a")]
+        return [rx for rx, _, other in self.inbox if other == topic] if topic[0] != "a" else same
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Rules are the calls of the store; the invariant compares everything that can be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = Path(tempfile.mkdtemp(prefix="store-machine"))
+        self.directory = self.base / "0"
+        self.copies = 0
+        self.clock = SimulatedClock()
+        self.model = Model()
+        self.conn = 0
+        self.store: Store = open_store(self.directory, self.clock, LIMITS)
+        self.epoch = self.store.epoch
+
+    def teardown(self) -> None:
+        self.store.close()
+        shutil.rmtree(self.base)
+
+    # The publisher's side
+
+    @rule(topic=TOPICS, event_id=IDS, timeout=st.sampled_from([None, 0.0, 50.0]))
+    def accept(self, topic: str, event_id: str | None, timeout: float | None) -> None:
+        model, payload = self.model, b"payload %d" % self.model.place
+        try:
+            got = self.store.accept(topic, payload, event_id=event_id, timeout=timeout)
+        except Full:
+            assert len(model.outbox) == LIMITS.outbox_rows
+            assert event_id not in model.accepted
+            return
+        if event_id in model.accepted:
+            assert got == event_id
+            return
+        assert len(model.outbox) < LIMITS.outbox_rows
+        model.seq += event_id is None
+        model.place += 1
+        model.jseq += 1
+        assert got == (event_id or f"a1:{self.epoch}:{model.seq}")
+        if event_id is not None:
+            model.accepted.add(event_id)
+        waits = LIMITS.timeout if timeout is None else timeout
+        model.outbox.append(Event(got, topic, payload, self.clock.seconds + waits, waits, model.place))
+
+    @rule(data=st.data(), proved=st.booleans())
+    def send_and_acknowledge(self, data: st.DataObject, proved: bool) -> None:
+        model = self.model
+        alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
+        chosen = data.draw(st.lists(st.sampled_from(alive), unique_by=id)) if alive else []
+        self.store.sent([(event.place, self.conn, 1, "b") for event in chosen])
+        self.store.acknowledged([event.place for event in chosen], proved)
+        model.jseq += 2 * len(chosen)
+        for event in chosen:
+            model.outbox.remove(event)
+            if not proved:
+                event.conn = self.conn
+                model.unconfirmed.append(event)
+                model.unconfirmed.sort(key=lambda one: one.place)
+                del model.unconfirmed[: -LIMITS.unconfirmed_rows]
+
+    @rule()
+    def connect(self) -> None:
+        self.conn += 1
+
+    @rule(prefix=st.sampled_from(["a", "c", "a/b"]))
+    def prove(self, prefix: str) -> None:
+        proved = [
+            event
+            for event in self.model.unconfirmed
+            if event.conn == self.conn and (event.topic == prefix or event.topic.startswith(prefix + "/"))
+        ]
+        assert self.store.prove(prefix, self.conn) == len(proved)
+        self.model.unconfirmed = [event for event in self.model.unconfirmed if event not in proved]
+        self.model.jseq += len(proved)
+
+    @rule(seconds=st.sampled_from([1.0, 49.0, 60.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.pass_time(seconds)
+
+    @rule()
+    def expire(self) -> None:
+        model = self.model
+        due = [event for event in model.outbox if event.deadline <= self.clock.seconds]
+        due = due[: LIMITS.expired_rows - len(model.expired)]
+        assert self.store.expire() == len(due)
+        model.outbox = [event for event in model.outbox if event not in due]
+        model.expired = sorted(model.expired + due, key=lambda one: one.place)
+        model.jseq += len(due)
+
+    @rule()
+    def requeue(self) -> None:
+        model = self.model
+        fitting = model.expired[: LIMITS.outbox_rows - len(model.outbox)]
+        assert self.store.requeue() == len(fitting)
+        model.expired = model.expired[len(fitting) :]
+        for event in fitting:
+            model.place += 1
+            event.place, event.deadline = model.place, self.clock.seconds + event.timeout
+        model.outbox += fitting
+        model.jseq += len(fitting)
+
+    # The subscriber's side
+
+    @rule(topic=TOPICS, event_id=IDS)
+    def receive(self, topic: str, event_id: str | None) -> None:
+        model = self.model
+        payload = json.dumps({"eventId": event_id} if event_id else {}).encode()
+        receipt = self.store.received(topic, payload, broker="b", conn=self.conn)
+        full = len(model.inbox) + model.quarantined >= LIMITS.inbox_rows or len(model.lane(topic)) >= LIMITS.topic_rows
+        if event_id in model.known:
+            assert receipt == Receipt(0, event_id, duplicate=True)
+        elif full:
+            assert receipt == Receipt(0, event_id, full=True)
+            return
+        else:
+            model.rx += 1
+            assert receipt == Receipt(model.rx, event_id)
+            model.inbox.append((model.rx, event_id, topic))
+            model.known |= {event_id} if event_id else set()
+        model.jseq += 1
+
+    @precondition(lambda self: self.model.inbox)
+    @rule(data=st.data(), end=st.sampled_from(["handled", "quarantine", "failed", "crash"]))
+    def handle(self, data: st.DataObject, end: str) -> None:
+        model = self.model
+        message = data.draw(st.sampled_from(model.inbox))
+        rx = message[0]
+        model.attempts[rx] = model.attempts.get(rx, 0) + 1
+        assert self.store.handling(rx) == model.attempts[rx]
+        model.jseq += 1
+        if end == "failed":
+            self.store.failed(rx, "reason")
+        elif end == "crash":
+            self.crash()
+        else:
+            if end == "handled":
+                self.store.handled(rx)
+            else:
+                self.store.quarantine(rx, "reason")
+                model.quarantined += 1
+            model.jseq += 1
+            model.handled.add(rx)
+            model.inbox.remove(message)
+
+    @precondition(lambda self: self.model.handled)
+    @rule(data=st.data())
+    def what_was_handled_never_runs_again(self, data: st.DataObject) -> None:
+        rx = data.draw(st.sampled_from(sorted(self.model.handled)))
+        try:
+            self.store.handling(rx)
+        except Refused:
+            return
+        raise AssertionError(f"message {rx} runs again")
+
+    # Restarts
+
+    @rule(reboot=st.booleans(), takes=st.sampled_from([0.0, 30.0]))
+    def restart(self, reboot: bool, takes: float) -> None:
+        self.store.close()
+        self.clock.reboot(takes) if reboot else self.clock.pass_time(takes)
+        self.store = open_store(self.directory, self.clock, LIMITS)
+
+    @rule()
+    def crash(self) -> None:
+        """What lies on the disk now is all that is left."""
+        self.copies += 1
+        left = self.base / str(self.copies)
+        shutil.copytree(self.directory, left)
+        self.store.close()
+        shutil.rmtree(self.directory)
+        self.directory = left
+        self.store = open_store(self.directory, self.clock, LIMITS)
+
+    # What must hold
+
+    @invariant()
+    def the_store_is_as_the_model(self) -> None:
+        model = self.model
+        alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
+        assert [(event.seq, event.event_id, event.topic, event.payload) for event in self.store.outgoing(100)] == [
+            (event.place, event.event_id, event.topic, event.payload) for event in alive
+        ]
+        assert [(one.rx, one.event_id, one.topic, one.attempts) for one in self.store.pending("#")] == [
+            (*message, model.attempts.get(message[0], 0)) for message in model.inbox
+        ]
+        counts = self.store.counts()
+        assert counts.outbox_rows == len(model.outbox)
+        assert counts.outbox_bytes == sum(len(event.topic) + len(event.payload) for event in model.outbox)
+        assert (counts.expired, counts.unconfirmed) == (len(model.expired), len(model.unconfirmed))
+        assert (counts.inbox_rows, counts.quarantined) == (len(model.inbox), model.quarantined)
+        assert self.store.epoch == self.epoch
+        assert self.store.damage is None
+
+    @invariant()
+    def the_journal_has_no_gap(self) -> None:
+        numbers = [json.loads(record.line)["jseq"] for record in self.store.journal_after(0, 10_000)]
+        assert numbers == list(range(1, self.model.jseq + 1))
+
+
+# A step opens and reads files: fewer examples than of what is computed only.
+StoreMachine.TestCase.settings = settings(
+    max_examples=max(10, settings().max_examples // 4), stateful_step_count=40, deadline=None
+)
+test_the_store_does_what_the_model_does = StoreMachine.TestCase
