@@ -76,11 +76,17 @@ class Client:
     def _exchange(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         lines = b"".join(json.dumps(request).encode() + b"\n" for request in requests)
         with self._explained():
-            self._socket.sendall(lines)
-            answers = [self._answers.readline() for _ in requests]
-            if not answers[-1].endswith(b"\n"):
-                raise ConnectionResetError(errno.ECONNRESET, "the connection was closed")
-            return [dict(json.loads(answer)) for answer in answers]
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._socket.sendall(lines)  # an agent with too many callers says so, and does not listen
+            answers: list[dict[str, Any]] = []
+            for _ in requests:
+                line = self._answers.readline()
+                if not line.endswith(b"\n"):
+                    raise ConnectionResetError(errno.ECONNRESET, "the connection was closed")
+                answers.append(dict(json.loads(line)))
+                if answers[-1].get("code") == "busy":
+                    return [answers[-1]] * len(requests)
+            return answers
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:

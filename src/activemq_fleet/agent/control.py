@@ -25,10 +25,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from activemq_fleet.agent.errors import AgentError, Full, Refused
-from activemq_fleet.agent.link import Log
+
+if TYPE_CHECKING:
+    from activemq_fleet.agent.link import Log
 
 CALLERS = 128
 """Connections at once; one more is answered with ``busy``."""

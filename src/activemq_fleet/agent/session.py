@@ -21,10 +21,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from activemq_fleet.addresses import join
-from activemq_fleet.agent.errors import AgentError, ConfigError
+from activemq_fleet.agent.errors import AgentError
+from activemq_fleet.agent.tls import why
 
 if TYPE_CHECKING:
-    from activemq_fleet.agent.config import Broker, Config, Tls
+    from activemq_fleet.agent.config import Broker, Config
 
 CONNECT_TIMEOUT = 4.5
 """Seconds for TCP and TLS: below the machine's 5 s for CONNACK, so that a late CONNECT cannot evict a newer one."""
@@ -121,6 +122,8 @@ class Session:
         self._keepalive = keepalive
         self._put = put
         self._closed = False
+        self._tls = False
+        self._answered = False
         self._gone = threading.Event()
         client.on_socket_open = self._on_socket_open
         client.on_connect = self._on_connect
@@ -154,6 +157,7 @@ class Session:
                 raise AgentError(f"{join(broker.host, broker.port)} is to be reached by TLS: set tls.ca")
             client.tls_set_context(tls)
         session = cls(client, conn, (broker.host, broker.port), config.policy.keepalive, on_event)
+        session._tls = broker.tls
         threading.Thread(target=session._connect, name=f"mqtt-dial-{conn}", daemon=True).start()
         return session
 
@@ -205,7 +209,7 @@ class Session:
         try:
             client.connect(*self._address, keepalive=self._keepalive)
         except (OSError, ValueError, AgentError) as error:
-            self._over(why(error, self._address), silent=False)
+            self._over(why(error, self._address, seconds=CONNECT_TIMEOUT, tls=self._tls), silent=False)
             return
         self._put(TransportUp(self._conn))
         client.loop_start()
@@ -223,12 +227,16 @@ class Session:
             raise AgentError("given up meanwhile")
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        self._answered = True
         refused = f"{join(*self._address)} refused the login: {reason}" if reason.is_failure else None
         self._put(Connack(self._conn, refused, reason.value in _BAD_CREDENTIALS))
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         silent = reason.value == _KEEPALIVE_TIMEOUT
         text = f"no answer for {2 * self._keepalive} s" if silent else "the connection was closed"
+        if not (silent or self._answered):
+            hint = "look at its log" if self._tls else "if this is its TLS port, write ssl:// in mb.urls"
+            text = f"{join(*self._address)} closed the connection without an answer to CONNECT: {hint}"
         self._over(text, silent=silent)
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
@@ -261,39 +269,6 @@ def _client(client_id: str, clean: bool) -> Any:
     client.max_inflight_messages_set(0)  # the publisher's window is the limit
     client.suppress_exceptions = False
     return client
-
-
-def tls_context(tls: Tls | None) -> ssl.SSLContext:
-    """TLS 1.2 or later, host names always checked. Raises ConfigError naming the file that cannot be used."""
-    try:
-        context = ssl.create_default_context(cafile=str(tls.ca) if tls and tls.ca else None)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"tls.ca = {tls.ca if tls else ''}: cannot be used: {error}") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if tls and tls.certificate:
-        try:
-            context.load_cert_chain(str(tls.certificate), str(tls.key) if tls.key else None, password="")
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"tls.certificate = {tls.certificate}: cannot be used: {error}") from None
-    return context
-
-
-def why(error: BaseException, address: tuple[str, int]) -> str:
-    """One line that says why a broker could not be reached."""
-    at = join(*address)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"{at} shows a certificate that is not accepted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
-            return f"{at} speaks no TLS: is this its plain port?"
-        return f"{at}: TLS was not agreed on: {error.reason or error}"
-    if isinstance(error, TimeoutError):
-        return f"{at} did not answer in {CONNECT_TIMEOUT:g} s"
-    if isinstance(error, socket.gaierror):
-        return f"{at}: the name is not known: {error.strerror}"
-    if isinstance(error, ConnectionRefusedError):
-        return f"nobody listens on {at}"
-    return f"{at}: {getattr(error, 'strerror', None) or error or type(error).__name__}"
 
 
 # -- topics of the agents' own --------------------------------------------------------------------

@@ -1,0 +1,113 @@
+"""Certificates of an authority of our own, made as a test needs them, and servers that show them."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+DAY = datetime.timedelta(days=1)
+
+
+class Authority:
+    """Signs certificates. ``ca``: its own, as a PEM file."""
+
+    def __init__(self, directory: Path, name: str = "authority") -> None:
+        self._directory = directory
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self.ca = directory / f"{name}.pem"
+        authority = x509.BasicConstraints(ca=True, path_length=None)
+        signed = _builder(self._name, self._name, self._key).add_extension(authority, critical=True)
+        self.ca.write_bytes(signed.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+    def certificate(self, host: str, *, ends: datetime.timedelta = 30 * DAY, passphrase: bytes = b"") -> Path:
+        """One PEM file with a key and the certificate for a host or address; ``ends`` from now, maybe before."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+        signed = _builder(name, self._name, key, ends).add_extension(
+            x509.SubjectAlternativeName([_general_name(host)]), critical=False
+        )
+        secret = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
+        path = self._directory / f"{host}-{key.public_key().public_numbers().x:x}.pem"
+        path.write_bytes(
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret)
+            + signed.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        )
+        return path
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, ends: datetime.timedelta = 30 * DAY
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - 90 * DAY)
+        .not_valid_after(now + ends)
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+@contextmanager
+def server(context: ssl.SSLContext | None, *, says: bytes = b"") -> Iterator[int]:
+    """A server on loopback that shakes hands (without a context: does not), reads a little and closes. Its port."""
+    listener = socket.create_server(("127.0.0.1", _free_port()))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                accepted, _ = listener.accept()
+                accepted.settimeout(5)
+                with suppress(OSError), accepted:
+                    peer = context.wrap_socket(accepted, server_side=True) if context else accepted
+                    with peer:
+                        peer.recv(1000)
+                        peer.sendall(says)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(10)
+
+
+def _free_port() -> int:
+    """Below the ephemeral ports: a poll of one of those may connect to itself."""
+    for port in range(21_000, 22_000):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
+
+
+def serving(pem: Path, **versions: ssl.TLSVersion) -> ssl.SSLContext:
+    """The context of a server that shows a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    for name, version in versions.items():
+        setattr(context, name, version)
+    return context

@@ -1,0 +1,156 @@
+"""Whom an agent trusts, and what it says about whom it does not."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.agent.config import Tls
+from activemq_fleet.agent.errors import ConfigError
+from activemq_fleet.agent.tls import speaks_tls, tls_context, why
+
+from .certificates import DAY, Authority, server, serving
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def shake_hands(tls: Tls, port: int, host: str = "127.0.0.1") -> str:
+    """Why the handshake failed, or its TLS version."""
+    try:
+        plain = socket.create_connection(("127.0.0.1", port), 5)
+        with plain, tls_context(tls).wrap_socket(plain, server_hostname=host) as wrapped:
+            version = str(wrapped.version())
+            wrapped.settimeout(0.5)
+            with suppress(TimeoutError):
+                wrapped.recv(10)  # with TLS 1.3 a refused client hears of it only now
+            return version
+    except OSError as error:
+        return why(error, (host, port), seconds=5, tls=True)
+
+
+def test_a_broker_with_a_good_certificate_is_trusted(authority: Authority) -> None:
+    with server(serving(authority.certificate("127.0.0.1"))) as port:
+        assert shake_hands(Tls(ca=authority.ca), port) == "TLSv1.3"
+
+
+def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
+    with server(serving(authority.certificate("other.example.com"))) as port:
+        assert shake_hands(Tls(ca=authority.ca), port, "mq.example.com") == (
+            f"mq.example.com:{port} shows a certificate that is not for mq.example.com: "
+            "mb.urls must name it as the certificate does"
+        )
+        assert "not for 127.0.0.1" in shake_hands(Tls(ca=authority.ca), port)
+
+
+def test_an_expired_certificate_is_refused(authority: Authority) -> None:
+    with server(serving(authority.certificate("127.0.0.1", ends=-DAY))) as port:
+        assert shake_hands(Tls(ca=authority.ca), port) == (
+            f"127.0.0.1:{port} shows a certificate that has expired: renew it on the broker"
+        )
+
+
+def test_a_certificate_of_a_foreign_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
+    foreign = Authority(tmp_path, "foreign")
+    expected = "shows a certificate of an authority that is not trusted here: tls.ca must hold its issuer"
+    with server(serving(foreign.certificate("127.0.0.1"))) as port:
+        assert shake_hands(Tls(ca=authority.ca), port) == f"127.0.0.1:{port} {expected}"
+        assert shake_hands(Tls(), port) == f"127.0.0.1:{port} {expected}"  # nor does the system know it
+
+
+@pytest.mark.parametrize("says", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_port_that_speaks_no_tls_is_said_to(authority: Authority, says: bytes) -> None:
+    with server(None, says=says) as port:
+        found = shake_hands(Tls(ca=authority.ca), port)
+        assert not speaks_tls(("127.0.0.1", port), 5)
+    assert found in (
+        f"127.0.0.1:{port} does not speak TLS: ssl:// needs the broker's TLS port",
+        f"127.0.0.1:{port} ended the connection during the TLS handshake: does this port speak TLS?",
+    )
+
+
+def test_a_port_that_speaks_tls_is_known_by_it(authority: Authority) -> None:
+    with server(serving(authority.certificate("other.example.com"))) as port:
+        assert speaks_tls(("127.0.0.1", port), 5)
+
+
+def test_nothing_below_tls_1_2_is_spoken(authority: Authority) -> None:
+    assert tls_context(None).minimum_version == ssl.TLSVersion.TLSv1_2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        old = serving(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
+        old.minimum_version = ssl.TLSVersion.TLSv1
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with server(old) as port:
+        assert "speaks no TLS of version 1.2 or later" in shake_hands(Tls(ca=authority.ca), port)
+
+
+def test_host_names_are_always_checked(authority: Authority) -> None:
+    for tls in (None, Tls(), Tls(ca=authority.ca)):
+        context = tls_context(tls)
+        assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
+
+
+class TestClientCertificates:
+    def test_it_is_shown_to_a_broker_that_asks(self, authority: Authority) -> None:
+        asking = serving(authority.certificate("127.0.0.1"))
+        asking.verify_mode = ssl.CERT_REQUIRED
+        asking.load_verify_locations(authority.ca)
+        own = authority.certificate("agent-1")
+        with server(asking) as port:
+            assert shake_hands(Tls(ca=authority.ca, certificate=own, key=own), port) == "TLSv1.3"
+
+    def test_without_one_the_message_names_the_key(self, authority: Authority) -> None:
+        asking = serving(authority.certificate("127.0.0.1"))
+        asking.verify_mode = ssl.CERT_REQUIRED
+        asking.load_verify_locations(authority.ca)
+        with server(asking) as port:
+            assert shake_hands(Tls(ca=authority.ca), port).endswith(
+                "did not accept this agent (tlsv13 alert certificate required): look at tls.certificate"
+            )
+
+    @pytest.mark.parametrize("part", ["ca", "certificate", "key"])
+    def test_a_file_that_is_missing_or_no_pem_is_named(self, authority: Authority, tmp_path: Path, part: str) -> None:
+        good = authority.certificate("agent-1")
+        (tmp_path / "bad").write_text("not PEM\n")
+        for path, reason in ((tmp_path / "none", "No such file or directory"), (tmp_path / "bad", "no usable PEM")):
+            with pytest.raises(ConfigError) as caught:
+                tls_context(Tls(**({"ca": authority.ca, "certificate": good, "key": good} | {part: path})))
+            assert f"tls.{part}" in str(caught.value)
+            assert reason in str(caught.value)
+
+    def test_a_key_of_another_certificate_is_refused(self, authority: Authority) -> None:
+        one, other = authority.certificate("agent-1"), authority.certificate("agent-2")
+        with pytest.raises(ConfigError, match="the key is not that of the certificate"):
+            tls_context(Tls(certificate=one, key=other))
+
+    def test_a_key_with_a_passphrase_is_refused_without_asking(self, authority: Authority) -> None:
+        locked = authority.certificate("agent-1", passphrase=b"secret")
+        with pytest.raises(ConfigError, match=r"tls\.certificate and tls\.key: .*: "):
+            tls_context(Tls(certificate=locked, key=locked))
+
+
+def test_other_failures_are_said_plainly() -> None:
+    at = ("mq.example.com", 1883)
+    said = [
+        why(error, at, seconds=5, tls=False)
+        for error in (
+            TimeoutError("timed out"),
+            ConnectionRefusedError(111, "Connection refused"),
+            socket.gaierror(-2, "Name or service not known"),
+            OSError(113, "No route to host"),
+        )
+    ]
+    assert said == [
+        "mq.example.com:1883 did not answer in 5 s",
+        "nobody listens on mq.example.com:1883",
+        "mq.example.com:1883: the name is not known (Name or service not known)",
+        "mq.example.com:1883: No route to host",
+    ]
