@@ -8,7 +8,7 @@ How it goes
 - A *walk* dials the brokers in the order of the list. Whoever accepts (CONNACK, code 0) within
   ``connack_timeout`` wins. The first walk, and the first after a working connection is lost, starts at
   once and dials one broker right after the other.
-- A connection has *worked* once a canary came back and it has lived for ``working``. For
+- A connection has *worked* once a canary came back and it has been up for ``stable``. For
   ``fast_phase`` after a working one is lost, walks are ``fast_pause`` apart. A broker that opens the
   connection and then says nothing (a frozen master keeps its lock, and nobody can take over before it
   is gone) makes this phase longer, to ``hung_phase`` after the loss at most.
@@ -18,8 +18,8 @@ How it goes
   Full jitter at the cap would let attempts bunch (fifty agents: 12 in a second, where the mean is
   3.3): once spread over ``cap`` by the first pause, an agent keeps its place with pauses of ``steady``
   to 1 times ``cap`` (2,000 simulated fleets of fifty: 10 in a second at most, the mean is 1.7).
-- The growth is forgotten when a connection has been stable for ``stable``; until then the loss of one
-  that worked begins no new fast phase.
+- The growth is forgotten when a connection that worked is lost. Until one has, it goes on: two agents
+  that evict each other, or a broker that hangs up on everybody, are not dialled ever faster.
 - Refused credentials raise an alarm and a pause of ``refused_pause``; the walk then goes on.
 - A canary goes out at once and then every ``canary_interval``; one that is not back after
   ``canary_timeout`` is a miss, any that comes back ends the row of misses, and ``canary_misses`` of
@@ -64,8 +64,7 @@ class Policy:
     canary_interval: float = 15.0
     canary_timeout: float = 5.0
     canary_misses: int = 2
-    working: float = 10.0
-    stable: float = 30.0
+    stable: float = 10.0
     puback_timeout: float = 30.0
 
 
@@ -230,7 +229,7 @@ class Machine:
     _lost_at: float = _NEVER  # when the last fast phase began
     _fast_until: float = _NEVER
     _quick: bool = True  # this walk dials one broker right after the other
-    _level: int = 0  # slow pauses since the last stable connection
+    _level: int = 0  # slow pauses since a connection that worked
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
@@ -361,13 +360,11 @@ class Machine:
 
     def _lost(self, connection: _Connection, reason: str, unanswered: bool, now: float) -> tuple[Action, ...]:
         """Where the next walk begins, and whether at once."""
-        lived = now - connection.up_at if connection.up_at is not None else 0.0
-        if connection.answers and lived >= self.policy.stable:
-            self._level = 0
         first = 0 if connection.answers and not unanswered else (connection.broker + 1) % self.brokers
-        closed = self._close(reason)
-        if connection.answers and lived >= self.policy.working and self._level == 0:
-            self._lost_at, self._fast_until, self._quick = now, now + self.policy.fast_phase, True
+        up_at, closed = connection.up_at, self._close(reason)
+        if connection.answers and up_at is not None and now - up_at >= self.policy.stable:
+            self._lost_at, self._fast_until = now, now + self.policy.fast_phase
+            self._level, self._quick = 0, True
             return (*closed, *self._start_walk(first, now))
         self._walk = self._order(first)
         self._resume_at = now + self._pause(now)
