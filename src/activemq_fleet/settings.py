@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails
 
 from activemq_fleet import shipped
 from activemq_fleet import values as v
+from activemq_fleet.agent_settings import AgentSettings
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.sealed import Sealed
 
@@ -212,31 +213,7 @@ class _Host(_Model):
     vip_interface: v.NetworkInterface | None = None
 
 
-class _Agent(_Model):
-    """The failover agent of a host in ``activemq_agents``."""
-
-    agent_group: v.Text | None = None
-    agent_pair: v.Text | None = None
-    agent_username: v.Principal | None = None
-    agent_password: v.Secret | None = None
-    agent_publisher_timeout: int = Field(default=900, ge=1, le=31_536_000)
-    agent_publisher_window: int = Field(default=100, ge=1, le=10_000)
-    agent_topics: Annotated[tuple[v.MqttFilter, ...], BeforeValidator(v.words)] = ()
-    agent_client_id: v.Name | None = None
-    agent_tls_ca: v.AbsolutePath | None = None
-    agent_tls_certificate: v.AbsolutePath | None = None
-    agent_tls_key: v.AbsolutePath | None = None
-    agent_handlers: v.AbsolutePath | None = None
-    agent_user: v.UnixName = "activemq-agent"
-    agent_home: v.AbsolutePath = "/opt/activemq-agent"
-    agent_state: v.AbsolutePath = "/var/lib/activemq-agent"
-    agent_config: v.AbsolutePath = "/etc/activemq-agent"
-    agent_package: v.Line = "activemq-fleet[agent]"
-    agent_install: bool = True
-    agent_service: Literal["systemd", "none"] = "none"
-
-
-class Settings(_Broker, _Host, _Agent):
+class Settings(_Broker, _Host, AgentSettings):
     """Every variable of one host, checked. Immutable and comparable."""
 
     @model_validator(mode="before")
@@ -258,8 +235,6 @@ class Settings(_Broker, _Host, _Agent):
             raise ValueError("activemq_agent_password is one that the releases ship: set another")
         if self.ha == "shared-jdbc" and self.jdbc is None:
             raise ValueError("activemq_ha is shared-jdbc, so activemq_jdbc must be set")
-        if (self.agent_tls_certificate is None) != (self.agent_tls_key is None):
-            raise ValueError("activemq_agent_tls_certificate and activemq_agent_tls_key go together")
         names = [connector.name for connector in self.connectors or ()]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:

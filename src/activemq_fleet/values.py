@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
-from activemq_fleet.addresses import check_host
+from activemq_fleet.addresses import check_host, join, parse
 from activemq_fleet.sealed import Sealed
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
@@ -144,6 +144,8 @@ JavaOption = Annotated[
 UriOption = Annotated[
     str, matching(r"[A-Za-z0-9._:/,*@+-]*", "is not a value for a URI option"), AfterValidator(_check_loaded)
 ]
+AgentKey = Annotated[str, matching(r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf: small letters with dots between")]
+HostAndPort = Annotated[str, AfterValidator(_check_filled), AfterValidator(lambda text: join(*parse(text)))]
 OptionName = Annotated[str, matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Secret = Annotated[SecretStr | Sealed, PlainValidator(_secret)]

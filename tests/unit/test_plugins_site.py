@@ -53,6 +53,7 @@ class Place:
             "activemq_users": [{"name": "till", "password": "canary-till"}],
             "activemq_agent_config": f"{self.hosts}/{{{{ inventory_hostname }}}}/etc",
             "activemq_agent_install": False,
+            "activemq_agent_service": "none",
         }
         inventory = {
             "all": {"hosts": dict.fromkeys(names), "vars": common | {f"activemq_{k}": v for k, v in variables.items()}},

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import configparser
+import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from activemq_fleet.agent.config import KEYS, Config
+from activemq_fleet.agent.reading import read_config
+from activemq_fleet.agent_settings import COMPUTED, VARIABLES
+from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import mode_of, render_agent, render_clients
 from activemq_fleet.topology import Agent, build_fleet
 from tests.unit.fleets import fleet, hosts
@@ -49,6 +59,124 @@ def test_topics_of_an_agent_stay_one_line_of_its_configuration() -> None:
     found = configuration(render_agent(agent(topics=["a%b", "x=y", "[z]", "é"])))
 
     assert found["topics"] == "a%b,x=y,[z],é"
+
+
+# -- what the agent reads ------------------------------------------------------------------------
+
+EVERYTHING: dict[str, Any] = {
+    "publisher_timeout": 60, "publisher_window": 7, "publisher_envelope": True, "publisher_drop_expired": True,
+    "publisher_barrier": True, "topics": ["a%b", "#", "a%b"], "client_id": "kiosk-1", "outbox_rows": 11,
+    "outbox_bytes": 12, "inbox_rows": 13, "inbox_bytes": 14, "topic_rows": 15, "handlers": "/etc/handlers.d",
+    "handler_timeout": 16, "handler_attempts": 17, "handler_pause": 18, "dedupe_days": 19, "offline_limit": 20,
+    "drain_seconds": 0, "metrics_address": "127.0.0.1:9464", "log_level": "debug",
+    "options": {"connecting.cap": 21},
+}  # fmt: skip
+
+
+def as_the_agent_reads(tmp_path: Path, inventory: dict[str, dict[str, Any]] | None = None, **variables: Any) -> Config:
+    """Lay the files down and let the agent read them: it refuses keys and values that it does not know."""
+    for path, content in render_agent(agent(inventory, config=str(tmp_path), **variables), reveal=True).items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+        (tmp_path / path).chmod(mode_of(path))
+    return read_config(tmp_path / "agent.conf", {})
+
+
+def test_every_variable_of_an_agent_is_read_by_it(tmp_path: Path) -> None:
+    found = as_the_agent_reads(tmp_path, **EVERYTHING)
+
+    assert [str(url) for url in found.urls] == ["o-mq1-a.example.com:1883", "o-mq1-b.example.com:1883"]
+    assert found.password is not None
+    assert found.password.get_secret_value() == "hush, hush"
+    assert found.topics == ("a%b", "#")
+    assert (found.publisher_timeout, found.publisher_window, found.drain_seconds) == (60, 7, 0)
+    assert (found.publisher_envelope, found.drop_expired, found.barrier) == (True, True, True)
+    assert (found.outbox_rows, found.outbox_bytes, found.inbox_rows, found.inbox_bytes) == (11, 12, 13, 14)
+    assert (found.topic_rows, found.handlers, found.dedupe_days) == (15, Path("/etc/handlers.d"), 19)
+    assert (found.handler_timeout, found.handler_attempts, found.handler_pause) == (16, 17, 18)
+    assert (found.offline_limit, found.metrics_address, found.policy.cap) == (20, ("127.0.0.1", 9464), 21)
+
+
+def test_what_no_variable_says_is_as_the_agent_would_have_it(tmp_path: Path) -> None:
+    found = as_the_agent_reads(tmp_path)
+
+    assert found.model_dump(exclude={"urls", "username", "password", "password_file"}) == Config(
+        urls=found.urls, client_id="app1"
+    ).model_dump(exclude={"urls", "username", "password", "password_file"})
+
+
+def test_files_of_tls_go_to_an_agent_whose_brokers_speak_it_only(tmp_path: Path) -> None:
+    files = {"tls_ca": "/etc/ca.pem", "tls_certificate": "/etc/own.pem", "tls_key": "/etc/own.key"}
+
+    found = as_the_agent_reads(tmp_path, hosts("o-mq1", tls=TLS), **files)
+    assert (str(found.urls[0]), found.tls.ca) == ("ssl://o-mq1-a.example.com:1883", Path("/etc/ca.pem"))
+    assert as_the_agent_reads(tmp_path, **files).tls.ca is None
+
+
+def test_each_variable_is_a_key_of_the_agent() -> None:
+    assert VARIABLES.keys() | COMPUTED.keys() <= {entry.name for entry in KEYS}
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"options": {"topics": "a"}}, "activemq_agent_options has 'topics': use activemq_agent_topics"),
+        ({"options": {"mb.password": "a"}}, "activemq_agent_options has 'mb.password': use activemq_agent_password"),
+        ({"options": {"Cap": 1}}, "activemq_agent_options.Cap is not a key of agent.conf"),
+        ({"options": {"log.format": "text\nmb.urls = x:1"}}, "activemq_agent_options.log.format must be one line"),
+        ({"handlers_source": "files/"}, "activemq_agent_handlers_source needs activemq_agent_handlers"),
+        ({"metrics_address": "9464"}, "activemq_agent_metrics_address '9464' is not host:port"),
+        ({"tls_key": "/etc/own.key"}, "activemq_agent_tls_certificate and activemq_agent_tls_key go together"),
+    ],
+)
+def test_what_an_agent_cannot_use_is_refused(variables: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        agent(**variables)
+
+    assert said in str(caught.value)
+
+
+# -- the unit ------------------------------------------------------------------------------------
+
+
+def unit(**variables: Any) -> str:
+    return render_agent(agent(**variables))["systemd/activemq-agent.service"].decode()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="NOT SHOWN: needs systemd-analyze")
+@pytest.mark.parametrize("variables", [{}, {"state": "/srv/agent"}, {"state": "/home/agent"}])
+def test_systemd_finds_the_unit_hardened(variables: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "activemq-agent.service").write_text(unit(**variables))
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "./activemq-agent.service"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    found = re.search(r"Overall exposure level for activemq-agent.service: ([0-9.]+)", done.stdout)
+
+    assert found is not None, done.stderr
+    assert float(found[1]) <= 1.5
+
+
+def test_the_state_is_a_directory_of_systemds_only_where_that_can_be() -> None:
+    below, elsewhere = unit(state="/var/lib/a/b"), unit(state="/srv/agent")
+
+    assert "\nStateDirectory=a/b\n" in below
+    assert "ReadWritePaths=" not in below
+    assert "\nReadWritePaths=/srv/agent\n" in elsewhere
+    assert "StateDirectory=" not in elsewhere
+
+
+def test_home_directories_are_hidden_unless_something_of_the_agent_lies_there() -> None:
+    assert "\nProtectHome=yes\n" in unit()
+    for name in ("state", "home", "config", "handlers"):
+        assert "\nProtectHome=read-only\n" in unit(**{name: "/home/agent/x"})
+
+
+def test_systemd_waits_longer_than_the_agent_drains() -> None:
+    assert "\nTimeoutStopSec=145\n" in unit(drain_seconds=120)
+
+
+# -- Java clients --------------------------------------------------------------------------------
 
 
 def test_java_clients_dial_each_broker_as_it_listens() -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list, join
+from activemq_fleet.agent_settings import VARIABLES
 from activemq_fleet.render import shapes
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.shapes import Values
 from activemq_fleet.topology import Agent, Fleet, Group
 
 CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-agent.service"
+STOPPING = 25
+"""Seconds that an agent has to end, besides those in which it empties its outbox."""
+_STATES = "/var/lib/"
+_HOMES = ("/home/", "/root/", "/run/user/")
 
 
 def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
@@ -24,6 +29,8 @@ def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
 
 def _unit(agent: Agent) -> bytes:
     settings, v = agent.settings, Values()
+    used = (settings.agent_state, settings.agent_home, settings.agent_config, settings.agent_handlers or "")
+    own = settings.agent_state.removeprefix(_STATES)
     return shapes.render(
         "agent/agent.service.j2",
         v,
@@ -32,7 +39,11 @@ def _unit(agent: Agent) -> bytes:
         user=v(settings.agent_user),
         program=v(f"{settings.agent_home}/bin/activemq-agent"),
         config=v(settings.agent_config),
+        # systemd makes a directory below /var/lib itself; one elsewhere may be a mount.
+        own_state=v(own) if own != settings.agent_state else None,
         state=v(settings.agent_state),
+        stop_timeout=v(str(settings.agent_drain_seconds + STOPPING)),
+        protect_home=v("read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"),
     )
 
 
@@ -49,23 +60,27 @@ def _configuration(agent: Agent) -> bytes:
 
 
 def _entries(agent: Agent) -> list[tuple[str, str]]:
+    """Keys and values; what no variable says is left to the agent's own defaults."""
     settings = agent.settings
-    urls = ",".join(f"ssl://{join(*url)}" for url in agent.urls) if agent.tls else format_list(agent.urls)
-    found = {
-        "mb.urls": urls,
-        "mb.username": settings.agent_username,
+    found: dict[str, str] = {
+        "mb.urls": ",".join(f"ssl://{join(*url)}" for url in agent.urls) if agent.tls else format_list(agent.urls),
+        "mb.username": "",
         "mb.password.file": f"{settings.agent_config}/{PASSWORD}",
-        "mb.publisher.timeout": settings.agent_publisher_timeout,
-        "mb.publisher.window": settings.agent_publisher_window,
-        "topics": ",".join(settings.agent_topics),
-        "client.id": settings.agent_client_id or agent.host,
-        "state.directory": settings.agent_state,
-        "tls.ca": settings.agent_tls_ca,
-        "tls.certificate": settings.agent_tls_certificate,
-        "tls.key": settings.agent_tls_key,
-        "handlers": settings.agent_handlers,
     }
-    return [(name, str(value)) for name, value in found.items() if value not in (None, "")]
+    for key, variable in VARIABLES.items():
+        # The agent refuses files of TLS where no entry of its list needs them.
+        if agent.tls or not key.startswith("tls."):
+            found[key] = _text(getattr(settings, f"agent_{variable}"))
+    found["client.id"] = found["client.id"] or agent.host
+    return [(key, text) for key, text in (found | settings.agent_options).items() if text]
+
+
+def _text(value: object) -> str:
+    if value is None or value is False:
+        return ""
+    if isinstance(value, tuple):
+        return ",".join(dict.fromkeys(value))
+    return "true" if value is True else str(value)
 
 
 def jndi_properties(group: str, agent: Agent) -> bytes:

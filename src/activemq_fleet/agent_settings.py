@@ -1,0 +1,109 @@
+"""``activemq_agent_*`` variables, and which key of ``agent.conf`` each of them becomes.
+
+None means that the key is left out: the agent's own default holds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from activemq_fleet import values as v
+
+_Seconds = Annotated[int, Field(ge=1, le=31_536_000)]
+_Bound = Annotated[int, Field(ge=1, le=1 << 40)]
+
+VARIABLES = {
+    "mb.username": "username",
+    "mb.publisher.timeout": "publisher_timeout",
+    "mb.publisher.window": "publisher_window",
+    "publisher.envelope": "publisher_envelope",
+    "publisher.drop.expired": "publisher_drop_expired",
+    "publisher.barrier": "publisher_barrier",
+    "topics": "topics",
+    "client.id": "client_id",
+    "state.directory": "state",
+    "tls.ca": "tls_ca",
+    "tls.certificate": "tls_certificate",
+    "tls.key": "tls_key",
+    "outbox.rows": "outbox_rows",
+    "outbox.bytes": "outbox_bytes",
+    "inbox.rows": "inbox_rows",
+    "inbox.bytes": "inbox_bytes",
+    "topic.rows": "topic_rows",
+    "handlers": "handlers",
+    "handler.timeout": "handler_timeout",
+    "handler.attempts": "handler_attempts",
+    "handler.pause": "handler_pause",
+    "dedupe.days": "dedupe_days",
+    "subscription.offline.limit": "offline_limit",
+    "drain.seconds": "drain_seconds",
+    "metrics.address": "metrics_address",
+    "log.level": "log_level",
+}
+"""Key of ``agent.conf`` -> variable without ``activemq_agent_``, in the order of the file."""
+
+COMPUTED = {
+    "mb.urls": "it follows from the home pair: activemq_agent_pair",
+    "mb.password": "use activemq_agent_password",
+    "mb.password.file": "use activemq_agent_password",
+}
+"""Keys that no variable sets as they are, and what to do instead."""
+
+
+class AgentSettings(BaseModel):
+    """The failover agent of a host in ``activemq_agents``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    agent_group: v.Text | None = None
+    agent_pair: v.Text | None = None
+    agent_username: v.Principal | None = None
+    agent_password: v.Secret | None = None
+    agent_publisher_timeout: int = Field(default=900, ge=1, le=31_536_000)
+    agent_publisher_window: int = Field(default=100, ge=1, le=10_000)
+    agent_publisher_envelope: bool = False
+    agent_publisher_drop_expired: bool = False
+    agent_publisher_barrier: bool = False
+    agent_topics: Annotated[tuple[v.MqttFilter, ...], BeforeValidator(v.words)] = ()
+    agent_client_id: v.Name | None = None
+    agent_tls_ca: v.AbsolutePath | None = None
+    agent_tls_certificate: v.AbsolutePath | None = None
+    agent_tls_key: v.AbsolutePath | None = None
+    agent_outbox_rows: _Bound | None = None
+    agent_outbox_bytes: _Bound | None = None
+    agent_inbox_rows: _Bound | None = None
+    agent_inbox_bytes: _Bound | None = None
+    agent_topic_rows: _Bound | None = None
+    agent_handlers: v.AbsolutePath | None = None
+    agent_handlers_source: v.Line | None = None
+    agent_handler_timeout: _Seconds | None = None
+    agent_handler_attempts: Annotated[int, Field(ge=1, le=1000)] | None = None
+    agent_handler_pause: _Seconds | None = None
+    agent_dedupe_days: Annotated[int, Field(ge=1, le=3650)] | None = None
+    agent_offline_limit: _Seconds | None = None
+    agent_drain_seconds: int = Field(default=20, ge=0, le=3600)
+    agent_metrics_address: v.HostAndPort | None = None
+    agent_log_level: Literal["debug", "info", "warning", "error"] | None = None
+    agent_options: dict[v.AgentKey, Annotated[v.Text, BeforeValidator(v.option_text)]] = Field(default_factory=dict)
+    agent_user: v.UnixName = "activemq-agent"
+    agent_home: v.AbsolutePath = "/opt/activemq-agent"
+    agent_state: v.AbsolutePath = "/var/lib/activemq-agent"
+    agent_config: v.AbsolutePath = "/etc/activemq-agent"
+    agent_package: v.Line = "activemq-fleet[agent]"
+    agent_python: v.Line = "python3"
+    agent_install: bool = True
+    agent_service: Literal["systemd", "none"] = "systemd"
+
+    @model_validator(mode="after")
+    def _agents_own(self) -> Self:
+        if (self.agent_tls_certificate is None) != (self.agent_tls_key is None):
+            raise ValueError("activemq_agent_tls_certificate and activemq_agent_tls_key go together")
+        if self.agent_handlers_source and not self.agent_handlers:
+            raise ValueError("activemq_agent_handlers_source needs activemq_agent_handlers, the directory on the host")
+        for key in sorted(self.agent_options):
+            better = COMPUTED.get(key) or (f"use activemq_agent_{VARIABLES[key]}" if key in VARIABLES else None)
+            if better:
+                raise ValueError(f"activemq_agent_options has {key!r}: {better}")
+        return self
