@@ -179,6 +179,10 @@ class Document:
     def root(self) -> Node:
         return Node(self.tree, self)
 
+    def mentions(self, text: str) -> bool:
+        """True when the file holds this text somewhere: quicker than a look at every element."""
+        return any(text.encode(encoding) in self.data for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
+
     @cached_property
     def _by_name(self) -> dict[str, list[Node]]:
         found: dict[str, list[Node]] = {}

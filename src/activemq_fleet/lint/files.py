@@ -12,13 +12,14 @@ from activemq_fleet.lint.engine import RULES, Problem, Rule
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Schema, SchemaProblem, UnreadableError
+from activemq_fleet.schema import Schema, SchemaProblem, UnreadableError, text_of
 
 SCHEMA_RULE = "V002"
 ACTIVEMQ_XML = "conf/activemq.xml"
 _EVERY_RULE = Selection()
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
-_STRAY_AMPERSAND = re.compile(rb"&(?!#[0-9]+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.-]*;)")
+_STRAY_AMPERSAND = re.compile(r"&(?!#[0-9]+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.-]*;)")
+_ENCODING = re.compile(r"(<\?xml[^>]*?encoding\s*=\s*)([\"'])([A-Za-z][\w.-]*)\2")
 
 
 def file_findings(
@@ -38,17 +39,14 @@ def file_findings(
     XML because of a bare ``&`` is read as if it were escaped, so that the rest is told as well.
     """
     rules()  # what is not XML is told by rules too
-    stray = data
-    if _STRAY_AMPERSAND.search(data) and STRAY.encode() not in data:
-        stray = _outside_cdata(data)
     try:
-        document = Document(stray, release, beside=beside)
+        data, document = _read(data, release, beside)
     except UnreadableError as error:
         found = [_schema_finding(error.problem, release, host, file)]
     else:
         found = list(document_findings(document, host, file, selection))
         if schema is not None:
-            found += [_schema_finding(problem, release, host, file) for problem in schema.explain(stray)]
+            found += [_schema_finding(problem, release, host, file) for problem in schema.explain(data)]
     taken = (finding for finding in without_echoes(found) if selection.takes(finding.rule))
     return tuple(sorted(taken, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
@@ -64,11 +62,33 @@ def _refuses(name: str) -> bool:
     return name in RULES and RULES[name].refuses
 
 
-def _outside_cdata(data: bytes) -> bytes:
-    """Stray ampersands replaced, but in comments and CDATA, where they may stand."""
-    parts = re.split(rb"(<!--.*?-->|<!\[CDATA\[.*?\]\]>)", data, flags=re.DOTALL)
-    parts[::2] = [_STRAY_AMPERSAND.sub(STRAY.encode(), part) for part in parts[::2]]
-    return b"".join(parts)
+def _read(data: bytes, release: Release, beside: Mapping[str, bytes]) -> tuple[bytes, Document]:
+    """The document, and the bytes that it was read from. Raises UnreadableError."""
+    try:
+        return data, Document(data, release, beside=beside)
+    except UnreadableError:
+        marked = _with_stray_marked(data)
+        if marked is None:
+            raise
+    return marked, Document(marked, release, beside=beside)
+
+
+def _with_stray_marked(data: bytes) -> bytes | None:
+    """The file in UTF-8 with each stray ampersand replaced, None where there is none.
+
+    In comments and CDATA an ampersand may stand. Every character keeps its line and column.
+    """
+    declared = _ENCODING.match(data[:200].decode("ascii", "replace"))
+    try:
+        text = text_of(data, declared[3] if declared else None, "strict")
+        parts = re.split(r"(<!--.*?-->|<!\[CDATA\[.*?\]\]>)", text, flags=re.DOTALL)
+        parts[::2] = [_STRAY_AMPERSAND.sub(STRAY, part) for part in parts[::2]]
+        marked = "".join(parts)
+        # the spaces keep the columns of what follows on the first line
+        utf8 = _ENCODING.sub(lambda at: f'{at[1]}"UTF-8"'.ljust(len(at[0])), marked, count=1).encode()
+    except (LookupError, UnicodeError):
+        return None
+    return None if marked == text or STRAY in text else utf8
 
 
 def document_findings(

@@ -304,7 +304,7 @@ def vm_of_another_name(document: Document) -> Iterator[Problem]:
           <property name="brokerURL" value="vm://north?create=false&amp;waitForStart=10000"/>
         </bean>
     """
-    if b"vm:" not in document.data:
+    if not document.mentions("vm:"):
         return
     names = {broker.known("brokerName") if broker.has("brokerName") else "localhost" for broker in document.brokers}
     if None in names or not names:

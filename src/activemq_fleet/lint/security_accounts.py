@@ -178,7 +178,7 @@ def _of_jmx(document: Document) -> Iterator[Problem]:
 
 def _mentions(document: Document, file: str) -> bool:
     """True where an attribute or a text of activemq.xml ends in this file's name: comments do not count."""
-    if file.encode() not in document.data:
+    if not document.mentions(file):
         return False
     ending = re.compile(rf"(?:^|[/:]){re.escape(file)}$")
     return any(

@@ -76,11 +76,13 @@ class Positions:
         return line, offset - self._lines[line - 1] + 1
 
 
-def text_of(document: bytes, encoding: str | None) -> str:
+def text_of(document: bytes, encoding: str | None, errors: str = "replace") -> str:
     """The characters of a document, without a byte order mark."""
     if document.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
-    text = document.decode(encoding or "utf-8", "replace")
+    elif document.startswith((b"<\0", b"\0<")):
+        encoding = "utf-16-le" if document.startswith(b"<") else "utf-16-be"
+    text = document.decode(encoding or "utf-8", errors)
     return text.removeprefix("\ufeff")
 
 
