@@ -66,6 +66,8 @@ def why(error: BaseException, address: tuple[str, int], *, seconds: float, tls: 
             return _bad_certificate(error, at, address[0])
         case ssl.SSLError():
             return _no_tls(error, at)
+        case TimeoutError() if "handshake" in str(error):
+            return f"{at} did not answer the TLS handshake in {seconds:g} s: it hangs, or this is no TLS port"
         case TimeoutError():
             return f"{at} did not answer in {seconds:g} s"
         case ConnectionResetError() | BrokenPipeError() if tls:

@@ -1,0 +1,138 @@
+"""What `check` finds out about brokers, and says in one line each."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from activemq_fleet.agent.check import effective, refuse_short_memory, trials
+from activemq_fleet.agent.cli import main
+from activemq_fleet.agent.config import Broker, Tls
+from activemq_fleet.agent.connecting import Policy
+from activemq_fleet.agent.errors import ConfigError
+
+from .certificates import DAY, Authority, serving
+from .logged import make_config
+from .tiny_broker import TinyBroker
+
+QUICK = Policy(connack_timeout=0.5, canary_timeout=0.5)
+
+
+def try_one(directory: Path, port: int, *, tls: bool = False, ca: Path | None = None) -> str:
+    config = make_config(directory, urls=(Broker("127.0.0.1", port, tls=tls),), tls=Tls(ca=ca), policy=QUICK)
+    (trial,) = trials(config)
+    return trial.line
+
+
+def test_a_broker_that_gives_a_message_back_serves(tmp_path: Path) -> None:
+    with TinyBroker() as broker:
+        line = try_one(tmp_path, broker.port)
+    assert re.fullmatch(
+        rf"127.0.0.1:{broker.port}  serves  \(TCP [\d.]+ ms, CONNACK [\d.]+ ms, round trip [\d.]+ ms\)", line
+    )
+
+
+def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
+    with TinyBroker() as broker:
+        pass
+    assert try_one(tmp_path, broker.port).endswith(f"does not serve: nobody listens on 127.0.0.1:{broker.port}")
+
+
+@pytest.mark.parametrize(
+    ("broker", "said"),
+    [
+        (TinyBroker(code=5), "refused the login: Not authorized: look at mb.username and mb.password"),
+        (TinyBroker(code=3), "refused the login: Server unavailable"),
+        (TinyBroker(code=None), "takes connections, but sends no CONNACK in 0.5 s: it hangs, or speaks something else"),
+        (TinyBroker(grants=lambda _: False), "its ACL must let this user read and write there"),
+        (TinyBroker(delivers=False), "does not give it back in 0.5 s: look at its ACL and store"),
+    ],
+    ids=["denied", "unavailable", "hung", "no right to read", "no right to write"],
+)
+def test_one_that_only_seems_to_work_does_not_serve(tmp_path: Path, broker: TinyBroker, said: str) -> None:
+    with broker:
+        line = try_one(tmp_path, broker.port)
+    assert "does not serve: " in line
+    assert line.endswith(said)
+
+
+class TestTls:
+    def test_a_trusted_broker_serves(self, tmp_path: Path) -> None:
+        authority = Authority(tmp_path)
+        with TinyBroker(tls=serving(authority.certificate("127.0.0.1"))) as broker:
+            line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca)
+        assert line.startswith(f"ssl://127.0.0.1:{broker.port}  serves  (TLS ")
+
+    def test_the_four_refusals_have_four_messages(self, tmp_path: Path) -> None:
+        authority, foreign = Authority(tmp_path), Authority(tmp_path, "foreign")
+        certificates = {
+            "not for 127.0.0.1": authority.certificate("other.example.com"),
+            "has expired": authority.certificate("127.0.0.1", ends=-DAY),
+            "an authority that is not trusted here": foreign.certificate("127.0.0.1"),
+        }
+        for said, certificate in certificates.items():
+            with TinyBroker(tls=serving(certificate)) as broker:
+                line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca)
+            assert said in line
+            assert "does not serve" in line
+        with TinyBroker() as broker:
+            line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca)
+        assert line.endswith(
+            "does not serve: does not answer the TLS handshake in 0.5 s: it hangs, or this is no TLS port"
+        )
+
+    def test_a_plain_entry_for_a_tls_port_is_told_what_to_write(self, tmp_path: Path) -> None:
+        with TinyBroker(tls=serving(Authority(tmp_path).certificate("127.0.0.1"))) as broker:
+            line = try_one(tmp_path, broker.port)
+        assert line.endswith(f"does not serve: speaks TLS: write ssl://127.0.0.1:{broker.port} in mb.urls")
+
+
+class TestMemory:
+    def test_a_week_is_enough_by_default(self, tmp_path: Path) -> None:
+        refuse_short_memory(make_config(tmp_path))
+
+    def test_less_than_copies_may_take_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=r"dedupe.days: 1 is too short: .* = 519300 s .*; set at least 6\.01"):
+            refuse_short_memory(make_config(tmp_path, dedupe_days=1))
+
+    def test_exactly_enough_is_enough(self, tmp_path: Path) -> None:
+        refuse_short_memory(make_config(tmp_path, dedupe_days=1, publisher_timeout=6400, offline_limit=80000))
+        with pytest.raises(ConfigError):
+            refuse_short_memory(make_config(tmp_path, dedupe_days=1, publisher_timeout=6401, offline_limit=80000))
+
+
+def test_secrets_are_masked(tmp_path: Path) -> None:
+    shown = "\n".join(effective(make_config(tmp_path, username="u", password=SecretStr("hidden"))))
+    assert "mb.password = ********" in shown
+    assert "hidden" not in shown
+
+
+class TestCommand:
+    def run(self, directory: Path, *ports: int, extra: str = "") -> int:
+        urls = ",".join(f"127.0.0.1:{port}" for port in ports)
+        path = directory / "agent.conf"
+        path.write_text(f"[agent]\nmb.urls = {urls}\nclient.id = a\nconnecting.connack.timeout = 0.5\n{extra}\n")
+        return main(["--config", str(path), "check"])
+
+    def test_one_that_serves_is_enough(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        with TinyBroker(code=3) as bad, TinyBroker() as good:
+            assert self.run(tmp_path, bad.port, good.port) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert "  does not serve: " in lines[-2]
+        assert "  serves  " in lines[-1]
+
+    def test_none_that_serves_is_1(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        with TinyBroker(code=5) as broker:
+            assert self.run(tmp_path, broker.port) == 1
+        assert "mb.publisher.timeout = 900" in capsys.readouterr().out
+
+    def test_a_short_memory_is_2_before_anything_is_dialled(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("dialled"))
+        assert self.run(tmp_path, 1, extra="dedupe.days = 1") == 2
+        assert "dedupe.days: 1 is too short" in capsys.readouterr().err

@@ -1,0 +1,144 @@
+"""The command line against an agent's socket: what is printed, and with which exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.agent import cli
+from activemq_fleet.agent.control import Control
+from activemq_fleet.agent.store import Limits, Store
+
+from .logged import Lines
+
+STATUS: dict[str, Any] = {"agent": "a", "broker": None, "outbox": {"rows": 2, "oldest": 1.25}, "full": []}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "agent.conf"
+    path.write_text("[agent]\nmb.urls = a:1883\nstate.directory = state\n")
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path, config: Path) -> Iterator[Store]:
+    """The store of an agent whose socket answers."""
+    with Store.open(tmp_path / "state", agent="a", limits=Limits(outbox_rows=2)) as opened:
+        served = Control(tmp_path / "state/agent.sock", opened, lambda: STATUS, log=Lines())
+        served.start()
+        yield opened
+        served.close()
+
+
+def run(config: Path, *words: str) -> int:
+    return cli.main(["--config", str(config), *words])
+
+
+def test_publish_prints_the_id_of_what_is_in_the_outbox(
+    config: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(config, "publish", "a/b", "hello") == 0
+    (row,) = store.outgoing(5)
+    assert capsys.readouterr().out == f"{row.event_id}\n"
+    assert row.payload == b"hello"
+
+
+@pytest.mark.parametrize("words", [("-",), ()])
+def test_a_payload_may_come_from_standard_input(
+    config: Path, store: Store, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xffbytes\n")))
+    assert run(config, "publish", "a/b", *words) == 0
+    assert store.outgoing(5)[0].payload == b"\xffbytes\n"
+
+
+def test_an_id_of_ones_own_is_accepted_once(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [run(config, "publish", "a/b", "x", "--id", "mine") for _ in range(2)] == [0, 0]
+    assert capsys.readouterr().out == "mine\nmine\n"
+    assert len(store.outgoing(5)) == 1
+
+
+def test_a_full_outbox_is_1_and_says_so(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [run(config, "publish", "a/b", "x") for _ in range(3)] == [0, 0, 1]
+    assert capsys.readouterr().err.startswith("activemq-agent: error: the outbox is full (2 events, ")
+
+
+def test_without_an_agent_nothing_is_accepted(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(config, "publish", "a/b", "x") == 1
+    assert capsys.readouterr().err == (
+        f"activemq-agent: error: the agent is not running (nobody answers on {tmp_path}/state/agent.sock): start it\n"
+    )
+
+
+def test_status_is_a_table(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(config, "status") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "agent          a",
+        "broker         -",
+        "outbox.rows    2",
+        "outbox.oldest  1.250",
+        "full           -",
+    ]
+
+
+def test_status_is_json_too(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(config, "status", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out) == STATUS
+
+
+def test_requeue_needs_ids_or_all(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(config, "requeue") == 2
+    assert run(config, "requeue", "--all", "x") == 2
+    assert run(config, "requeue", "--all") == 0
+    assert run(config, "requeue", "nobody") == 1
+    assert "neither expired nor unconfirmed: nobody" in capsys.readouterr().err
+
+
+def test_problems_of_the_configuration_are_a_line_each(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text("[agent]\nmb.urls = a:0\nmb.user = x\n")
+    assert run(config, "run") == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"activemq-agent: error: {config}:2: mb.urls: 'a:0': the port must be a number from 1 to 65535",
+        f"activemq-agent: error: {config}:3: mb.user: is not known: did you mean mb.username?",
+    ]
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["publish"], ["status", "--format", "x"], ["--what"]])
+def test_wrong_usage_is_2_on_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("activemq-agent: error: ")
+    assert line.endswith("--help)")
+
+
+def test_a_bug_is_a_line_and_no_traceback(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_path: Path) -> None:
+        raise RuntimeError("oh\nno")
+
+    monkeypatch.setattr(cli, "_config", fail)
+    assert run(config, "check") == 1
+    assert capsys.readouterr().err == (
+        "activemq-agent: error: RuntimeError: oh no (this is a bug, run with ACTIVEMQ_FLEET_DEBUG=1 to see "
+        "the traceback)\n"
+    )
+
+
+def test_a_missing_library_is_told_with_what_to_install(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_path: Path) -> None:
+        raise ModuleNotFoundError("no", name="paho.mqtt")
+
+    monkeypatch.setattr(cli, "_config", fail)
+    assert run(config, "check") == 2
+    assert "pip install 'activemq-fleet[agent]'" in capsys.readouterr().err
