@@ -1,0 +1,122 @@
+"""A broker without a network, and a clock that tests move, for the tests of publisher and subscriber."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from activemq_fleet.agent.config import Config
+from activemq_fleet.agent.session import CANARY, Connack, Gone, Message, Puback, Suback, TransportUp
+
+
+class Clock:
+    """Seconds, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Quiet:
+    """A log that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.said.append((event, fields))
+
+    warning = error = info
+
+    def events(self) -> list[str]:
+        return [event for event, _ in self.said]
+
+
+@dataclass
+class Conn:
+    """One connection to the fake broker; also what the link holds as its session."""
+
+    broker: FakeBroker
+    number: int
+    put: Callable[[Any], None]
+    published: list[tuple[int, str, bytes]] = field(default_factory=list)
+    filters: list[str] = field(default_factory=list)
+    qos: dict[str, int] = field(default_factory=dict)
+    acked: list[int] = field(default_factory=list)
+    closed: bool = False
+    mids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
+        mid = next(self.mids)
+        if CANARY not in topic:
+            self.published.append((mid, topic, payload))
+        self.broker.on_publish(self, mid, topic, payload)
+        return None if self.closed else mid
+
+    def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
+        mid = next(self.mids)
+        refused = topic_filter in self.broker.refuses
+        if not refused:
+            self.filters.append(topic_filter)
+            self.qos[topic_filter] = qos
+        self.put(Suback(self.number, mid, refused))
+        return mid
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        self.filters.remove(topic_filter)
+
+    def ack(self, mid: int) -> None:
+        self.acked.append(mid)
+
+    def close(self, *, orderly: bool = False) -> None:
+        self.closed = True
+
+    def die(self) -> None:
+        self.put(Gone(self.number, "the connection was closed"))
+
+
+class FakeBroker:
+    """Accepts everybody, acknowledges and gives canaries back, as far as it is not told otherwise."""
+
+    def __init__(self) -> None:
+        self.conns: list[Conn] = []
+        self.refuses: set[str] = set()
+        self.mute: set[str] = set()  # topics whose messages go nowhere
+        self.acknowledges = True
+        self.accepts = True
+
+    def open(self, _broker: int, conn: int, put: Callable[[Any], None]) -> Conn:
+        made = Conn(self, conn, put)
+        self.conns.append(made)
+        if self.accepts:
+            put(TransportUp(conn))
+            put(Connack(conn, None, False))
+        else:
+            put(Gone(conn, "nobody listens"))
+        return made
+
+    def on_publish(self, conn: Conn, mid: int, topic: str, payload: bytes) -> None:
+        if CANARY in topic:
+            conn.put(Puback(conn.number, mid))  # before publish() has returned: the worst case is the normal one
+            if topic in conn.filters and topic not in self.mute:
+                qos = conn.qos[topic]
+                conn.put(Message(conn.number, topic, payload, qos, 40_000 + mid if qos else 0))
+        elif self.acknowledges:
+            conn.put(Puback(conn.number, mid))
+
+    @property
+    def last(self) -> Conn:
+        return self.conns[-1]
+
+    def ids(self) -> list[str]:
+        """Payloads of every event sent, over all connections."""
+        return [payload.decode() for conn in self.conns for _, _, payload in conn.published]
+
+
+def config(**options: Any) -> Config:
+    """The configuration of an agent with two brokers."""
+    return Config.model_validate({"urls": "b1:1883,b2:1883", "client_id": "host-1", **options})
