@@ -1,0 +1,176 @@
+"""Publisher and subscriber on a real pair whose active broker is killed and frozen under load.
+
+KILLS (5) or AGENT_KILLS sets how often it is killed. Void below 50 events a second before a kill.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import structlog
+
+from activemq_fleet.agent.config import Broker, Config
+from activemq_fleet.agent.publishing import Publisher
+from activemq_fleet.agent.session import is_barrier
+from activemq_fleet.agent.store import Store
+from activemq_fleet.agent.subscribing import Subscriber
+from activemq_fleet.lab import Lab
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair, write_inventory
+
+KILLS = int(os.environ.get("AGENT_KILLS") or os.environ.get("KILLS") or "5")
+ACQUIRE = 1.0
+"""Seconds between a waiting broker's looks at the lock, in these tests."""
+BOUND = ACQUIRE + 10 + 5
+"""Longest silence allowed: acquire interval, keep-alive, 5 s."""
+RATE = 100.0
+TOPIC = "instance/status/{}"
+
+
+class Agent:
+    """Store, publisher and subscriber of one agent, without the rest."""
+
+    def __init__(self, name: str, lab: Lab, directory: Path, topics: tuple[str, ...] = ()) -> None:
+        group = lab.fleet.groups[0].name
+        who = lab.credentials(group)
+        urls = tuple(Broker(host=host, port=port, tls=False) for host, port in lab.addresses(group, "mqtt"))
+        self.config = Config.model_validate(
+            {
+                "urls": urls,
+                "client_id": name,
+                "topics": topics,
+                "state_directory": directory / name,
+                **({"username": who.username, "password": who.password} if who else {}),
+            }
+        )
+        self.store = Store.open(directory / name, agent=name, limits=self.config.limits)
+        self.stored_at: list[float] = []
+        log = structlog.get_logger().bind(agent=name)
+        numbers = itertools.count(1)
+        self.publisher = Publisher(self.config, self.store, log=log, numbers=numbers)
+        self.subscriber = Subscriber(
+            self.config, self.store, log=log, numbers=numbers, on_stored=lambda _: self.stored_at.append(time.time())
+        )
+        self._stop = threading.Event()
+        loops: tuple[Callable[[threading.Event], None], ...] = (self.publisher.run, self.subscriber.run)
+        self._threads = [threading.Thread(target=loop, args=(self._stop,), daemon=True) for loop in loops]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(10)
+        self.store.close()
+
+    def journal(self) -> list[dict[str, Any]]:
+        """Every record so far."""
+        return [json.loads(line) for record in self.store.journal_after(0, 10**9) for line in record.line.splitlines()]
+
+    def ids(self, kind: str) -> list[str]:
+        """Event ids of the records of a kind, barriers left out."""
+        return [r["event_id"] for r in self.journal() if r["kind"] == kind and not is_barrier(r["topic"])]
+
+
+class Load(threading.Thread):
+    """Accepts events at a steady rate until it is told to end."""
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(daemon=True)
+        self._agent = agent
+        self._end = threading.Event()
+        self.accepted: list[str] = []
+
+    def run(self) -> None:
+        began = time.monotonic()
+        for number in itertools.count():
+            if self._end.wait(max(0.0, began + number / RATE - time.monotonic())):
+                return
+            event = json.dumps({"number": number}).encode()
+            self.accepted.append(self._agent.store.accept(TOPIC.format(f"E{number % 3}"), event))
+            self._agent.publisher.wake()
+
+    def finish(self) -> list[str]:
+        self._end.set()
+        self.join(10)
+        return self.accepted
+
+
+def until(holds: Callable[[], bool], timeout: float) -> float:
+    """Wait for it; returns the seconds it took."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < timeout, "it did not come to that in time"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
+    inventory = write_inventory(
+        tmp_path / "inventory",
+        pair("orders"),
+        release="5.18.3",
+        lock_acquire_interval=int(ACQUIRE * 1000),
+        network_username="network",
+        network_password="s3cret-network",
+    )
+    lab = lab_of(inventory)
+    lab.up()
+    return lab
+
+
+@pytest.fixture
+def agents(lab: Lab, tmp_path: Path) -> Iterator[tuple[Agent, Agent]]:
+    with ExitStack() as stack:
+        receiver = stack.enter_context(Agent("receiver", lab, tmp_path, ("instance/#",)))
+        until(lambda: receiver.subscriber.granted == {"instance/#"}, 30)
+        sender = stack.enter_context(Agent("sender", lab, tmp_path))
+        until(lambda: sender.publisher.link.broker is not None, 30)
+        yield sender, receiver
+
+
+def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_again(
+    lab: Lab, agents: tuple[Agent, Agent]
+) -> None:
+    sender, receiver = agents
+    load = Load(sender)
+    load.start()
+    in_flight = 0
+    for _ in range(KILLS):
+        active = lab.wait_active("orders-mq01")
+        before, began = len(receiver.stored_at), time.monotonic()
+        time.sleep(5 if KILLS <= 5 else 15)
+        rate = (len(receiver.stored_at) - before) / (time.monotonic() - began)
+        assert rate >= 50, f"void: {rate:.0f} events a second before the kill"
+        in_flight += bool(sender.publisher._flying)
+        killed_at = len(receiver.stored_at)
+        lab.kill(active)
+        until(lambda seen=killed_at: len(receiver.stored_at) > seen + 50, 60)  # type: ignore[misc]
+        lab.start(active)
+    accepted = load.finish()
+    until(lambda: sender.store.counts().outbox_rows == 0, 30)
+    until(lambda: set(accepted) <= set(receiver.ids("received")), 30)
+
+    received = receiver.ids("received")
+    silence = max(after - before for before, after in itertools.pairwise(receiver.stored_at))
+    print(
+        f"\n{KILLS} kills, {len(accepted)} accepted, {len(set(accepted) - set(received))} lost, "
+        f"{sender.publisher.sent - len(accepted)} copies sent, {receiver.subscriber.duplicates} duplicates dropped, "
+        f"publishes in flight at {in_flight} kills, longest silence {silence:.1f} s of {BOUND:g} s"
+    )
+    assert set(accepted) == set(received)
+    assert len(received) == len(set(received))
+    assert silence <= BOUND
