@@ -4,7 +4,9 @@ The question is about one consumer: is a message sent at X, while a consumer wai
 other broker, delivered there? ``reaches`` says that every choice the brokers have on the way
 arrives; ``may strand`` that some choice ends at a broker from which the message cannot go on, and
 some other arrives; ``does not reach`` that none arrives, so that the message waits at X. The
-state lasts: bridges are up again after the failure, and demand has come through.
+state lasts: bridges are up again after the failure, and demand has come through. (From 5.19.8, 6.2.7
+and 6.3.0 on, to 6.3.1 at least, advisories that are sent at once can be lost, and a bridge then misses
+a consumer until it comes again. That is a defect in time, and no question of routes.)
 """
 
 from __future__ import annotations

@@ -35,11 +35,14 @@ class _State(NamedTuple):
 
 
 @lru_cache(maxsize=65536)
-def verdict(shape: Shape, source: int, target: int) -> Verdict:
-    """What the choices on the way from ``source`` to ``target`` can do, where something can arrive."""
+def verdict(shape: Shape, source: int, target: int, *, patience: int = _MOST_STATES) -> Verdict:
+    """What the choices on the way from ``source`` to ``target`` can do, where something can arrive.
+
+    ``patience``: how many places of a message to look at before the answer is unknown.
+    """
     if not shape.spread[source].forked >> target & 1:
         return "arrives"
-    walk = _Walk(shape, target)
+    walk = _Walk(shape, target, patience)
     if walk.always_near(source):
         return "arrives"
     stuck = walk.may_stop(source, usual=False)
@@ -57,8 +60,9 @@ def verdict(shape: Shape, source: int, target: int) -> Verdict:
 class _Walk:
     """All ways of messages to one consumer's broker."""
 
-    def __init__(self, shape: Shape, target: int) -> None:
+    def __init__(self, shape: Shape, target: int, patience: int) -> None:
         self.shape = shape
+        self.patience = patience
         self.target = target
         self._distances: dict[int, dict[int, int]] = {}
         self._bridges: dict[int, list[tuple[int, int]]] = {}
@@ -103,7 +107,7 @@ class _Walk:
                 if following not in seen:
                     seen.add(following)
                     waiting.append(following)
-            if len(seen) > _MOST_STATES:
+            if len(seen) > self.patience:
                 return None
         return False
 

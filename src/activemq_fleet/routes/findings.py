@@ -32,7 +32,8 @@ RULES = {
 }
 
 _MOST_PAIRS = 300
-"""Pairs of brokers in one network of which R004 looks at every choice."""
+_PATIENCE = 500
+"""In one network R004 looks at so many pairs of brokers, at so many places of a message of each."""
 
 
 def findings_of(routes: Routes) -> Iterator[Finding]:
@@ -175,15 +176,15 @@ def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
             if asked == _MOST_PAIRS:
                 break
             asked += 1
-            if verdict(shape, source, target) == "strands":
+            if verdict(shape, source, target, patience=_PATIENCE) == "strands":
                 found.add(source, 1 << target)
     if found.example:
         source_name, target_name = (state.names[end] for end in found.example)
         yield _finding(
             "R004",
             routes.network.units[source_name].first.host,
-            f"messages of {counted(found.count, 'ordered pair')} of brokers may take a way on which they cannot go "
-            f"on, such as those sent at {source_name} for consumers at {target_name}",
+            f"messages of {'at least ' * (asked == _MOST_PAIRS)}{counted(found.count, 'ordered pair')} of brokers may "
+            f"take a way on which they cannot go on, such as those sent at {source_name} for consumers at {target_name}",
             "give all links of this network one TTL, the length of the longest way, or in a mesh "
             "consumerTTL 1 and messageTTL -1; and decreaseNetworkConsumerPriority to all",
         )
