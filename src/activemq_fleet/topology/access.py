@@ -93,7 +93,8 @@ def permissions_of(
         for destination in _EVERYTHING if settings.ha == "pure" else dict.fromkeys(carried):
             kind, _, name = destination.partition("://")
             at(kind, name).all(NETWORK_GROUP)
-    for topic in dict.fromkeys(topic for agent in agents for topic in agent.settings.agent_topics):
+    used = [topic for agent in agents for topic in (*agent.settings.agent_topics, *_round_trips(agent))]
+    for topic in dict.fromkeys(used):
         at("topic", _destination(topic, broker.release)).all(AGENT_GROUP)
     # The broker unites all entries that match a destination, so none has to repeat a wider one
     # (source: DefaultAuthorizationMap.getAllEntries).
@@ -101,6 +102,16 @@ def permissions_of(
         Permission(kind, name, _unique(here.read), _unique(here.write), _unique(here.admin))  # type: ignore[arg-type]
         for (kind, name), here in rights.items()
     )
+
+
+def _round_trips(agent: Agent) -> tuple[str, ...]:
+    """Where an agent sends to itself: one topic for each connection, and one beside the events of a prefix.
+
+    Without them it cannot prove that a broker took what it acknowledged (``activemq_fleet.agent.session``).
+    """
+    prefixes = [topic.rpartition("/")[0] or topic for topic in agent.settings.agent_topics if not topic.endswith("#")]
+    beside = [f"{prefix}/{name}" for prefix in prefixes for name in ("__canary__/+", "__barrier__")]
+    return ("__canary__/+", *beside)
 
 
 def carried_by(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
