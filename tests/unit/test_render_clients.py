@@ -106,7 +106,7 @@ def test_what_no_variable_says_is_as_the_agent_would_have_it(tmp_path: Path) -> 
 
 
 def test_files_of_tls_go_to_an_agent_whose_brokers_speak_it_only(tmp_path: Path) -> None:
-    files = {"tls_ca": "/etc/ca.pem", "tls_certificate": "/etc/own.pem", "tls_key": "/etc/own.key"}
+    files: dict[str, Any] = {"tls_ca": "/etc/ca.pem", "tls_certificate": "/etc/own.pem", "tls_key": "/etc/own.key"}
 
     found = as_the_agent_reads(tmp_path, hosts("o-mq1", tls=TLS), **files)
     assert (str(found.urls[0]), found.tls.ca) == ("ssl://o-mq1-a.example.com:1883", Path("/etc/ca.pem"))
