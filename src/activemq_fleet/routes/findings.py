@@ -183,8 +183,9 @@ def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
         yield _finding(
             "R004",
             routes.network.units[source_name].first.host,
-            f"messages of {'at least ' * (asked == _MOST_PAIRS)}{counted(found.count, 'ordered pair')} of brokers may "
-            f"take a way on which they cannot go on, such as those sent at {source_name} for consumers at {target_name}",
+            f"messages of {'at least ' * (asked == _MOST_PAIRS)}{counted(found.count, 'ordered pair')} of brokers "
+            "may take a way on which they cannot go on, such as those sent at "
+            f"{source_name} for consumers at {target_name}",
             "give all links of this network one TTL, the length of the longest way, or in a mesh "
             "consumerTTL 1 and messageTTL -1; and decreaseNetworkConsumerPriority to all",
         )
