@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +54,8 @@ class Store:
         self.tick = clock.monotonic()
         """Monotonic time of the writer's last turn."""
         self._forgot = elapsed.now()
+        self.on_outgoing: Callable[[], None] = lambda: None
+        """Called, by any thread, when the outbox may have something new; it must not wait."""
         self.damage: Damage | None = None
         """What was wrong when the store was opened, and what became of it."""
         self._writer = Writer(self._turn, self._look_around, sweep)
@@ -139,7 +141,9 @@ class Store:
         own = outbox.check_event(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
             raise Refused(f"a timeout is a number of seconds from 0, not {timeout}")
-        return self._writer.submit(lambda turn: outbox.accept(turn, topic, payload, own, timeout))
+        future = self._writer.submit(lambda turn: outbox.accept(turn, topic, payload, own, timeout))
+        future.add_done_callback(self._tell)
+        return future
 
     def accept_all(self, events: Sequence[tuple[str, bytes]]) -> list[str]:
         """Take events in their order, in one transaction or few; raises what the first one refused raises.
@@ -202,7 +206,12 @@ class Store:
 
         Returns how many; fewer than wanted if the outbox is full. Raises Refused for an id that is neither.
         """
-        return self._writer.submit(lambda turn: outbox.requeue(turn, event_ids)).result()
+        future = self._writer.submit(lambda turn: outbox.requeue(turn, event_ids))
+        future.add_done_callback(self._tell)
+        return future.result()
+
+    def _tell(self, _future: Future[Any]) -> None:
+        self.on_outgoing()
 
     # The subscriber's side
 
