@@ -58,6 +58,8 @@ _WAKE = object()
 class Outbox(Journal, Protocol):
     """What is used of a store."""
 
+    on_outgoing: Callable[[], None]
+
     def outgoing(self, limit: int, after: int = 0) -> list[Outgoing]: ...
     def sent_later(self, events: Iterable[tuple[int, int, int, str]]) -> Future[None]: ...
     def acknowledged_later(self, seqs: Iterable[int], proved: bool) -> Future[None]: ...
@@ -173,6 +175,7 @@ class Publisher:
 
     def run(self, stop: threading.Event) -> None:
         """Publish until ``stop`` is set; then close the connection. What is not acknowledged stays in the outbox."""
+        self._store.on_outgoing = self.wake
         self.link.start()
         while not stop.is_set():
             self.turn()
