@@ -149,3 +149,26 @@ def test_what_would_be_lost_or_doubled_is_refused(xml: str, parent: str, said: s
 
     assert str(caught.value).startswith("o-mq1-a.example.com: activemq_xml_fragments[0]")
     assert said in str(caught.value)
+
+
+def test_two_links_without_a_name_are_two() -> None:
+    uris = ["static:(tcp://north:61616)", "static:(tcp://south:61616)"]
+    root = merged("".join(f'<networkConnector uri="{uri}"/>' for uri in uris), "broker/networkConnectors")
+
+    assert [link["uri"] for link in found(root, "//c:networkConnector[not(@name)]")] == uris
+
+
+def test_policies_of_temporary_destinations_are_two() -> None:
+    entries = ['<policyEntry tempQueue="true"/>', '<policyEntry tempTopic="true"/>']
+    root = merged("".join(entries), "broker/destinationPolicy/policyMap/policyEntries")
+
+    assert [entry for entry in found(root, "//c:policyEntry") if "queue" not in entry and "topic" not in entry] == [
+        {"tempQueue": "true"},
+        {"tempTopic": "true"},
+    ]
+
+
+def test_a_bean_beside_the_broker_is_springs_without_saying_so() -> None:
+    root = merged('<bean id="mine" class="x.Mine"><property name="a" value="b"/></bean>', "beans")
+
+    assert len(found(root, "/b:beans/b:bean[@id='mine']/b:property")) == 1

@@ -24,6 +24,9 @@ _TOLD_APART_BY = {
     "transportConnector": ("name",),
 }
 
+# Beside the broker these can only be meant as Spring's, also where they do not say so.
+_SPRINGS_OWN = frozenset({f"{{{CORE}}}{name}" for name in ("alias", "bean", "import")})
+
 # Properties that we fill and that hold one bean: another kind of bean takes its place.
 _HOLDS_ONE = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
 
@@ -59,8 +62,9 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
 
 def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
     try:
-        wrapped = f'<fragment xmlns="{CORE}">{fragment.xml}</fragment>'.encode()
-        root = etree.fromstring(wrapped, parser())
+        root = _wrapped(fragment.xml, CORE)
+        if fragment.parent == "beans" and {child.tag for child in root} <= _SPRINGS_OWN:
+            root = _wrapped(fragment.xml, BEANS)
     except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
         raise SettingsError(f"{where}.xml is not well-formed XML: {error}") from None
     if any(isinstance(node, etree._Entity) for node in root.iter()):
@@ -69,6 +73,10 @@ def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
     if not elements or any((text or "").strip() for text in (root.text, *(child.tail for child in root))):
         raise SettingsError(f"{where}.xml must be one or more elements, such as <plugins>…</plugins>")
     return elements
+
+
+def _wrapped(xml: str, namespace: str) -> etree._Element:
+    return etree.fromstring(f'<fragment xmlns="{namespace}">{xml}</fragment>'.encode(), parser())
 
 
 def _parent(root: etree._Element, names: Sequence[str], where: str) -> etree._Element:
@@ -117,7 +125,11 @@ def _is_same(one: etree._Element, other: etree._Element, parent: etree._Element)
     if not _name(parent).endswith("s"):  # so are called all properties that hold lists, in every schema
         return True
     told_apart = _TOLD_APART_BY.get(_name(one))
-    return told_apart is not None and all(one.get(name) == other.get(name) for name in told_apart)
+    if told_apart is None:
+        return False
+    # those that say none of it are each another: links without a name, policies for temporary destinations
+    said = not told_apart or any(one.get(name) is not None for name in told_apart)
+    return said and all(one.get(name) == other.get(name) for name in told_apart)
 
 
 def _merge(
