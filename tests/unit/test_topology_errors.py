@@ -233,3 +233,17 @@ def test_t014_a_link_with_nothing_to_dial() -> None:
 
 def test_t015_an_agent_without_credentials() -> None:
     assert "activemq_agent_password" in wrong("T015", hosts("o-mq1") | {"a1": {}}, {"activemq_agents": ["a1"]})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("activemq_users", [{"name": "app", "password": "another", "groups": ["apps"]}]),
+        ("activemq_acl", [{"destination": "orders.>", "kind": "queue", "read": ["apps"]}]),
+    ],
+)
+def test_t009_who_may_do_what_differs_between_the_nodes_of_a_pair(variable: str, value: object) -> None:
+    inventory = hosts("o-mq1")
+    inventory["o-mq1-b.example.com"][variable] = value
+
+    assert wrong("T009", inventory).startswith(f"o-mq1-b.example.com: {variable} differs")

@@ -19,6 +19,16 @@ _MOST_NAMED = 4
 _PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     ("activemq_ha", lambda b: b.settings.ha, "two profiles in one pair protect nothing"),
     ("activemq_master_node", lambda b: b.settings.master_node, "both nodes would be master, or neither"),
+    (
+        "activemq_users",
+        lambda b: sorted((user.name, sorted(user.groups)) for user in b.settings.users),
+        "after a take-over somebody is locked out, or let in who was not",
+    ),
+    (
+        "activemq_acl",
+        lambda b: sorted((acl.kind, acl.destination, acl.read, acl.write, acl.admin) for acl in b.settings.acl),
+        "after a take-over somebody is locked out, or let in who was not",
+    ),
 )
 _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
