@@ -206,8 +206,14 @@ def frames_of_any_size(document: Document) -> Iterator[Problem]:
             + (f": {wrong} is not read, it is spelled {_MAX_FRAME_SIZE}" if wrong else ""),
             "uri",
             wrong,
-            severity="info" if is_loopback(uri.host) else None,
+            severity="info" if is_loopback(uri.host) or _is_replication(connector, document) else None,
         )
+
+
+def _is_replication(connector: Node, document: Document) -> bool:
+    """True for the connector of a pure master that the profile itself made: no variable gives it an option."""
+    ours = document.broker is not None and document.broker.settings.ha == "pure"
+    return ours and connector.get("name") == "replication"
 
 
 def _largest_frame(uri: Uri, release: Release) -> str:

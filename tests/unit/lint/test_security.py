@@ -6,6 +6,8 @@ import pytest
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import Selection, file_findings
+from activemq_fleet.lint.document import Document
+from activemq_fleet.lint.files import document_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render
 from tests.rule_examples import complete
@@ -166,3 +168,12 @@ def test_what_a_fleet_renders_is_safe(release: str, ha: str) -> None:
             files["conf/activemq.xml"], broker.release, beside=beside, selection=Selection(select=("S", "C"))
         )
         assert [finding for finding in found if finding.severity != "info"] == []
+
+
+def test_the_replication_port_of_the_profile_is_only_told_because_no_variable_bounds_its_frames() -> None:
+    broker = fleet("o-mq1", release="5.7.0", ha="pure").broker("o-mq1-a")
+    release = Release.of("5.7.0")
+    document = Document(render(broker)["conf/activemq.xml"], release, broker)
+
+    found = document_findings(document, broker.host, selection=Selection(select=("S009",)))
+    assert [finding.severity for finding in found] == ["info"]
