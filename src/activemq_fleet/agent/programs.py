@@ -1,0 +1,139 @@
+"""Executables that handle events: ``handlers.d/EVENT``, found and run with care for what they may be."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from activemq_fleet.agent.errors import AgentError
+from activemq_fleet.agent.store import Incoming
+
+GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL for a handler that takes too long."""
+
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_OWN = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MAINPID|INVOCATION_ID")
+
+
+def event_name(topic: str) -> str:
+    """What an event is called: the last segment of its topic."""
+    return topic.rpartition("/")[2]
+
+
+def find_program(directory: Path | None, name: str) -> Path | None:
+    """The executable for an event; None if there is none.
+
+    Names that are no plain file name have none. Raises AgentError for one that is there and may not be run: the
+    event must not pass as handled.
+    """
+    if directory is None or not _SAFE.fullmatch(name):
+        return None
+    path = directory / name
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise AgentError(f"{path}: {error.strerror}") from error
+    for what, one in ((path, found), (directory, directory.stat())):
+        if one.st_uid not in (0, os.geteuid()):
+            raise AgentError(f"{what}: belongs to neither root nor the agent's user: chown it")
+        if one.st_mode & stat.S_IWOTH:
+            raise AgentError(f"{what}: can be written by everyone: chmod o-w")
+    if not stat.S_ISREG(found.st_mode) or not os.access(path, os.X_OK):
+        raise AgentError(f"{path}: is no file that the agent may execute: chmod +x")
+    return path
+
+
+class Programs:
+    """Runs one executable at a time; ``kill`` ends it from another thread."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._killed = False
+
+    def run(self, path: Path, message: Incoming, attempt: int, timeout: float) -> None:
+        """Give a message to an executable. Raises AgentError if it fails, or does not end within ``timeout`` seconds.
+
+        What it writes goes to the agent's standard error.
+        """
+        try:
+            with self._lock:
+                if self._killed:
+                    raise AgentError("the agent is stopping")
+                self._process = process = subprocess.Popen(
+                    [path], stdin=subprocess.PIPE, stdout=_output(), stderr=_output(), cwd="/",
+                    env=_environment(message, attempt), start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            raise AgentError(f"{path.name} cannot be run: {error.strerror}") from error
+        try:
+            process.communicate(as_json(message, attempt), timeout=timeout)
+        except subprocess.TimeoutExpired:
+            _end_group(process)
+            raise AgentError(f"{path.name} did not end in {timeout:g} s and was killed") from None
+        finally:
+            with self._lock:
+                self._process = None
+        if process.returncode:
+            how = f"signal {-process.returncode}" if process.returncode < 0 else f"code {process.returncode}"
+            raise AgentError(f"{path.name} ended with {how}")
+
+    def kill(self) -> None:
+        """End what runs, and run nothing any more."""
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                _signal_group(self._process, signal.SIGKILL)
+
+
+def as_json(message: Incoming, attempt: int) -> bytes:
+    """The event as a handler reads it: one JSON object, one line."""
+    content: dict[str, object] = {
+        "event_id": message.event_id, "rx_id": message.rx_id, "topic": message.topic, "attempt": attempt,
+    }  # fmt: skip
+    try:
+        content["payload"] = message.payload.decode()
+    except UnicodeDecodeError:
+        content["payload_base64"] = base64.b64encode(message.payload).decode()
+    return json.dumps(content).encode() + b"\n"
+
+
+def _environment(message: Incoming, attempt: int) -> dict[str, str]:
+    """The agent's, without what systemd means for the agent alone."""
+    kept = {name: value for name, value in os.environ.items() if not _OWN.fullmatch(name)}
+    own = {"ATTEMPT": str(attempt), "EVENT_ID": message.event_id or "", "RX_ID": message.rx_id, "TOPIC": message.topic}
+    return kept | {name: value for name, value in own.items() if "\0" not in value}
+
+
+def _output() -> int:
+    try:
+        return sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL
+    except (OSError, ValueError):
+        return subprocess.DEVNULL
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    _signal_group(process, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    _signal_group(process, signal.SIGKILL)  # and whatever it has started
+    process.wait()
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
