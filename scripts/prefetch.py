@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         names: Iterable[str] = DEMO
         releases = set[str]()
     elif list(arguments) == ["tests"]:
-        names = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+        names = sorted(path.parent.name for path in EXAMPLES.glob("*/hosts.yml"))
         releases = set(TESTED)
     else:
         print("usage: python -m scripts.prefetch demo|tests", file=sys.stderr)

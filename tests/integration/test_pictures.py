@@ -23,7 +23,7 @@ from tests.unit.drawn import pairs
 from tests.unit.fleets import fleet, hosts
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-EXAMPLES = sorted(path for path in (REPOSITORY / "examples").iterdir() if path.is_dir())
+EXAMPLES = sorted(path.parent for path in (REPOSITORY / "examples").glob("*/hosts.yml"))
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 # WCAG 2.1, success criterion 1.4.3, for text of ordinary size.
 LEAST_CONTRAST = 4.5

@@ -15,7 +15,7 @@ from activemq_fleet.topology import Broker, Fleet
 from tests.golden_files import Golden
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/hosts.yml"))
 CORE = {"c": "http://activemq.apache.org/schema/core"}
 BRIDGED_RELEASES = {"5.5.1": "static:(failover:(", "5.18.3": "masterslave:(", "6.3.1": "masterslave:("}
 
