@@ -112,6 +112,16 @@ ensure_browser() {
     fi
 }
 
+# Only the proof that an event is on the disk before its id is told needs it, and says so when it is not there.
+ensure_tracer() {
+    command -v strace >/dev/null && return
+    if ! can_install; then
+        note "no strace: the order of writes is not looked at; for that install: strace"
+    elif ! tried "strace, from the distribution" apt_install strace; then
+        note "no strace: the order of writes is not looked at (why: build/setup.log)"
+    fi
+}
+
 # Two runs in one checkout take turns here.
 mkdir -p build
 log=build/setup.log
@@ -126,6 +136,7 @@ for wanted; do
     case $wanted in
         --java) ensure_java ;;
         --browser) ensure_browser ;;
-        *) fail "$wanted is not known: --java, --browser" ;;
+        --tracer) ensure_tracer ;;
+        *) fail "$wanted is not known: --java, --browser, --tracer" ;;
     esac
 done
