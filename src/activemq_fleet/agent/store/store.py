@@ -94,6 +94,11 @@ class Store:
         """The UUID that was made with this outbox."""
         return self._tally.epoch
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread that writes still runs: without it every call would wait for ever."""
+        return self._writer.is_alive()
+
     def close(self) -> None:
         """Finish what was asked for, and give the directory up. Closing twice is nothing."""
         if self._lock < 0:

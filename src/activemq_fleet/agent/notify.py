@@ -1,0 +1,55 @@
+"""Tells systemd how the agent is: READY, STATUS, WATCHDOG, STOPPING (sd_notify(3)). Without systemd: nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+
+class Notifier:
+    """Sends to the socket in ``NOTIFY_SOCKET``; ``environment`` is the process's own by default.
+
+    ``interval``: seconds between two signs of life that keep the watchdog content; None if there is no watchdog.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
+        path = environment.get("NOTIFY_SOCKET", "")
+        # "@" stands for the zero byte of an abstract address; anything but a path is of no socket that we know.
+        self._address = f"\0{path[1:]}" if path.startswith("@") else path if path.startswith("/") else ""
+        self.interval = _interval(environment)
+
+    def send(self, *lines: str) -> bool:
+        """Send assignments; returns whether somebody took them. Trouble with systemd's socket is not the agent's."""
+        if not self._address:
+            return False
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.settimeout(1.0)
+                sender.sendto("\n".join(lines).encode(), self._address)
+        except OSError:
+            return False
+        return True
+
+
+def _interval(environment: Mapping[str, str]) -> float | None:
+    """Half of what systemd waits for (sd_watchdog_enabled(3)), if it waits for this process."""
+    microseconds, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", str(os.getpid()))
+    if not microseconds.isdecimal() or int(microseconds) == 0 or pid != str(os.getpid()):
+        return None
+    return int(microseconds) / 2_000_000
+
+
+class Pulse:
+    """Whether every loop has turned since the last time that all had."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def still(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
+        """The loops that have not: if there are none, this time is the one to compare with next."""
+        still = tuple(name for name, tick in ticks.items() if self._last.get(name) == tick)
+        if not still:
+            self._last = dict(ticks)
+        return still

@@ -1,0 +1,290 @@
+"""The whole agent against a small broker: what is published arrives, and how it starts and ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.agent.client import Client, publish
+from activemq_fleet.agent.config import Broker
+from activemq_fleet.agent.errors import AgentError
+from activemq_fleet.agent.notify import Notifier
+from activemq_fleet.agent.service import Service
+from activemq_fleet.agent.store import Store
+
+from .logged import Lines, make_config
+from .tiny_broker import TinyBroker
+
+
+def wait_until(done: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, f"not in {seconds} s"
+        time.sleep(0.02)
+
+
+class Running:
+    """A service in a thread of its own, and what it told systemd."""
+
+    def __init__(self, directory: Path, **fields: Any) -> None:
+        self.directory = directory
+        self.log = Lines()
+        self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.systemd.bind(str(directory / "notify"))
+        self.systemd.setblocking(False)
+        self.heard: list[str] = []
+        notifier = Notifier({"NOTIFY_SOCKET": str(directory / "notify"), "WATCHDOG_USEC": "1000000"})
+        (directory / "state").mkdir(exist_ok=True)
+        config = make_config(directory, **({"state_directory": directory / "state"} | fields))
+        self.socket = config.socket
+        self.service = Service(config, log=self.log, notifier=notifier)
+        self.code: int | None = None
+        self.error: Exception | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self.code = self.service.run()
+        except Exception as error:  # noqa: BLE001 -- the test looks at it
+            self.error = error
+
+    def start(self) -> Running:
+        self.thread.start()
+        wait_until(lambda: self.socket.exists() or not self.thread.is_alive())
+        return self
+
+    def status(self) -> dict[str, Any]:
+        with Client(self.socket) as client:
+            return client.status()
+
+    def stop(self) -> int | None:
+        self.service.stop()
+        self.thread.join(30)
+        self.hear()
+        return self.code
+
+    def hear(self) -> list[str]:
+        while True:
+            try:
+                self.heard += self.systemd.recv(1000).decode().split("\n")
+            except BlockingIOError:
+                return self.heard
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    made: list[Running] = []
+
+    def make(**fields: Any) -> Running:
+        directory = tmp_path / str(len(made))
+        directory.mkdir()
+        made.append(Running(directory, **fields))
+        return made[-1].start()
+
+    yield make
+    for one in made:
+        one.stop()
+        one.systemd.close()
+
+
+def rows(directory: Path) -> list[bytes]:
+    """What a stopped agent has in its outbox."""
+    with Store.open(directory / "state", agent="agent-1") as store:
+        return [row.payload for row in store.outgoing(100)]
+
+
+def test_what_is_published_arrives_and_leaves_the_outbox(running: Callable[..., Running]) -> None:
+    with TinyBroker() as broker:
+        agent = running(urls=(Broker("127.0.0.1", broker.port),))
+        event_id = publish("a/b", b'{"n": 1}', socket=agent.socket)
+        wait_until(lambda: any(topic == "a/b" for topic, _ in broker.published))
+        (payload,) = (json.loads(body) for topic, body in broker.published if topic == "a/b")
+        assert payload == {"eventId": event_id, "n": 1}
+        wait_until(lambda: agent.status()["store"]["outbox_rows"] == 0)
+        assert agent.stop() == 0
+
+
+def test_what_the_broker_sends_is_handled(running: Callable[..., Running], tmp_path: Path) -> None:
+    program = tmp_path / "handlers.d" / "Started"
+    program.parent.mkdir(mode=0o755)
+    program.write_text(f"#!/bin/sh\ncat >> {tmp_path}/seen\n")
+    program.chmod(0o755)
+    with TinyBroker() as broker:
+        agent = running(urls=(Broker("127.0.0.1", broker.port),), topics=("t/#",), handlers=program.parent)
+        wait_until(lambda: agent.status()["subscriber"]["subscribed"] == ["t/#"])
+        broker.send("t/Started", b'{"eventId": "e1"}')
+        wait_until(lambda: agent.status()["handlers"]["handled"] == 1)
+    assert json.loads((tmp_path / "seen").read_text())["event_id"] == "e1"
+
+
+def test_stopping_empties_the_outbox_first(running: Callable[..., Running]) -> None:
+    with TinyBroker() as broker:
+        agent = running(urls=(Broker("127.0.0.1", broker.port),), drain_seconds=20)
+        for number in range(50):
+            publish("a/b", str(number), socket=agent.socket)
+        assert agent.stop() == 0
+        assert [body for topic, body in broker.published if topic == "a/b"] == [b"%d" % n for n in range(50)]
+    assert rows(agent.directory) == []
+
+
+def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[..., Running]) -> None:
+    agent = running(drain_seconds=0.5)  # nobody listens
+    publish("a/b", "kept", socket=agent.socket)
+    began = time.monotonic()
+    assert agent.stop() == 0
+    assert 0.4 < time.monotonic() - began < 10
+    assert rows(agent.directory)[0] == b"kept"
+    assert "kept for the next start" in agent.log.events("warning")
+
+
+def test_systemd_hears_ready_watchdog_and_stopping_in_this_order(running: Callable[..., Running]) -> None:
+    with TinyBroker() as broker:
+        agent = running(urls=(Broker("127.0.0.1", broker.port),), drain_seconds=0)
+        wait_until(lambda: agent.hear().count("WATCHDOG=1") >= 3)
+        agent.stop()
+    told = [line for line in agent.heard if not line.startswith("STATUS=")]
+    assert (told[0], told[1], told[-1]) == ("READY=1", "WATCHDOG=1", "STOPPING=1")
+    assert f"STATUS=connected to 127.0.0.1:{broker.port}" in agent.heard
+
+
+def test_ready_may_wait_for_the_subscription(running: Callable[..., Running]) -> None:
+    agent = running(topics=("t/#",), ready="subscription", drain_seconds=0)  # nobody listens
+    wait_until(lambda: "WATCHDOG=1" in agent.hear())
+    time.sleep(1.5)
+    assert "READY=1" not in agent.hear()
+
+
+@pytest.mark.parametrize("part", ["publisher", "store", "handlers"])
+def test_the_watchdog_hungers_while_a_loop_stands_still(
+    running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    agent = running(drain_seconds=0)
+    wait_until(lambda: "WATCHDOG=1" in agent.hear())
+    ticks = agent.service.ticks
+    name = "storage" if part == "store" else part
+    frozen = ticks()[name]
+    monkeypatch.setattr(agent.service, "ticks", lambda: ticks() | {name: frozen})
+    time.sleep(1.2)
+    agent.hear()
+    fed = agent.heard.count("WATCHDOG=1")
+    time.sleep(2.0)
+    assert agent.hear().count("WATCHDOG=1") <= fed + 1
+    assert "loops stand still" in agent.log.events("error")
+
+
+def test_a_part_that_dies_ends_the_agent_with_a_line(
+    running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = running()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(agent.service.publisher, "turn", fail)
+    agent.thread.join(20)
+    assert agent.code == 1
+    (fields,) = (fields for level, event, fields in agent.log.all if event == "the agent ends: a part of it has died")
+    assert fields == {"reason": "publisher: RuntimeError: planted"}
+
+
+def test_a_second_agent_in_the_same_directory_does_not_begin(running: Callable[..., Running]) -> None:
+    agent = running(drain_seconds=0)
+    other = Service(make_config(agent.directory, state_directory=agent.directory / "state"), log=Lines())
+    with pytest.raises(AgentError, match="another agent"):
+        other.run()
+    assert agent.status()["agent"] == "agent-1"
+
+
+def test_metrics_tell_of_every_part(running: Callable[..., Running]) -> None:
+    port = next(port for port in range(23_000, 24_000) if _is_free(port))
+    with TinyBroker() as broker:
+        agent = running(
+            urls=(Broker("127.0.0.1", broker.port),), topics=("t/#",), metrics_address=("127.0.0.1", port)
+        )  # fmt: skip
+        publish("a/b", "x", socket=agent.socket)
+        wait_until(lambda: agent.status()["subscriber"]["subscribed"])
+        broker.send("t/E", b"{}")
+        wait_until(lambda: agent.status()["handlers"]["without_handler"] == 1)
+        wait_until(lambda: agent.status()["publisher"]["acknowledged"] >= 1)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            text = answer.read().decode()
+    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    prefix, url = "activemq_agent_", f"127.0.0.1:{broker.port}"
+    assert found[f'{prefix}active_broker{{broker="{url}",connection="publisher"}}'] == "1.0"
+    assert found[f'{prefix}active_broker{{broker="{url}",connection="subscriber"}}'] == "1.0"
+    assert float(found[f"{prefix}without_handler_total"]) == 1
+    assert float(found[f"{prefix}acknowledged_total"]) >= 1
+    for name in ("outbox_events", "outbox_bytes", "outbox_oldest_age_seconds", "expired_events", "quarantined_events"):
+        assert f"{prefix}{name}" in found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+class TestProcess:
+    """The command itself, with signals."""
+
+    def start(self, directory: Path, *lines: str) -> subprocess.Popen[str]:
+        path = directory / "agent.conf"
+        text = "\n".join(["[agent]", "client.id = agent-1", f"state.directory = {directory}/state", *lines])
+        path.write_text(f"{text}\n")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "activemq_fleet.agent", "--config", str(path), "run"],
+            stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": "src"},
+        )  # fmt: skip
+        wait_until(lambda: (directory / "state/agent.sock").exists() or process.poll() is not None)
+        return process
+
+    def test_sigterm_ends_it_with_0_and_keeps_the_rows(self, tmp_path: Path) -> None:
+        process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 0")
+        event_id = publish("a/b", "kept", socket=tmp_path / "state/agent.sock")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert [json.loads(line)["event"] for line in errors.splitlines()][-1] == "stopped"
+        assert not (tmp_path / "state/agent.sock").exists()
+        with Store.open(tmp_path / "state", agent="agent-1") as store:
+            assert store.outgoing(1)[0].event_id == event_id
+
+    def test_a_second_sigterm_ends_it_at_once(self, tmp_path: Path) -> None:
+        process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 600")
+        publish("a/b", "kept", socket=tmp_path / "state/agent.sock")
+        process.send_signal(signal.SIGTERM)
+        with Client(tmp_path / "state/agent.sock") as client:
+            wait_until(lambda: client.status()["stopping"])
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=10)
+        assert process.returncode == -signal.SIGTERM
+        assert rows(tmp_path)[0] == b"kept"
+
+    def test_events_are_in_the_journals_files_when_it_has_ended(self, tmp_path: Path) -> None:
+        process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 0")
+        event_id = publish("a/b", "x", socket=tmp_path / "state/agent.sock")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        (path,) = (tmp_path / "state/agent").glob("*.jsonl")
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [record["kind"] for record in records if record["kind"] in ("started", "stopped")] == [
+            "started",
+            "stopped",
+        ]
+        assert event_id in [record.get("event_id") for record in records if record["kind"] == "accepted"]
+        assert [record["jseq"] for record in records] == list(range(1, len(records) + 1))
