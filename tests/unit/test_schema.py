@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,29 @@ def test_a_misspelt_element_gets_a_suggestion_and_its_path() -> None:
 def test_the_path_numbers_siblings_of_one_name() -> None:
     document = broker('<transportConnectors><transportConnector/><transportConnector port="1"/></transportConnectors>')
     assert ANY_ORDER.explain(document)[0].element == "beans/broker/transportConnectors/transportConnector[2]"
+
+
+def test_misspellings_are_told_without_the_weight_of_xmlschema() -> None:
+    program = """if True:
+        import sys
+        from tests.unit.test_schema import ANY_ORDER, told
+        from tests.xsds import broker
+        print(len(told(broker('<plugins/><plugin/><slugins/>', ' useJmxx="true" useJmx="perhaps"'))))
+        print("xmlschema" in sys.modules)
+    """
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert said.stdout.split() == ["4", "False"]
+
+
+def test_what_follows_a_misspelt_element_is_looked_at_too() -> None:
+    document = broker('<plugin/><plugins oops="1"/>', ' useJmx="  perhaps "')
+
+    assert [message.partition(": ")[2].partition(" in this")[0] for message in told(document)] == [
+        'useJmx="perhaps" of <broker> must be true or false',
+        "<plugin> is not allowed in <broker>",
+        "<plugins> has no attribute oops",
+    ]
 
 
 def test_order_matters_where_the_schema_has_a_sequence() -> None:

@@ -33,6 +33,10 @@ class Model:
                 found.setdefault(name, []).append(node)
         return found
 
+    def knows(self, name: str) -> bool:
+        """Whether an element has this name, wherever it may stand."""
+        return name in self.globals or name in self._nested
+
     def declarations(self, path: str) -> list[etree._Element]:
         """The declarations of an element, by name or by path from a global element.
 

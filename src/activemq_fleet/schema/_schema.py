@@ -66,8 +66,8 @@ class Schema:
     def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
         """Why a document is not valid, in document order; empty when it is.
 
-        The first explanation of a schema takes about a second, because xmlschema has to be
-        loaded and to read the XSD; a yes never does.
+        The first explanation of anything but a misspelling takes about a second, because
+        xmlschema has to be loaded and to read the XSD; a yes never does.
         """
         try:
             root = parse(document)
