@@ -3,6 +3,7 @@
 #     scripts/setup.sh             .venv with the pinned requirements, and the collection's link
 #     scripts/setup.sh --java      and a Java (17 or later) and Maven for real brokers
 #     scripts/setup.sh --browser   and a Chromium that looks at pictures; without one they are not looked at
+#     scripts/setup.sh --tracer    and strace, which shows when an event is on the disk
 # What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
 # line says what to install.
 set -eu
