@@ -64,7 +64,7 @@ class Policy:
     canary_interval: float = 15.0
     canary_timeout: float = 5.0
     canary_misses: int = 2
-    stable: float = 10.0
+    stable: float = 5.0
     puback_timeout: float = 30.0
 
 
