@@ -42,7 +42,7 @@ POLL = 0.25
 """Seconds after which an idle publisher looks into the outbox though nobody woke it."""
 FRESH = 0.5
 """Seconds that a row may lie between being read and being sent: expiry is noticed within 1 s."""
-FLUSH = 0.01
+FLUSH = 0.05
 """Seconds that records of what was sent and acknowledged may wait to share a transaction."""
 ANSWER = 5.0
 """Seconds for a prefix's canary."""
@@ -51,6 +51,8 @@ ASK_AGAIN = 60.0
 MOST_PREFIXES = 256
 """Prefixes that are remembered, and subscribed to, at most; the longest unused goes first."""
 BARRIER_EVERY = 60.0
+DELETE_BATCH = 500
+"""Acknowledged events that may wait for the disk to forget them: copies after a crash, beside the window's."""
 
 _WAKE = object()
 
@@ -89,7 +91,7 @@ class Publisher:
     """See the module. One thread calls ``run``; the other methods and the figures are for any thread.
 
     Bounds: at most ``config.publisher_window`` events are on the wire or wait for their prefix's canary, and
-    as many again wait for the disk to forget them. Raises ConfigError for TLS files that cannot be used.
+    ``DELETE_BATCH`` wait for the disk to forget them. Raises ConfigError for TLS files that cannot be used.
     """
 
     def __init__(
@@ -325,7 +327,10 @@ class Publisher:
         if session is None or broker is None:
             return
         unrecorded = sum(len(seqs) for _, seqs, _ in self._recording)
-        if unrecorded + len(self._done[True]) + len(self._done[False]) > self._config.publisher_window:
+        if unrecorded + len(self._done[True]) + len(self._done[False]) > DELETE_BATCH:
+            self._record(force=False)
+            if self._recording:
+                self._recording[0][0].add_done_callback(lambda _: self.wake())
             return
         while len(self._flying) + self._held < self._config.publisher_window and self._has_rows(now):
             row = self._buffer[0]
@@ -366,7 +371,7 @@ class Publisher:
         """Hand what was sent and acknowledged to the store, some at a time."""
         while self._recording and self._recording[0][0].done():
             self._recorded(*self._recording.popleft())
-        many = len(self._done[True]) + len(self._done[False]) >= self._config.publisher_window // 2
+        many = len(self._done[True]) + len(self._done[False]) >= DELETE_BATCH // 2
         if not (force or many or self._clock() - self._since >= FLUSH) or self._disk_is_full(force):
             return
         if self._wire:
