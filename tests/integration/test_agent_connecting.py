@@ -19,11 +19,12 @@ import pytest
 import structlog
 
 from activemq_fleet.agent.config import Broker, Config
+from activemq_fleet.agent.connecting import Policy
 from activemq_fleet.agent.publishing import Publisher
 from activemq_fleet.agent.session import is_barrier
 from activemq_fleet.agent.store import Store
 from activemq_fleet.agent.subscribing import Subscriber
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab import Credentials, Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 
@@ -39,9 +40,17 @@ TOPIC = "instance/status/{}"
 class Agent:
     """Store, publisher and subscriber of one agent, without the rest."""
 
-    def __init__(self, name: str, lab: Lab, directory: Path, topics: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        lab: Lab,
+        directory: Path,
+        topics: tuple[str, ...] = (),
+        who: Credentials | None = None,
+        policy: Policy | None = None,
+    ) -> None:
         group = lab.fleet.groups[0].name
-        who = lab.credentials(group)
+        who = who or lab.credentials(group)
         urls = tuple(Broker(host=host, port=port, tls=False) for host, port in lab.addresses(group, "mqtt"))
         self.config = Config.model_validate(
             {
@@ -49,6 +58,7 @@ class Agent:
                 "client_id": name,
                 "topics": topics,
                 "state_directory": directory / name,
+                "policy": policy or Policy(),
                 **({"username": who.username, "password": who.password} if who else {}),
             }
         )
@@ -117,17 +127,22 @@ def until(holds: Callable[[], bool], timeout: float) -> float:
     return time.monotonic() - began
 
 
-@pytest.fixture
-def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
-    inventory = write_inventory(
+def inventory_of(tmp_path: Path, **variables: Any) -> Path:
+    """A pair of 5.18.3."""
+    return write_inventory(
         tmp_path / "inventory",
         pair("orders"),
         release="5.18.3",
         lock_acquire_interval=int(ACQUIRE * 1000),
         network_username="network",
         network_password="s3cret-network",
+        **variables,
     )
-    lab = lab_of(inventory)
+
+
+@pytest.fixture
+def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
+    lab = lab_of(inventory_of(tmp_path))
     lab.up()
     return lab
 
@@ -152,7 +167,7 @@ def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_aga
     for _ in range(KILLS):
         active = lab.wait_active("orders-mq01")
         before, began = len(receiver.stored_at), time.monotonic()
-        time.sleep(5 if KILLS <= 5 else 15)
+        time.sleep(3 if KILLS <= 5 else 15)
         rate = (len(receiver.stored_at) - before) / (time.monotonic() - began)
         assert rate >= 50, f"void: {rate:.0f} events a second before the kill"
         in_flight += bool(sender.publisher._flying)
@@ -174,3 +189,44 @@ def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_aga
     assert set(accepted) == set(received)
     assert len(received) == len(set(received))
     assert silence <= BOUND
+
+
+def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, agents: tuple[Agent, Agent]) -> None:
+    """It keeps its connections and its lock: nobody can take over before it is killed."""
+    sender, receiver = agents
+    load = Load(sender)
+    load.start()
+    until(lambda: len(receiver.stored_at) > 100, 30)
+    active = lab.wait_active("orders-mq01")
+
+    lab.pause(active)
+    left = until(lambda: sender.publisher.link.broker is None and receiver.subscriber.link.broker is None, 45)
+    lab.kill(active)
+    killed_at = len(receiver.stored_at)
+    resumed = until(lambda: len(receiver.stored_at) > killed_at, BOUND)
+    accepted = load.finish()
+    until(lambda: set(accepted) <= set(receiver.ids("received")), 60)
+
+    print(f"\nleft a frozen broker after {left:.1f} s, received again {resumed:.1f} s after its end")
+    assert set(accepted) == set(receiver.ids("received"))
+
+
+AGENT_USER = {"name": "agent", "password": "s3cret-agent", "groups": "agents"}
+
+
+def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(lab_of: LabOf, tmp_path: Path) -> None:
+    rights = [{"destination": "instance.>", "kind": "topic", "read": "agents", "write": "agents", "admin": "agents"}]
+    lab = lab_of(inventory_of(tmp_path, users=[AGENT_USER], acl=rights))
+    lab.up()
+    who, brisk = Credentials("agent", "s3cret-agent"), Policy(canary_interval=2, canary_timeout=1)
+
+    with Agent("receiver", lab, tmp_path, ("secret/#", "instance/#"), who, brisk) as agent:
+        until(lambda: agent.subscriber.granted == {"instance/#"} and "secret/#" in agent.subscriber.refused, 30)
+        delivered = agent.store.accept("instance/status/E", b"{}")
+        denied = agent.store.accept("secret/status/E", b"{}")
+        until(lambda: agent.store.counts().outbox_rows == 0 and delivered in agent.ids("received"), 30)
+
+        assert agent.ids("unconfirmed") == [denied]
+        assert agent.ids("acknowledged") == [delivered]
+        time.sleep(6)  # longer than two canaries take to be missed
+        assert agent.subscriber.link.connections == agent.publisher.link.connections == 1
