@@ -1,0 +1,211 @@
+"""The agent's durable outbox against plain paho: the same broker, window and payload, in the same run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.agent.config import Broker, Config
+from activemq_fleet.agent.publishing import Publisher
+from activemq_fleet.agent.store import Store
+from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.clients import MqttSubscriber
+from benchmarks.measure import BenchmarkError, say
+
+WINDOWS = (20, 200)
+WANTED = {20: 0.5, 200: 0.75}
+"""What the agent's rate must be of plain paho's, by window."""
+EVENTS = int(os.environ.get("BENCH_EVENTS", "4000"))
+ROUNDS = 4
+SIZE = 256
+TOPIC = "bench/status/Event"
+TIMEOUT = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Events a second at one window: medians, and of each round the ratio of its two neighbours.
+
+    ``stored``: the topic has a durable subscriber, so that the broker writes every event to its disk, as it does
+    for agents; without one it acknowledges and drops it.
+    """
+
+    stored: bool
+    window: int
+    paho: float
+    agent: float
+    ratio: float
+
+    @property
+    def holds(self) -> bool:
+        return self.ratio >= WANTED[self.window]
+
+
+def fsync_rate(directory: Path, seconds: float = 1.0) -> float:
+    """How often a second this disk takes 4 KiB and an fdatasync."""
+    path = directory / "fsync"
+    block, count = os.urandom(4096), 0
+    with path.open("wb", buffering=0) as file:
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            file.write(block)
+            os.fdatasync(file.fileno())
+            count += 1
+        took = time.perf_counter() - began
+    path.unlink()
+    return count / took
+
+
+def payloads() -> list[bytes]:
+    """Events as agents publish them: JSON objects of 256 bytes."""
+    return [json.dumps({"number": n, "pad": "x" * SIZE}).encode()[: SIZE - 2] + b'"}' for n in range(EVENTS)]
+
+
+def paho_rate(address: Address, who: Credentials | None, window: int) -> float:
+    """Plain paho with QoS 1: ``window`` publishes wait for their PUBACK, nothing is stored."""
+    from paho.mqtt.client import Client, MQTTv311
+    from paho.mqtt.enums import CallbackAPIVersion
+
+    client = Client(CallbackAPIVersion.VERSION2, client_id="bench-paho", protocol=MQTTv311)
+    if who:
+        client.username_pw_set(who.username, who.password)
+    client.max_inflight_messages_set(window)
+    connected, done, count = threading.Event(), threading.Event(), itertools.count(1)
+    room = threading.Semaphore(window)
+
+    def on_publish(*_: Any) -> None:
+        room.release()
+        if next(count) == EVENTS:
+            done.set()
+
+    client.on_connect = lambda *_: connected.set()
+    client.on_publish = on_publish
+    client.connect(*address, keepalive=10)
+    client.loop_start()
+    try:
+        if not connected.wait(TIMEOUT):
+            raise BenchmarkError("paho was not connected")
+        events = payloads()
+        began = time.perf_counter()
+        for event in events:
+            room.acquire()
+            client.publish(TOPIC, event, 1)
+        if not done.wait(TIMEOUT):
+            raise BenchmarkError("not everything that paho sent was acknowledged")
+        return EVENTS / (time.perf_counter() - began)
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+def agent_rate(address: Address, who: Credentials | None, window: int, directory: Path) -> float:
+    """From the first event's acceptance until all are acknowledged and out of an outbox with synchronous FULL."""
+    shutil.rmtree(directory, ignore_errors=True)
+    config = Config.model_validate(
+        {
+            "urls": (Broker(host=address[0], port=address[1], tls=False),),
+            "client_id": "bench-agent",
+            "publisher_window": window,
+            "state_directory": directory,
+            **({"username": who.username, "password": who.password} if who else {}),
+        }
+    )
+    stop = threading.Event()
+    with Store.open(directory, agent="bench-agent", limits=config.limits) as store:
+        publisher = Publisher(config, store, log=structlog.get_logger())
+        loop = threading.Thread(target=publisher.run, args=(stop,), daemon=True)
+        loop.start()
+        try:
+            _await(lambda: publisher.link.broker is not None)
+            store.accept(TOPIC, b"{}")  # the prefix is proved before, as it is in an agent that runs
+            _await(lambda: store.counts().outbox_rows == 0)
+            events = payloads()
+            began = time.perf_counter()
+            _accept(store, events)
+            _await(lambda: store.counts().outbox_rows == 0)
+            return EVENTS / (time.perf_counter() - began)
+        finally:
+            stop.set()
+            loop.join(10)
+
+
+def _accept(store: Store, events: list[bytes]) -> None:
+    """As many callers do it at once: some wait for their id while others ask."""
+    waiting: list[Future[str]] = []
+    for event in events:
+        waiting.append(store.accept_later(TOPIC, event))
+        if len(waiting) >= 100:
+            waiting[0].result(TIMEOUT)
+            waiting = [future for future in waiting if not future.done()]
+    for future in waiting:
+        future.result(TIMEOUT)
+
+
+def _await(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not holds():
+        if time.monotonic() > deadline:
+            raise BenchmarkError("the agent did not empty its outbox in time")
+        time.sleep(0.005)
+
+
+def measure(work: Path) -> tuple[list[Pace], float]:
+    """Both at each window, in turns, on one broker of 5.18.3; and the disk's rate of fdatasync."""
+    inventory = work / "agent-inventory" / "hosts.yml"
+    inventory.parent.mkdir(parents=True, exist_ok=True)
+    who = {"activemq_network_username": "network", "activemq_network_password": "s3cret-network"}
+    hosts: dict[str, dict[str, str]] = {f"bench-mq01-{node}.example.com": {} for node in "ab"}
+    inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": {"activemq_release": "5.18.3", **who}}}))
+    directory = work / "agent-lab"
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    with Lab.open([inventory.parent], directory) as lab:
+        lab.up(fresh=True)
+        active = lab.wait_active("bench-mq01")
+        (address,), credentials = lab.addresses(active, "mqtt"), lab.credentials(active)
+        paces = []
+        for stored in (False, True):
+            if stored:
+                with MqttSubscriber([address], ["bench/#"], credentials, client_id="bench-durable"):
+                    pass  # its session stays
+            paces += [_pace(address, credentials, window, stored, work / "agent-state") for window in WINDOWS]
+        return paces, fsync_rate(work)
+
+
+def _pace(address: Address, who: Credentials | None, window: int, stored: bool, state: Path) -> Pace:
+    """The first round, in which broker and disk warm up, does not count."""
+    plain, durable = [], []
+    for number in range(ROUNDS + 1):
+        plain.append(paho_rate(address, who, window))
+        durable.append(agent_rate(address, who, window, state))
+        what = f"{'stored' if stored else 'not stored'}, window {window}, round {number}"
+        say(f"{what}: paho {plain[-1]:,.0f}/s, agent {durable[-1]:,.0f}/s")
+    ratios = [ours / theirs for ours, theirs in zip(durable[1:], plain[1:], strict=True)]
+    return Pace(stored, window, statistics.median(plain[1:]), statistics.median(durable[1:]), statistics.median(ratios))
+
+
+def table(paces: list[Pace], fsyncs: float) -> str:
+    """Markdown."""
+    lines = [
+        f"QoS 1, {SIZE} bytes, {EVENTS} events, broker 5.18.3 on loopback; the disk takes {fsyncs:,.0f} fdatasync/s.\n",
+        "| broker stores them | window | plain paho, events/s | agent with its outbox, events/s | ratio | wanted |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {'yes' if pace.stored else 'no'} | {pace.window} | {pace.paho:,.0f} | {pace.agent:,.0f} | "
+        f"{pace.ratio:.0%} | {WANTED[pace.window]:.0%}{'' if pace.holds else ', missed'} |"
+        for pace in paces
+    ]
+    return "\n".join([*lines, ""])
