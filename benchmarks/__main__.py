@@ -1,4 +1,4 @@
-"""``python -m benchmarks --output DIR [core|render|routes|site …]``: measure and write DIR/benchmarks.md."""
+"""``python -m benchmarks --output DIR [core|render|routes|site|agent …]``: measure and write DIR/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import core, render, routes, site
+from benchmarks import agent, core, render, routes, site
 from benchmarks.measure import BenchmarkError
 
 
@@ -29,11 +29,16 @@ def _site(work: Path) -> str:
     return site.table(site.measure(work))
 
 
+def _agent(work: Path) -> str:
+    return agent.table(*agent.measure(work))
+
+
 PARTS = {
     "core": ("The core on one core", _core),
     "render": ("Rendering a whole fleet", _render),
     "routes": ("Who reaches whom", _routes),
     "site": ("Rolling out to hosts", _site),
+    "agent": ("The agent's durable outbox", _agent),
 }
 
 
