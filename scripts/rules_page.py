@@ -64,8 +64,13 @@ def _section(one: Rule) -> Iterator[str]:
     for kind, examples in (("Fires", one.fires), ("Silent", one.silent)):
         for example in examples:
             yield f"{kind} on {example.release}{_file(example)}:\n\n"
-            yield f"```{_LANGUAGES[one.scope]}\n{example.text.rstrip()}\n```\n\n"
+            yield f"```{_language(one, example)}\n{example.text.rstrip()}\n```\n\n"
     yield f"Source: {_escaped(one.source)}.\n"
+
+
+def _language(one: Rule, example: Example) -> str:
+    other = one.scope == "file" and not example.file.endswith(".xml")
+    return "properties" if other else _LANGUAGES[one.scope]
 
 
 def _file(example: Example) -> str:
@@ -81,9 +86,7 @@ def _releases(one: Rule) -> str:
         return "all releases" if floors == ["5.3.0"] else f"{', '.join(floors)} and later"
     if len(ends) == 1 and floors == ["5.3.0"]:
         return f"before {ends[0]}"
-    if len(ends) == 1 and len(floors) == 1:
-        return f"{floors[0]} to before {ends[0]}"
-    return f"releases {one.releases.replace('!', 'up to ')}"
+    return ", ".join(f"{floor} to before {end}" for floor, end in zip(floors, ends, strict=True))
 
 
 def _escaped(text: str) -> str:

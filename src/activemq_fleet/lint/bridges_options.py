@@ -64,7 +64,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
 def option_that_is_ignored(document: Document) -> Iterator[Problem]:
     """An option of a listener or of a discovery agent that the release does not know.
 
-    Why: it is ignored without a word, in the log neither: the limit or the timeout that it should set is not there.
+    Why: it is ignored without a word, also in the log: the limit or the timeout that it should set is not there.
         Case counts: wireformat.maxFrameSize, which 5.8 itself shipped, limits nothing.
     Fix: mend its spelling. On a transportConnector a connection's own options need the prefix transport., those of
         the wire format wireFormat.; others may be attributes of the element.

@@ -103,7 +103,7 @@ def announces_what_nobody_can_dial(document: Document) -> Iterator[Problem]:
     """A connector that is announced by multicast and bound to a loopback address.
 
     Why: what is announced is the name of the address that the connector is bound to. Of 127.0.0.1 it is localhost,
-        and whoever finds it dials himself. With 0.0.0.0 it is the machine's own name, which is right.
+        and whoever finds it dials itself. With 0.0.0.0 it is the machine's own name, which is right.
     Fix: bind it to 0.0.0.0 or to a name that every peer resolves; from 5.8 on publishedAddressPolicy can say another.
     Cannot see: which names the peers resolve.
 

@@ -88,7 +88,8 @@ def not_in_the_schema(document: Document) -> Iterator[Problem]:
 def removed_master_connector(document: Document) -> Iterator[Problem]:
     """A masterConnector on a release that has no pure master/slave any more.
 
-    Why: 5.8.0 took it out, schema and code; the broker does not start, with validate=false neither.
+    Why: 5.8.0 took it out, schema and code; the broker does not start, nor does it with
+        validate=false.
     Fix: give both nodes one store and its lock (activemq_ha shared-file or shared-jdbc), and let bridges dial
         masterslave:(…).
 

@@ -10,6 +10,7 @@ import pytest
 from lxml import etree
 
 from activemq_fleet.cli.formats import FORMATS, Report, formatter
+from activemq_fleet.cli.formats.report import advice
 from activemq_fleet.findings import Finding
 
 
@@ -115,3 +116,8 @@ def test_no_findings_are_a_report_too(form: str) -> None:
         json.loads(text)
     else:
         assert click.unstyle(text) in ("", "1 host: 0 errors, 0 warnings, 0 info")
+
+
+def test_a_question_is_not_followed_by_a_full_stop() -> None:
+    assert advice(finding(message="did you mean limit?")) == "did you mean limit? Fix: do it"
+    assert advice(finding(message="it is wrong")) == "it is wrong. Fix: do it"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.cli.formats.report import Report, path_of, subject_of
+from activemq_fleet.cli.formats.report import Report, advice, path_of, subject_of
 from activemq_fleet.findings import Finding
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -20,7 +20,7 @@ def _command(finding: Finding) -> str:
         place = {"line": finding.line, "col": finding.column}
         properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
     shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_COMMANDS[finding.severity]} {shown}::{_data(f'{finding.message}. Fix: {finding.fix}')}"
+    return f"::{_COMMANDS[finding.severity]} {shown}::{_data(advice(finding))}"
 
 
 def _data(text: str) -> str:

@@ -51,6 +51,12 @@ def place_of(finding: Finding) -> str:
     return ":".join(str(part) for part in known if part is not None)
 
 
+def advice(finding: Finding) -> str:
+    """The message and what to do, on one line."""
+    stop = "" if finding.message.endswith(("?", ".", "…")) else "."
+    return f"{finding.message}{stop} Fix: {finding.fix}"
+
+
 def path_of(finding: Finding) -> str | None:
     """The file of a finding, as ``render`` would name it in its output directory."""
     if finding.file is None or not finding.host:

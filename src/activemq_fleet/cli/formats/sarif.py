@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from activemq_fleet import __version__
-from activemq_fleet.cli.formats.report import Report, path_of, subject_of
+from activemq_fleet.cli.formats.report import Report, advice, path_of, subject_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import rules as lint_rules
 
@@ -45,7 +45,7 @@ def _rule(name: str) -> dict[str, Any]:
 
 
 def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
-    text = f"{finding.host}: " * bool(finding.host) + f"{finding.message}. Fix: {finding.fix}"
+    text = f"{finding.host}: " * bool(finding.host) + advice(finding)
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rules.index(finding.rule),
