@@ -31,5 +31,5 @@ def test_every_document_is_valid_for_its_release(
     code = main(["check", "-i", str(tmp_path / name), "-e", f"activemq_release={release}"])
     out, err = capsys.readouterr()
     assert code == 0
-    assert out.endswith(" hosts: 0 errors, 0 warnings, 0 info\n")
+    assert " hosts: 0 errors, 0 warnings, " in out.splitlines()[-1]
     assert "warning" not in err
