@@ -191,6 +191,7 @@ def is_in_time(silence: float, take_over: float) -> bool:
     return silence <= BOUND or (take_over > ACQUIRE + SPARE and silence - take_over <= KEEPALIVE)
 
 
+@pytest.mark.timeout(240 + 60 * KILLS)
 def test_nothing_is_lost_or_handled_twice_when_the_active_broker_dies_again_and_again(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]
 ) -> None:

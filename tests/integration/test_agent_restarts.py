@@ -100,6 +100,7 @@ def site(lab_of: LabOf, tmp_path: Path, sockets: Path) -> Iterator[Site]:
         yield Site(publisher, subscriber, handlers)
 
 
+@pytest.mark.timeout(240 + 30 * KILLS)
 def test_nothing_accepted_is_lost_when_the_agents_die_again_and_again(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,127 @@
+"""The demo's four pairs with an agent at home in each: when an active node dies, nobody moves and nothing piles up."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from activemq_fleet import topology
+from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
+from tests.integration.agents import Agent, Load, account, sockets, until, wait_handled
+from tests.integration.conftest import LabOf
+
+__all__ = ["sockets"]  # the fixture
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "shared-store"
+SHOP, LEDGER = "shop01.example.com", "ledger01.example.com"
+MORE = {"shop02.example.com": ("orders", SHOP), "ledger02.example.com": ("billing", LEDGER)}
+"""Agents for the two pairs where the demo has none: their group, and whose home they must not share."""
+EVENTS = 300
+NUMBER = '"number"'
+"""What every event of a load has, and no barrier."""
+TOPIC = "events/shop/OrderEvent"
+
+
+def _layer(directory: Path, sockets: Path) -> Path:
+    """An inventory to lay over the demo's: two more agents, and short paths of sockets."""
+    agents: dict[str, dict[str, object]] = {SHOP: {}, LEDGER: {}}
+    for host, (group, other) in MORE.items():
+        pairs = [f"{group}-mq01", f"{group}-mq02"]
+        pairs.remove(topology.home_pair(other, pairs))
+        agents[host] = {"activemq_agent_group": group, "activemq_agent_pair": pairs[0]}
+    for host, own in agents.items():
+        own["activemq_agent_options"] = {"socket": str(sockets / host)}
+    path = directory / "layer.json"
+    path.write_text(json.dumps({"all": {"children": {"activemq_agents": {"hosts": agents}}}}))
+    return path
+
+
+@pytest.fixture
+def lab(lab_of: LabOf, tmp_path: Path, sockets: Path) -> Lab:
+    lab = lab_of([EXAMPLE, _layer(tmp_path, sockets)])
+    lab.up()
+    return lab
+
+
+@pytest.fixture
+def agents(lab: Lab) -> Iterator[Mapping[str, Agent]]:
+    """The running agents, by home pair."""
+    with ExitStack() as stack:
+        found = {agent.pair: stack.enter_context(Agent(lab, agent.host)) for agent in lab.client_fleet.agents}
+        assert set(found) == set(lab.fleet.pairs)
+        for agent in found.values():
+            agent.wait_subscribed()
+        yield found
+
+
+def test_an_agent_stays_with_its_home_pair_and_no_backlog_is_left(lab: Lab, agents: Mapping[str, Agent]) -> None:
+    home = next(agent.pair for agent in lab.client_fleet.agents if agent.host == SHOP)
+    began = time.time()
+    with Load(agents[home], [TOPIC]) as load:
+        until(lambda: len(load.promised) > EVENTS, 60, "events are accepted")
+        time.sleep(12)  # a connection that lasted 10 s has worked
+        killed_at = lab.kill(lab.wait_active(home))
+        until(lambda: _connected_again(agents[home], killed_at), 60, f"{SHOP} has another connection")
+        more = len(load.promised) + EVENTS
+        until(lambda: len(load.promised) > more, 60, "events are accepted")
+        promised = load.finish()
+    for agent in agents.values():
+        wait_handled(promised, agent)
+
+    for pair, agent in agents.items():
+        result = account(promised, agent.journal, began)
+        assert result.lost == (), f"{len(result.lost)} of {result.accepted} never came to {agent.host}"
+        assert result.twice == ()
+        assert _brokers(agent) <= {f"{host}:{port}" for host, port in lab.addresses(pair, "mqtt")}
+        assert pair == home or not [r for r in agent.journal.of("connection_lost") if r["at"] >= began]
+    for agent in agents.values():
+        agent.stop()
+    assert backlog(lab) == {pair: [] for pair in agents}
+
+
+def _connected_again(agent: Agent, moment: float) -> bool:
+    """Publisher and subscriber have each a new connection."""
+    return len([record for record in agent.journal.of("connected") if record["at"] > moment]) >= 2
+
+
+def _brokers(agent: Agent) -> set[str]:
+    return {record["broker"] for record in agent.journal.of("connected")}
+
+
+def backlog(lab: Lab) -> dict[str, list[str]]:
+    """The events that each pair still holds for the agent at home there, by pair, when no agent runs any more.
+
+    One more is published to every pair; then each durable session is taken over, and the events that come before
+    the pair's own are the backlog.
+    """
+    last = {agent.pair: json.dumps({"number": agent.pair}) for agent in lab.client_fleet.agents}
+    for agent in lab.client_fleet.agents:
+        with MqttPublisher(agent.urls, _account(agent)) as publisher:
+            publisher.publish(TOPIC, last[agent.pair])
+    found = {}
+    for agent in lab.client_fleet.agents:
+        came = _waiting(agent, last[agent.pair])
+        found[agent.pair] = [payload for payload in came if NUMBER in payload and payload not in last.values()]
+    return found
+
+
+def _waiting(agent: topology.Agent, last: str) -> list[str]:
+    """What a session gets before a payload."""
+    with MqttSubscriber(agent.urls, ["events/#"], _account(agent), client_id=agent.host) as session:
+        until(lambda: last in session.received, 60, f"the session of {agent.host} is taken over")
+        came = session.received
+    return came[: came.index(last)]
+
+
+def _account(agent: topology.Agent) -> Credentials:
+    username, password = agent.settings.agent_username, agent.settings.agent_password
+    assert username
+    assert isinstance(password, SecretStr)
+    return Credentials(username, password.get_secret_value())
