@@ -82,6 +82,14 @@ def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: Layout) -
     assert not layout.directory.exists()
 
 
+def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(layout: Layout) -> None:
+    told: list[str] = []
+    data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
+    module.prepare(layout, data, Claims(layout.directory.parent / "claims"), told.append)
+
+    assert [line.partition(": a take-over")[0] for line in told] == [f"warning: L020 {A}", f"warning: L020 {B}"]
+
+
 def test_jars_do_where_a_distribution_does_not_come(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")

@@ -19,8 +19,10 @@ from activemq_fleet.lab.claims import Claims
 from activemq_fleet.lab.layout import Layout, write
 from activemq_fleet.lab.overlay import Software, Substitution, Surroundings
 from activemq_fleet.releases import Release
+from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.topology import Broker, Fleet, build_fleet
+from activemq_fleet.validation import checked
 
 _FORMAT = 1
 _JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hosts.file
@@ -70,11 +72,13 @@ def prepare(
 ) -> tuple[State, tuple[Substitution, ...]]:
     """Make the lab of an inventory: software, addresses, variables; and the files that Ansible reads.
 
-    Returns it with what was substituted. Raises LabError for a fleet with error findings, or one
-    that a lab cannot run, ArtifactError when software cannot be had.
+    Returns it with what was substituted. Raises LabError for a fleet whose topology has errors, or
+    one that a lab cannot run, ArtifactError when software cannot be had. Errors of the rules and of
+    routes are told to ``progress``.
     """
     fleet = build_fleet(data.hosts, data.groups)
     _refuse_findings(fleet)
+    _tell_findings(fleet, progress)
     before = _load_or_forget(layout)
     executable = artifacts.java(_JAVA)
     software = {text: _software(text, layout, progress) for text in sorted({b.release.text for b in fleet.brokers})}
@@ -103,6 +107,13 @@ def _refuse_findings(fleet: Fleet) -> None:
         first = wrong[0]
         more = f" (and {len(wrong) - 1} more: activemq-fleet check lists them)" if len(wrong) > 1 else ""
         raise LabError(f"{first.rule} {first.host} {first.message}: {first.fix}{more}")
+
+
+def _tell_findings(fleet: Fleet, progress: Progress) -> None:
+    """What keeps ``render`` and ``site`` from going on. Here it may be the very thing to be tried."""
+    documents = {broker.host: activemq_xml(broker) for broker in fleet.brokers}
+    for finding in checked(fleet, documents, None).blocking:
+        progress(f"warning: {finding.to_line()}")
 
 
 def _load_or_forget(layout: Layout) -> State | None:
