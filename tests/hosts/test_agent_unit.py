@@ -1,0 +1,240 @@
+"""The agent's unit under a real systemd, beside a real pair: installed by ``site``, from wheels, without a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts import wheels
+from tests.hosts.machines import Machine, MachinesError, Rack
+from tests.hosts.playbooks import NODES, RELEASE, Controller
+
+UNIT = "activemq-agent.service"
+HOST, ADDRESS = "kiosk01.example.com", "10.77.0.33"
+STATE = "/var/lib/activemq-agent"
+PROGRAM = "/opt/activemq-agent/bin/activemq-agent"
+EXPOSURE = 1.5
+"""Of 10: what systemd-analyze may find the unit to be exposed to."""
+WATCHDOG = 30.0
+HANDLER = f"""#!/bin/sh
+# A line an event, with what it was.
+cat >> {STATE}/handled
+echo >> {STATE}/handled
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kiosk:
+    """A host that runs an agent, and whoever plays ``site`` for it."""
+
+    controller: Controller
+    machine: Machine
+    inventory: Path
+
+    def site(self, *arguments: str) -> tuple[int, str]:
+        done = self.controller.play("site", f"--inventory={self.inventory}", *arguments)
+        print(done.stdout)
+        return done.returncode, done.stdout
+
+    def agent(self, *arguments: str) -> str:
+        """What the command says to the agent's own user."""
+        return self.machine.run("runuser", "-u", "activemq-agent", "--", PROGRAM, *arguments)
+
+    def python(self, *lines: str) -> str:
+        """What a program of the agent's own user and Python says; EVENTS are 300 of them."""
+        script = "; ".join(("EVENTS = [('kiosk/HelloEvent', '{}')] * 300", *lines))
+        python = PROGRAM.replace("bin/activemq-agent", "bin/python")
+        return self.machine.run("runuser", "-u", "activemq-agent", "--", python, "-c", script)
+
+    def shown(self, *properties: str) -> dict[str, str]:
+        text = self.machine.run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
+        return dict(line.split("=", 1) for line in text.splitlines())
+
+    def said(self) -> list[dict[str, Any]]:
+        """The agent's log, newest last; lines that are systemd's own are left out."""
+        lines = self.machine.run("journalctl", "--unit", UNIT, "--output=cat", "--lines=400").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def handled(self) -> list[str]:
+        """Ids of events that the handler was given, in order."""
+        text = self.machine.attempt("cat", f"{STATE}/handled").stdout
+        return [json.loads(line)["event_id"] for line in text.splitlines() if line.strip()]
+
+
+def wait(condition: Callable[[], object], timeout: float, complaint: str) -> float:
+    """Return how long it took until ``condition`` held; seconds."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > timeout:
+            raise MachinesError(f"{complaint} within {timeout:g} s")
+        time.sleep(0.5)
+    return time.monotonic() - began
+
+
+@pytest.fixture(scope="module")
+def kiosk(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Kiosk:
+    """A pair and an agent's host, installed and started by the playbook ``site``."""
+    place = tmp_path_factory.mktemp("kiosk")
+    rack.up({**NODES, HOST: ADDRESS}, shares=["/srv/activemq", "/srv/wheels"], owner=os.getpid())
+    Path(f"{rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+    shutil.copytree(wheels.requirements(), rack.shared("/srv/wheels"), dirs_exist_ok=True)
+    handlers = place / "handlers.d"
+    handlers.mkdir()
+    (handlers / "HelloEvent").write_text(HANDLER)
+    inventory = place / "agents.yml"
+    inventory.write_text(yaml.safe_dump({"activemq_agents": {"hosts": {HOST: variables(rack, handlers, place)}}}))
+    # As an operator without a network would have it: pip.conf says where packages come from.
+    rack[HOST].run("tee", "/etc/pip.conf", stdin="[global]\nno-index = true\nfind-links = /srv/wheels\n")
+    kiosk = Kiosk(Controller(repository, rack), rack[HOST], inventory)
+    assert kiosk.site()[0] == 0
+    return kiosk
+
+
+def variables(rack: Rack, handlers: Path, place: Path) -> dict[str, Any]:
+    return {
+        "ansible_host": ADDRESS,
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        **{f"ansible_{program}_executable": f"{rack.state}/{program}" for program in ("ssh", "scp", "sftp")},
+        "activemq_agent_username": "kiosk",
+        "activemq_agent_password": "made-up-kiosk-password",
+        "activemq_agent_topics": ["kiosk/#"],
+        "activemq_agent_handlers": "/etc/activemq-agent-handlers.d",
+        "activemq_agent_handlers_source": str(handlers),
+        "activemq_agent_package": str(wheels.build(place)),
+        "activemq_agent_metrics_address": "127.0.0.1:9464",
+    }
+
+
+def left_in_the_store(kiosk: Kiosk) -> dict[str, int]:
+    """Rows that were accepted and are not known to be with a broker; for an agent that does not run."""
+    found = kiosk.python(
+        "import sqlite3, json",
+        f"store = sqlite3.connect('{STATE}/store.db')",
+        "names = ('outbox', 'unconfirmed')",
+        "print(json.dumps({n: store.execute('select count(*) from ' + n).fetchone()[0] for n in names}))",
+    )
+    rows: dict[str, int] = json.loads(found)
+    return rows
+
+
+@pytest.fixture
+def connected(kiosk: Kiosk) -> Kiosk:
+    """The agent runs and is subscribed, whatever the test before did to it."""
+    kiosk.machine.run("systemctl", "start", UNIT)
+    greet(kiosk)
+    return kiosk
+
+
+def greet(kiosk: Kiosk, timeout: float = 60) -> float:
+    """Publish an event and see it handled; seconds from one to the other."""
+    name = kiosk.agent("publish", "kiosk/HelloEvent", json.dumps({"at": time.time()})).strip()
+    return wait(lambda: name in kiosk.handled(), timeout, f"{name} was not handled")
+
+
+def test_the_agent_starts_connects_to_the_preferred_master_and_handles(connected: Kiosk) -> None:
+    assert connected.shown("Type", "ActiveState", "SubState", "NRestarts") == {
+        "Type": "notify",
+        "ActiveState": "active",
+        "SubState": "running",
+        "NRestarts": "0",
+    }
+    brokers = [record["broker"] for record in connected.said() if record["event"] == "connected"]
+    assert set(brokers) == {"orders-mq01-a.example.com:1883"}
+
+
+def test_systemd_finds_nothing_to_say_about_the_unit(connected: Kiosk) -> None:
+    done = connected.machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_unit_is_hardly_exposed(connected: Kiosk) -> None:
+    threshold = f"--threshold={EXPOSURE * 10:.0f}"
+    done = connected.machine.attempt("systemd-analyze", "security", threshold, "--no-pager", UNIT)
+    print(done.stdout[-300:])
+    assert done.returncode == 0
+
+
+def test_the_password_is_for_root_and_the_agent_only(connected: Kiosk) -> None:
+    found = connected.machine.run("stat", "--dereference", "--format=%a %U %G", "/etc/activemq-agent/mb.password")
+    assert found == "640 root activemq-agent\n"
+    assert "made-up-kiosk-password" not in connected.machine.journal()
+
+
+def test_check_tries_both_nodes_and_finds_one_that_serves(connected: Kiosk) -> None:
+    said = connected.agent("check")
+    assert "made-up-kiosk-password" not in said
+    assert [line.split()[1] for line in said.splitlines()[-2:]] == ["serves", "does"]
+
+
+def test_metrics_are_there_to_be_fetched(connected: Kiosk) -> None:
+    script = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
+    assert "activemq_agent_" in connected.machine.run("python3", "-c", script)
+
+
+def test_an_agent_that_stands_still_is_restarted_by_the_watchdog(connected: Kiosk) -> None:
+    connected.machine.run("systemctl", "kill", "--signal=STOP", "--kill-who=main", UNIT)
+    took = wait(lambda: connected.shown("NRestarts")["NRestarts"] == "1", WATCHDOG + 30, "no restart")
+    print(f"restarted after {took:.0f} s")
+    assert took < WATCHDOG + 15
+    assert "watchdog" in connected.machine.run("journalctl", "--unit", UNIT, "--output=cat", "--lines=60").lower()
+    connected.machine.run("systemctl", "start", UNIT)  # returns when the restart is done
+    greet(connected)
+
+
+def test_a_stop_sends_what_was_accepted_first(connected: Kiosk) -> None:
+    names = connected.python("from activemq_fleet.agent import Client", "print(*Client().publish_all(EVENTS))").split()
+    connected.machine.run("systemctl", "stop", UNIT)
+    assert connected.shown("ActiveState", "Result") == {"ActiveState": "inactive", "Result": "success"}
+    assert left_in_the_store(connected) == {"outbox": 0, "unconfirmed": 0}
+    connected.machine.run("systemctl", "start", UNIT)
+    wait(lambda: set(names) <= set(connected.handled()), 60, "not all were handled")
+    assert [name for name in connected.handled() if name in set(names)] == names
+
+
+def test_a_second_run_of_site_changes_nothing_and_restarts_nothing(connected: Kiosk) -> None:
+    before = connected.shown("MainPID")
+    code, said = connected.site()
+    assert code == 0
+    assert said.count("changed=0") == said.count("changed=")
+    assert connected.shown("MainPID") == before
+
+
+def test_the_agent_stays_with_its_pair_when_the_active_node_dies(connected: Kiosk) -> None:
+    active = connected.controller.rack["orders-mq01-a.example.com"]
+    active.run("systemctl", "kill", "--signal=KILL", "activemq.service")
+    print(f"handled again after {greet(connected):.1f} s")
+    last = [record["broker"] for record in connected.said() if record["event"] == "connected"][-1]
+    assert last == "orders-mq01-b.example.com:1883"
+
+
+def test_changed_files_restart_the_agent(connected: Kiosk) -> None:
+    before = connected.shown("MainPID")
+    assert connected.site("--extra-vars", '{"activemq_agent_log_level": "debug"}')[0] == 0
+    assert connected.shown("MainPID") != before
+    greet(connected)
+
+
+def test_a_key_that_the_agent_does_not_know_is_told_once(connected: Kiosk) -> None:
+    restarts = connected.shown("NRestarts")
+    try:
+        code, said = connected.site("--extra-vars", '{"activemq_agent_options": {"connecting.cup": 1}}')
+        assert code == 2
+        assert "activemq-agent.service" in said
+        journal = connected.machine.run("journalctl", "--unit", UNIT, "--output=cat", "--lines=20")
+        assert "connecting.cup: is not known: did you mean connecting.cap?" in journal
+        assert connected.shown("ActiveState", "NRestarts") == {"ActiveState": "failed", **restarts}
+    finally:
+        connected.site()
+    greet(connected)
