@@ -91,6 +91,16 @@ def test_what_follows_a_misspelt_element_is_looked_at_too() -> None:
     ]
 
 
+def test_a_misspelling_below_a_prefix_of_the_documents_own_is_told() -> None:
+    inside = (
+        '<a:transportConnectors xmlns:a="http://activemq.apache.org/schema/core"><a:transport/></a:transportConnectors>'
+    )
+
+    assert [message.partition(": ")[2][:55] for message in told(broker(inside))] == [
+        "<transport> is not allowed in <transportConnectors> in "
+    ]
+
+
 def test_order_matters_where_the_schema_has_a_sequence() -> None:
     document = broker("<transportConnectors/>\n<!-- not here -->\n<persistenceAdapter/>")
     assert told(document) == []

@@ -80,7 +80,7 @@ class Explainer:
         if not problems:  # the two validators disagree; the quick one decides
             self._compiled.validate(root)
             for entry in cast("Iterable[etree._LogEntry]", self._compiled.error_log):
-                found = cast("list[etree._Element]", root.xpath(entry.path)) if entry.path else []
+                found = _at(root, entry)
                 problems.add(at(found[0] if found else root, _plain(entry.message)))
         return tuple(sorted(problems))
 
@@ -96,7 +96,7 @@ class Explainer:
             if self._compiled.validate(left):
                 return told
             entries = list(cast("Iterable[etree._LogEntry]", self._compiled.error_log))
-            places = [cast("list[etree._Element]", left.xpath(entry.path or ".")) for entry in entries]
+            places = [_at(left, entry) for entry in entries]
             if any(len(found) != 1 or found[0] not in original for found in places):
                 return None
             for entry, (element,) in zip(entries, places, strict=True):
@@ -214,6 +214,15 @@ class Explainer:
 
     def _is_ordered(self, element: etree._Element) -> bool:
         return self._model.is_ordered(self._declared(element))
+
+
+def _at(root: etree._Element, entry: etree._LogEntry) -> list[etree._Element]:
+    """The element that libxml2 means: its path has the prefixes of the document."""
+    prefixes = {prefix: uri for element in root.iter() for prefix, uri in element.nsmap.items() if prefix}
+    try:
+        return cast("list[etree._Element]", root.xpath(entry.path or ".", namespaces=prefixes))
+    except etree.XPathError:
+        return []
 
 
 def _child_at(parent: etree._Element, index: int, tag: str) -> etree._Element:
