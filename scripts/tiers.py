@@ -45,6 +45,9 @@ CHECKS = (
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
 )
 
+# Brokers mostly wait, so two files at a time; a file's tests stay together, with the fleets that they share.
+_IN_PARALLEL = ("--numprocesses=2", "--dist=loadfile")
+
 TIERS = (
     Tier("lint", "ruff, mypy, ansible-lint, both packages, the plugins' documentation", "checks"),
     Tier("unit", "the library alone: no network, no broker", "pytest", ["tests/unit", "--numprocesses=2"]),
@@ -55,6 +58,6 @@ TIERS = (
         [PYTHON, "-m", "molecule", "test", "--scenario-name", "default"],
         artifacts=True,
     ),
-    Tier("integration", "real brokers on loopback", "pytest", ["tests/integration"], artifacts=True),
+    Tier("integration", "real brokers on loopback", "pytest", [*_IN_PARALLEL, "tests/integration"], artifacts=True),
     Tier("hosts", "systemd hosts of our own", "pytest", ["tests/hosts"], artifacts=True),
 )
