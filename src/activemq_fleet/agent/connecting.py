@@ -8,10 +8,11 @@ How it goes
 - A *walk* dials the brokers in the order of the list. Whoever accepts (CONNACK, code 0) within
   ``connack_timeout`` wins. The first walk, and the first after a working connection is lost, starts at
   once and dials one broker right after the other.
-- A connection has *worked* once a canary came back and it has been up for ``stable``. For
-  ``fast_phase`` after a working one is lost, walks are ``fast_pause`` apart. A broker that opens the
-  connection and then says nothing (a frozen master keeps its lock, and nobody can take over before it
-  is gone) makes this phase longer, to ``hung_phase`` after the loss at most.
+- A connection has *worked* once a canary came back and it has been up for ``stable``; one that was lost
+  sooner counts too, if the one before it did not need this. For ``fast_phase`` after a working one is
+  lost, walks are ``fast_pause`` apart. A broker that opens the connection and then says nothing (a
+  frozen master keeps its lock, and nobody can take over before it is gone) makes this phase longer, to
+  ``hung_phase`` after the loss at most.
 - After that there is a pause before every single attempt, so that an agent's rate does not grow with
   its list. The pauses have full jitter under a ceiling that doubles from ``base`` to ``cap``; straight
   after a fast phase, when every agent of a fleet is at the same point, the first ceiling is ``cap``.
@@ -229,6 +230,7 @@ class Machine:
     _lost_at: float = _NEVER  # when the last fast phase began
     _fast_until: float = _NEVER
     _quick: bool = True  # this walk dials one broker right after the other
+    _was_short: bool = False  # the last fast phase was for a connection that was not stable
     _level: int = 0  # slow pauses since a connection that worked
 
     def __post_init__(self) -> None:
@@ -362,7 +364,9 @@ class Machine:
         """Where the next walk begins, and whether at once."""
         first = 0 if connection.answers and not unanswered else (connection.broker + 1) % self.brokers
         up_at, closed = connection.up_at, self._close(reason)
-        if connection.answers and up_at is not None and now - up_at >= self.policy.stable:
+        is_short = up_at is None or now - up_at < self.policy.stable
+        if connection.answers and not (is_short and self._was_short):
+            self._was_short = is_short
             self._lost_at, self._fast_until = now, now + self.policy.fast_phase
             self._level, self._quick = 0, True
             return (*closed, *self._start_walk(first, now))

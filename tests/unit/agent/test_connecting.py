@@ -245,11 +245,20 @@ def test_two_agents_that_evict_each_other_slow_down() -> None:
     assert attempts <= 540 / 28.5 + 1
 
 
-def test_the_growth_is_forgotten_only_after_a_connection_that_was_stable_for_five_seconds() -> None:
+def test_the_first_connection_that_is_lost_soon_is_followed_by_a_fast_phase_too() -> None:
+    bench = Bench(1)
+    conn = bench.up()
+    bench.work(conn, 1)
+    assert dialled(bench.tell(Lost(conn, "reset")))
+
+
+def test_after_one_of_those_growth_is_forgotten_only_after_five_stable_seconds() -> None:
     def pause_after(lived: float) -> float:
         bench = Bench(1)
-        bench.tell(Started())
-        refuse_for(bench, 120, 1)
+        conn = bench.up()
+        bench.work(conn, 1)
+        bench.tell(Lost(conn, "reset"))
+        refuse_for(bench, 120, conn + 1)
         done: list[Action] = []
         while not dialled(done):
             done = bench.wait()
