@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import os
 import sys
 import time
 from pathlib import Path
@@ -31,7 +32,7 @@ def main() -> int:
     known = [*seeds(), *(path.read_bytes() for path in options.files)]
     print(f"seed {options.seed}, {len(known)} files to begin with, {options.minutes} minutes", flush=True)
     PLACE.mkdir(parents=True, exist_ok=True)
-    random, path = Random(options.seed), PLACE / "activemq.xml"  # noqa: S311 -- repeatable, not secret
+    random, path = Random(options.seed), PLACE / f"now-{os.getpid()}.xml"  # noqa: S311 -- repeatable, not secret
     end, tried, wrong, slowest = time.monotonic() + options.minutes * 60, 0, 0, 0.0
     while time.monotonic() < end:
         data = mutated(random.choice(known), known, random)
