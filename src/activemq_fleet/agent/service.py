@@ -66,6 +66,7 @@ class Service:
         with ExitStack() as ends:
             self._make(ends)
             self._catch_signals(ends)
+            self._hear_of_deaths(ends)
             self._start()
             self._watch()
             if self._died:
@@ -166,6 +167,18 @@ class Service:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             ends.callback(signal.signal, number, signal.signal(number, on_signal))
+
+    def _hear_of_deaths(self, ends: ExitStack) -> None:
+        """Log what ends a thread that is not one of ``_thread``: a worker, the store's writer, a client's."""
+        before = threading.excepthook
+
+        def on_death(found: threading.ExceptHookArgs) -> None:
+            name = found.thread.name if found.thread else "?"
+            self._log.error("a thread has died", part=name, reason=f"{found.exc_type.__name__}: {found.exc_value}")
+            self._look.set()
+
+        threading.excepthook = on_death
+        ends.callback(setattr, threading, "excepthook", before)
 
     def ticks(self) -> dict[str, float]:
         """When each loop last turned, by the loop's own clock."""

@@ -199,6 +199,30 @@ def test_a_part_that_dies_ends_the_agent_with_a_line(
     assert fields == {"reason": "publisher: RuntimeError: planted"}
 
 
+def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    with TinyBroker() as broker:
+        agent = running(urls=(Broker("127.0.0.1", broker.port),), topics=("t/#",))
+        wait_until(lambda: agent.status()["subscriber"]["subscribed"])
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("planted")
+
+        monkeypatch.setattr(agent.service.store, "pending", fail)
+        broker.send("t/E", b"{}")
+        agent.thread.join(20)
+    assert agent.code == 1
+    assert ("error", "a thread has died", {"part": "handler t/#", "reason": "RuntimeError: planted"}) in agent.log.all
+
+
+def test_a_store_whose_writer_dies_ends_the_agent_too(running: Callable[..., Running]) -> None:
+    agent = running()
+    wait_until(lambda: "READY=1" in agent.hear())
+    agent.service.store._writer._queue.put("no job")  # type: ignore[arg-type]
+    agent.thread.join(20)
+    assert (agent.code, agent.error) == (1, None)
+    assert "store: its writer ended" in str(agent.log.all)
+
+
 def test_a_second_agent_in_the_same_directory_does_not_begin(running: Callable[..., Running]) -> None:
     agent = running(drain_seconds=0)
     other = Service(make_config(agent.directory, state_directory=agent.directory / "state"), log=Lines())
@@ -210,9 +234,8 @@ def test_a_second_agent_in_the_same_directory_does_not_begin(running: Callable[.
 def test_metrics_tell_of_every_part(running: Callable[..., Running]) -> None:
     port = next(port for port in range(23_000, 24_000) if _is_free(port))
     with TinyBroker() as broker:
-        agent = running(
-            urls=(Broker("127.0.0.1", broker.port),), topics=("t/#",), metrics_address=("127.0.0.1", port)
-        )  # fmt: skip
+        urls = (Broker("127.0.0.1", broker.port),)
+        agent = running(urls=urls, topics=("t/#",), metrics_address=("127.0.0.1", port), drain_seconds=0)
         publish("a/b", "x", socket=agent.socket)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         broker.send("t/E", b"{}")
