@@ -7,7 +7,7 @@ import contextlib
 import errno
 import json
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +18,10 @@ DEFAULT_SOCKET = Path("/var/lib/activemq-agent/agent.sock")
 TIMEOUT = 60.0
 """Seconds to wait for an answer."""
 AT_ONCE = 500
-"""Requests that may be under way on a connection: what waits in the sockets' buffers stays small."""
+"""Requests that may be under way on a connection."""
+BYTES_AT_ONCE = 1 << 18
+"""The same in bytes: while they are written nobody reads the answers, which have to fit into the socket's buffer.
+The agent answers with one write what it has read at once, a few KiB at least, and some 280 writes fit."""
 
 _ERRORS: dict[str, type[AgentError]] = {"full": Full, "refused": Refused, "bad": Refused}
 
@@ -54,8 +57,7 @@ class Client:
         Those behind it may have been accepted.
         """
         answers: list[dict[str, Any]] = []
-        for first in range(0, len(events), AT_ONCE):
-            batch = [_publish(topic, payload, None, None) for topic, payload in events[first : first + AT_ONCE]]
+        for batch in _batches(_line(_publish(topic, payload, None, None)) for topic, payload in events):
             answers += self._exchange(batch)
         return [str(_result(answer)["id"]) for answer in answers]
 
@@ -71,13 +73,12 @@ class Client:
 
     def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """One request, one answer, which may be an error."""
-        return self._exchange([request])[0]
+        return self._exchange([_line(request)])[0]
 
-    def _exchange(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        lines = b"".join(json.dumps(request).encode() + b"\n" for request in requests)
+    def _exchange(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
         with self._explained():
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self._socket.sendall(lines)  # an agent with too many callers says so, and does not listen
+                self._socket.sendall(b"".join(requests))  # an agent with too many callers says so, and does not listen
             answers: list[dict[str, Any]] = []
             for _ in requests:
                 line = self._answers.readline()
@@ -129,6 +130,24 @@ def _publish(topic: str, payload: bytes | str, event_id: str | None, timeout: fl
     if timeout is not None:
         request["timeout"] = timeout
     return request
+
+
+def _line(request: dict[str, Any]) -> bytes:
+    return json.dumps(request).encode() + b"\n"
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines in their order, as many at a time as may be under way."""
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        if batch and (len(batch) == AT_ONCE or size + len(line) > BYTES_AT_ONCE):
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line)
+    if batch:
+        yield batch
 
 
 def _result(answer: dict[str, Any]) -> dict[str, Any]:

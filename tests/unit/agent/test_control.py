@@ -78,6 +78,13 @@ def test_many_at_once_keep_their_order(path: Path, store: Store) -> None:
     assert [row.payload for row in rows] == [b"%d" % number for number in range(900)]
 
 
+def test_many_large_events_do_not_wait_for_answers_that_nobody_reads(path: Path, store: Store) -> None:
+    """The agent answers each of them by itself, and the sockets' buffers hold fewer answers than there are events."""
+    with Client(path, timeout=10) as client:
+        ids = client.publish_all([("a/b", "x" * 65_536)] * 400)
+    assert [row.event_id for row in store.outgoing(1000)] == ids
+
+
 def test_a_full_outbox_is_told_to_the_caller(path: Path, store: Store) -> None:
     with Client(path) as client:
         client.publish_all([("a/b", "x")] * 1000)
