@@ -48,7 +48,7 @@ DENIED = "secret/plan/PlanEvent"
 BOSS = ["boss"]
 BOUND = ACQUIRE + KEEPALIVE + SPARE
 """Seconds of silence allowed: until the other broker may have the lock, a keep-alive, and five."""
-STEADY = 12.0
+STEADY = 10.5
 """Seconds before a kill in which nothing is disturbed: a connection that lasted 10 s has worked."""
 WINDOW = 5.0
 """Seconds before a kill in which the rate is measured."""
