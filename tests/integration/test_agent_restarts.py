@@ -137,14 +137,15 @@ def test_nothing_accepted_is_lost_when_the_agents_die_again_and_again(
             f"{run.wire_copies} copies on the wire; {again(run)} handlers ran again; "
             f"loss in at most {bound_of(KILLS):.0%} a kill at 95 %"
         )
-    assert min(run.rates) >= LOWEST_RATE, f"void: {min(run.rates):.0f} events a second before a kill"
     assert run.result.lost == ()
     assert run.result.twice == ()
+    assert min(run.rates) >= LOWEST_RATE, f"void: {min(run.rates):.0f} events a second before a kill"
 
 
 def test_the_copies_of_restarts_are_bounded(run: Run) -> None:
     published, redelivered = run.reconnects
     assert min(run.reconnects) >= KILLS * 0.9, "void: the agents were killed before they were connected"
+    # Promised is the window and what waits to be deleted: at this rate, less than a second window.
     assert run.wire_copies <= 2 * WINDOW * published
     assert run.result.copies - run.wire_copies <= PREFETCH * redelivered
 
