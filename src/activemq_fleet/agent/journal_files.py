@@ -17,8 +17,8 @@ DIRECTORY = "agent"
 """Below the state directory."""
 SIZE = 16 << 20
 KEEP = 7 * 86400.0
-AT_ONCE = 100
-"""Rows of the store's journal that are written and synced together."""
+AT_ONCE = 32
+"""Rows of the store's journal that are written and synced together: some 2,000 records, and 0.5 MB, at most."""
 
 _NAME = re.compile(r"journal-([0-9]{9})\.jsonl")
 
@@ -45,7 +45,7 @@ class JournalFiles:
         written = 0
         try:
             while records := self._store.journal_after(0, AT_ONCE):
-                self._append("".join(f"{record.line}\n" for record in records).encode())
+                self._append("\n".join([*(record.line for record in records), ""]).encode())
                 self._store.journal_exported(records[-1].position)
                 written += len(records)
             self._remove_old()
