@@ -12,6 +12,8 @@ from pathlib import Path
 
 FILE = "store.db"
 PAGE = 4096
+CACHE, READER_CACHE = 4096, 1024
+"""KiB of pages that a connection keeps; one that reads does so at the tables' ends, and needs few."""
 APPLICATION_ID = 0x414D5141
 VERSION = 0x01010101
 """The version in each of its four bytes: what a flipped bit has made of it is not taken for a newer one."""
@@ -52,7 +54,7 @@ def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) ->
     found.execute("PRAGMA journal_mode = WAL")
     found.execute(f"PRAGMA synchronous = {synchronous}")
     found.execute("PRAGMA secure_delete = ON")
-    found.execute("PRAGMA cache_size = -4096")
+    found.execute(f"PRAGMA cache_size = -{READER_CACHE if readonly else CACHE}")
     found.execute("PRAGMA journal_size_limit = 8388608")
     if readonly:
         found.execute("PRAGMA query_only = ON")
