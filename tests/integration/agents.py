@@ -284,9 +284,10 @@ class Load:
     def _work(self, number: int) -> None:
         pause = self.threads * self.batch / self.rate
         client: Client | None = None
-        count = 0
+        count, due = 0, time.monotonic()
         try:
-            while not self._end.wait(pause):
+            while not self._end.wait(max(0.0, due - time.monotonic())):
+                due = max(due + pause, time.monotonic())
                 batch = [self._event(number, count + step) for step in range(self.batch)]
                 count += self.batch
                 client = self._hand_over(client, batch)
@@ -392,50 +393,3 @@ def in_flight(publisher: Journal, moment: float) -> int:
     for record in publisher.of("sent"):
         (before if began[record["conn"]] < moment else after).add(record["event_id"])
     return len(before & after)
-
-
-class Handlers:
-    """Handlers that write down each of their runs: a package's entry points, and executables beside them.
-
-    Give ``directory`` to ``Agent`` as its Python path, and ``programs`` as the agent's variable ``handlers``.
-    """
-
-    def __init__(self, directory: Path, *, installed: Sequence[str] = (), slow: Sequence[str] = ()) -> None:
-        """``installed``: events that Python code handles. ``slow``: those that an executable handles, in 0.2 s."""
-        self.directory = directory
-        self.programs = directory / "handlers.d"
-        self._log = directory / "runs"
-        package = directory / "agent_rig-1.dist-info"
-        package.mkdir(parents=True)
-        (package / "METADATA").write_text("Metadata-Version: 2.1\nName: agent-rig\nVersion: 1\n")
-        points = "".join(f"{event} = agent_rig:handle\n" for event in installed)
-        (package / "entry_points.txt").write_text(f"[activemq_fleet.agent.handlers]\n{points}")
-        (directory / "agent_rig.py").write_text(_INSTALLED.format(log=str(self._log)))
-        self.programs.mkdir(mode=0o755)
-        for event in slow:
-            program = self.programs / event
-            program.write_text(_PROGRAM.format(log=self._log))
-            program.chmod(0o755)
-
-    def runs(self) -> dict[str, list[int]]:
-        """The attempts that were begun, by event id, in their order."""
-        found: dict[str, list[int]] = {}
-        lines = self._log.read_text().splitlines() if self._log.exists() else []
-        for attempt, event_id in (line.split(maxsplit=1) for line in lines):
-            found.setdefault(event_id, []).append(int(attempt))
-        return found
-
-
-_INSTALLED = """
-import os
-
-FILE = os.open({log!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-
-
-def handle(event):
-    os.write(FILE, f"{{event.attempt}} {{event.event_id}}\\n".encode())
-"""
-_PROGRAM = """#!/bin/sh
-echo "$ATTEMPT $EVENT_ID" >> {log}
-exec sleep 0.2
-"""

@@ -19,11 +19,11 @@ import pytest
 
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.clients import MqttSubscriber
+from tests.integration.agent_handlers import Handlers
 from tests.integration.agents import (
     LOWEST_RATE,
     Account,
     Agent,
-    Handlers,
     Load,
     Record,
     account,
