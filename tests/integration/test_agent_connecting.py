@@ -1,6 +1,6 @@
 """Publisher and subscriber on a real pair whose active broker is killed and frozen under load.
 
-KILLS (5) or AGENT_KILLS sets how often it is killed. Void below 50 events a second before a kill, or with
+KILLS (3) sets how often it is killed. Void below 50 events a second before a kill, or with
 nothing in flight at most of them.
 """
 
@@ -29,7 +29,7 @@ from activemq_fleet.lab import Credentials, Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 
-KILLS = int(os.environ.get("AGENT_KILLS") or os.environ.get("KILLS") or "5")
+KILLS = int(os.environ.get("KILLS") or "3")
 ACQUIRE = 1.0
 """Seconds between a waiting broker's looks at the lock, in these tests."""
 BOUND = ACQUIRE + 10 + 5

@@ -28,6 +28,7 @@ from activemq_fleet.agent.store import Incoming
 from activemq_fleet.agent.store.inbox import lane_of
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -74,6 +75,7 @@ class Inbox(Protocol):
     def pending(self, topic_filter: str, limit: int = 100, after: int = 0) -> list[Incoming]: ...
     def handling(self, rx: int) -> int: ...
     def handled(self, rx: int) -> None: ...
+    def handled_later(self, rx: int) -> Future[None]: ...
     def failed(self, rx: int, reason: str) -> None: ...
     def quarantine(self, rx: int, reason: str) -> None: ...
     def transaction(self, rx: int) -> AbstractContextManager[Statements]: ...
@@ -198,8 +200,27 @@ class Worker:
             message = self._next()
             if message is None:
                 return
+            if self._is_nobodys(message):
+                self._pass(message)
+                continue
             with suppress(Refused):  # not there any more
                 self._see_through(message)
+
+    def _is_nobodys(self, message: Incoming) -> bool:
+        """Whether an event has no handler, and never had one that failed with it."""
+        name = event_name(message.topic)
+        return not message.attempts and not self._all.installed.get(name) and self._program(name) == (None, None)
+
+    def _pass(self, first: Incoming) -> None:
+        """Count an event without a handler as handled, and those right behind it: one commit for all of them."""
+        nobodys = [first]
+        while self._page and self._is_nobodys(self._page[0]):
+            nobodys.append(self._page.popleft())
+        for recorded in [self._all.store.handled_later(message.rx) for message in nobodys]:
+            with suppress(Refused):  # not there any more
+                recorded.result()
+                self._all.without += 1
+        self._turned = self._all.clock()
 
     def _next(self) -> Incoming | None:
         """The oldest message. Only this thread takes messages out of its lanes, so that a page stays right."""
@@ -230,7 +251,7 @@ class Worker:
             installed = self._all.installed.get(name, ())
             program, unusable = self._program(name)
             if not installed and program is None and unusable is None:
-                store.handled(message.rx)
+                store.handled(message.rx)  # its handler was taken away between two tries
                 self._all.without += 1
                 return
             attempt = store.handling(message.rx)

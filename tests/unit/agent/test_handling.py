@@ -122,6 +122,17 @@ def test_an_event_without_a_handler_is_handled_and_counted(rig: Rig) -> None:
     assert rig.journal("handling") == []
 
 
+def test_events_with_and_without_a_handler_are_handled_in_the_order_of_receipt(rig: Rig) -> None:
+    seen: list[bytes] = []
+    for number in range(130):
+        rig.receive("a/E" if number % 5 == 0 else "a/Nobody", b'{"eventId": "%d"}' % number)
+    handlers = rig.start({"E": [lambda event: seen.append(event.payload)]})
+    rig.wait_until(lambda: (handlers.without, handlers.handled) == (104, 26))
+    rig.wait_empty()
+    assert seen == [b'{"eventId": "%d"}' % number for number in range(0, 130, 5)]
+    assert [record["event_id"] for record in rig.journal("handled")] == [str(number) for number in range(130)]
+
+
 def test_events_of_a_filter_run_in_the_order_of_receipt(rig: Rig) -> None:
     seen: list[bytes] = []
     for number in range(130):
@@ -214,8 +225,9 @@ def test_an_event_recorded_as_handled_never_runs_again(rig: Rig) -> None:
     seen: list[str | None] = []
     handler: dict[str, list[Callable[[Event], object]]] = {"E": [lambda event: seen.append(event.event_id)]}
     rig.receive("a/E", b'{"eventId": "once"}')
-    rig.start(handler).close(5.0)
+    handlers = rig.start(handler)
     rig.wait_empty()
+    handlers.close(5.0)
     rig.store.close()
     rig.store = rig.open()
     assert rig.store.received("a/E", b'{"eventId": "once"}', broker="b:1", conn=2).duplicate

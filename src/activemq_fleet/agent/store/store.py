@@ -247,7 +247,10 @@ class Store:
 
     def handled(self, rx: int) -> None:
         """A handler has ended well: the message never runs again. Raises Refused if it is not there."""
-        self._writer.submit(lambda turn: inbox.handled(turn, rx)).result()
+        self.handled_later(rx).result()
+
+    def handled_later(self, rx: int) -> Future[None]:
+        return self._writer.submit(lambda turn: inbox.handled(turn, rx))
 
     def failed(self, rx: int, reason: str) -> None:
         """A handler has failed: the message stays first of its lane. (The journal knows no word for this.)"""
