@@ -275,6 +275,18 @@ class Load:
         """Events a second accepted in the time before a moment."""
         return sum(moment - seconds <= at < moment for at in list(self.moments)) / seconds
 
+    def wait_rate(self, seconds: float, timeout: float = 120.0) -> float:
+        """Wait until the rate of the last so many seconds proves something; returns it."""
+        rate = 0.0
+
+        def enough() -> bool:
+            nonlocal rate
+            rate = self.rate_before(time.time(), seconds)
+            return rate >= LOWEST_RATE
+
+        until(enough, timeout, lambda: f"{LOWEST_RATE:g} events a second, not {rate:.0f}: {self.agent.said}")
+        return rate
+
     def burst(self, count: int = 200) -> threading.Thread:
         """Hand over so many events at once, in a thread that is returned: some will be on their way."""
         worker = threading.Thread(target=self._burst, args=(count,), name="burst", daemon=True)

@@ -1,7 +1,7 @@
 """Real agents are killed with -9 under load, again and again, and a store is full: what was promised holds.
 
-AGENT_KILLS (20) sets how often each of the two agents is killed. A run below 50 events a second before a kill proves
-nothing: it fails as void.
+AGENT_KILLS (20) sets how often each of the two agents is killed. A kill below 50 events a second would prove nothing,
+so it waits until the load is there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from activemq_fleet.lab import Lab
 from activemq_fleet.lab.clients import MqttSubscriber
 from tests.integration.agent_handlers import Handlers
 from tests.integration.agents import (
-    LOWEST_RATE,
     Account,
     Agent,
     Load,
@@ -115,13 +114,15 @@ def kill_both(publisher: Agent, subscriber: Agent, load: Load, handlers: Handler
     """Kill both agents at moments of their own, start them again; returns events a second before."""
     first, second = chance.sample([publisher, subscriber], 2)
     time.sleep(MEASURED + chance.uniform(0.0, 0.5))
-    rate = load.rate_before(time.time(), MEASURED)
+    rate = load.wait_rate(MEASURED)
+    lives = len(publisher.journal.of("connected"))
     first.kill()
     first.start()
     time.sleep(chance.uniform(0.0, 0.2))
     second.kill()
     second.start()
     again, handled = time.time(), len(handlers.runs())
+    until(lambda: len(publisher.journal.of("connected")) > lives, RESTART, lambda: f"it connects: {publisher.said}")
     until(lambda: load.moments[-1] > again, RESTART, lambda: f"events are taken: {publisher.said}")
     until(lambda: len(handlers.runs()) > handled, RESTART, lambda: f"events come: {subscriber.said}")
     return rate
@@ -139,12 +140,11 @@ def test_nothing_accepted_is_lost_when_the_agents_die_again_and_again(
         )
     assert run.result.lost == ()
     assert run.result.twice == ()
-    assert min(run.rates) >= LOWEST_RATE, f"void: {min(run.rates):.0f} events a second before a kill"
 
 
 def test_the_copies_of_restarts_are_bounded(run: Run) -> None:
     published, redelivered = run.reconnects
-    assert min(run.reconnects) >= KILLS * 0.9, "void: the agents were killed before they were connected"
+    assert published >= KILLS, "every kill was of an agent that was connected"
     # Promised is the window and what waits to be deleted: at this rate, less than a second window.
     assert run.wire_copies <= 2 * WINDOW * published
     assert run.result.copies - run.wire_copies <= PREFETCH * redelivered
