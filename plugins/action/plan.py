@@ -1,10 +1,17 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.plan``: asks the library what comes next, from what the hosts have shown."""
+"""``activemq.fleet.plan``: asks the library what comes next, from what the hosts have shown.
+
+Each question is one function below and one line in ``_QUESTIONS``; what it needs beside
+``brokers``, ``looks`` and ``target`` comes in ``options``. A question that is asked once a step
+answers with ``step``, as ``playbooks/tasks/steps.yml`` says.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -12,12 +19,15 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 _ARGUMENTS = {
-    "question": {"type": "str", "required": True, "choices": ["preflight", "roll", "stores"]},
+    "question": {"type": "str", "required": True},
     "brokers": {"type": "dict", "required": True},
-    "looks": {"type": "dict", "required": True},
+    "looks": {"type": "dict", "default": {}},
     "configured": {"type": "dict", "default": {}},
     "waivers": {"type": "list", "elements": "dict", "default": []},
+    "target": {"type": "dict", "default": {}},
+    "options": {"type": "dict", "default": {}},
 }
+Arguments = Mapping[str, Any]
 
 
 class ActionModule(ActionBase):
@@ -31,64 +41,87 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
-        brokers, looks = arguments["brokers"], arguments["looks"]
-        unseen = sorted(looks.keys() - brokers.keys())
+        answer = _QUESTIONS.get(arguments["question"])
+        if answer is None:
+            raise AnsibleActionFail(f"question must be one of {', '.join(_QUESTIONS)}, not {arguments['question']!r}")
+        unseen = sorted(arguments["looks"].keys() - arguments["brokers"].keys())
         if unseen:
             raise AnsibleActionFail(f"{', '.join(unseen)}: not a broker of this fleet")
-        if arguments["question"] == "preflight":
-            return self._preflight(brokers, looks, arguments["waivers"])
-        if arguments["question"] == "stores":
-            return self._stores(brokers, looks)
-        # In check mode the hosts cannot know what the files that were not installed would need.
-        owing = {host for host, result in arguments["configured"].items() if result["restart_required"]}
-        for host in owing & looks.keys():
-            looks[host] = {**looks[host], "restart_required": True}
-        return self._roll(brokers, looks)
+        try:
+            return {"changed": False, **answer(arguments, self._display.warning)}
+        except library("errors").FleetError as error:
+            raise AnsibleActionFail(str(error)) from None
 
-    def _preflight(self, brokers: dict[str, Any], looks: dict[str, Any], waivers: list[Any]) -> dict[str, Any]:
-        findings = library("validation").preflight(brokers, looks, waivers)
-        blocking = [finding.to_line() for finding in findings if finding.blocks]
-        if blocking:
-            raise AnsibleActionFail("\n".join(["nothing was changed, because of what the hosts show:", *blocking]))
-        for finding in findings:
-            if finding.severity != "info":
-                self._display.warning(finding.to_line())
-        return {"changed": False, "findings": [finding.to_dict() for finding in findings]}
 
-    def _roll(self, brokers: dict[str, Any], looks: dict[str, Any]) -> dict[str, Any]:
-        operate = library("operate")
-        seen = [
-            operate.Look(
-                host=host,
-                **{key: brokers[host][key] for key in ("pair", "role", "ha")},
-                **{key: look[key] for key in ("state", "how", "restart_required", "store_used")},
-            )
-            for host, look in looks.items()
-        ]
-        plan = operate.plan_roll(seen)
-        for note in plan.notes:
-            self._display.warning(note)
-        return {
-            "changed": False,
-            "order": [step.host for step in plan.steps],
-            "steps": {step.host: step.to_dict() for step in plan.steps},
-            "notes": list(plan.notes),
-        }
+def _preflight(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
+    findings = library("validation").preflight(arguments["brokers"], arguments["looks"], arguments["waivers"])
+    blocking = [finding.to_line() for finding in findings if finding.blocks]
+    if blocking:
+        raise AnsibleActionFail("\n".join(["nothing was changed, because of what the hosts show:", *blocking]))
+    for finding in findings:
+        if finding.severity != "info":
+            warn(finding.to_line())
+    return {"findings": [finding.to_dict() for finding in findings]}
 
-    def _stores(self, brokers: dict[str, Any], looks: dict[str, Any]) -> dict[str, Any]:
-        operate = library("operate")
-        seen = [
-            operate.StoreLook(
-                host=host,
-                pair=brokers[host]["pair"],
-                directory=brokers[host]["store"],
-                marked=None if look["marked"] is None else tuple(look["marked"]),
-                **{key: look[key] for key in ("exists", "mounted", "used")},
-            )
-            for host, look in looks.items()
-        ]
-        plan = operate.plan_stores(seen, Counter(broker["pair"] for broker in brokers.values()))
-        if plan.problems:
-            raise AnsibleActionFail("\n".join(["no broker is started, because of a shared store:", *plan.problems]))
-        firsts = {hosts[0]: list(hosts[1:]) for hosts in plan.claims.values()}
-        return {"changed": False, "claims": firsts, "hosts": [host for hosts in plan.claims.values() for host in hosts]}
+
+def _roll(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
+    operate, brokers, looks = library("operate"), arguments["brokers"], dict(arguments["looks"])
+    # In check mode the hosts cannot know what the files that were not installed would need.
+    owing = {host for host, result in arguments["configured"].items() if result["restart_required"]}
+    for host in owing & looks.keys():
+        looks[host] = {**looks[host], "restart_required": True}
+    seen = [
+        operate.Look(
+            host=host,
+            **{key: brokers[host][key] for key in ("pair", "role", "ha")},
+            **{key: look[key] for key in ("state", "how", "restart_required", "store_used")},
+        )
+        for host, look in looks.items()
+    ]
+    plan = operate.plan_roll(seen)
+    for note in plan.notes:
+        warn(note)
+    return {
+        "order": [step.host for step in plan.steps],
+        "steps": {step.host: step.to_dict() for step in plan.steps},
+        "notes": list(plan.notes),
+    }
+
+
+def _stores(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
+    operate, brokers = library("operate"), arguments["brokers"]
+    seen = [
+        operate.StoreLook(
+            host=host,
+            pair=brokers[host]["pair"],
+            directory=brokers[host]["store"],
+            marked=None if look["marked"] is None else tuple(look["marked"]),
+            **{key: look[key] for key in ("exists", "mounted", "used")},
+        )
+        for host, look in arguments["looks"].items()
+    ]
+    plan = operate.plan_stores(seen, Counter(broker["pair"] for broker in brokers.values()))
+    if plan.problems:
+        raise AnsibleActionFail("\n".join(["no broker is started, because of a shared store:", *plan.problems]))
+    firsts = {hosts[0]: list(hosts[1:]) for hosts in plan.claims.values()}
+    return {"claims": firsts, "hosts": [host for hosts in plan.claims.values() for host in hosts]}
+
+
+def _target(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
+    """``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play."""
+    operate, options = library("operate"), arguments["options"]
+    places = [
+        operate.Place(host, **{key: broker[key] for key in ("pair", "group", "role")})
+        for host, broker in arguments["brokers"].items()
+    ]
+    reach = options.get("reach")
+    target = operate.resolve_target(places, options.get("name") or "", options.get("to") or "", reach)
+    return {"target": target.to_dict() | operate.read_since(options.get("since"), time.time())}
+
+
+_QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any]]] = {
+    "preflight": _preflight,
+    "roll": _roll,
+    "stores": _stores,
+    "target": _target,
+}

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plan
-short_description: What the playbook site does next, from what the hosts have shown
+short_description: What a playbook does next, from what the hosts have shown
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the playbook C(activemq.fleet.site). It is no interface for other playbooks and may
+  - A part of the playbooks of this collection. It is no interface for other playbooks and may
     change at any time.
   - V(roll) puts starts and restarts into an order. One node of a pair at a time, the one that serves last.
     Pure pairs are started only when neither store was ever used, and never restarted.
   - V(preflight) asks the rules about hosts, and fails for an error that no waiver lets pass.
+  - V(target) says which pairs C(activemq_target) and C(activemq_to) mean.
   - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
     not what it should be.
 options:
@@ -23,7 +24,6 @@ options:
     description: What to plan.
     type: str
     required: true
-    choices: [preflight, roll, stores]
   brokers:
     description: The brokers, as M(activemq.fleet.compile) returned them.
     type: dict
@@ -33,7 +33,7 @@ options:
       - For each host the result of M(activemq.fleet.broker_info), of M(activemq.fleet.machine_info), or of
         M(activemq.fleet.store_marker) with O(activemq.fleet.store_marker#module:state=look).
     type: dict
-    required: true
+    default: {}
   configured:
     description: For each host the result of M(activemq.fleet.configure), which knows in check mode what is owed.
     type: dict
@@ -43,6 +43,14 @@ options:
     type: list
     elements: dict
     default: []
+  target:
+    description: What V(target) answered.
+    type: dict
+    default: {}
+  options:
+    description: What only this question needs.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Does the same as without; it changes nothing.
@@ -84,6 +92,14 @@ notes:
   type: list
   elements: str
   returned: for V(roll)
+target:
+  description: Kind, name, hosts, chosen hosts, pairs, the nodes that are to be active, and since when the run lasts.
+  type: dict
+  returned: for V(target)
+step:
+  description: What is to be done next, on which hosts; C(act) is V(done) when nothing is left.
+  type: dict
+  returned: for questions that are asked before every step
 claims:
   description: For each host that marks a new store, the hosts that must find the marker.
   type: dict
@@ -100,11 +116,13 @@ from ansible.module_utils.basic import AnsibleModule
 
 def main() -> None:
     spec = {
-        "question": {"type": "str", "required": True, "choices": ["preflight", "roll", "stores"]},
+        "question": {"type": "str", "required": True},
         "brokers": {"type": "dict", "required": True},
-        "looks": {"type": "dict", "required": True},
+        "looks": {"type": "dict", "default": {}},
         "configured": {"type": "dict", "default": {}},
         "waivers": {"type": "list", "elements": "dict", "default": []},
+        "target": {"type": "dict", "default": {}},
+        "options": {"type": "dict", "default": {}},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     module.fail_json(msg="activemq.fleet.plan runs on the controller: the collection's action plugin was not found")

@@ -38,6 +38,7 @@ NOT_SETTINGS = frozenset({
     "activemq_naming_pattern",
     "activemq_target",
     "activemq_to",
+    "activemq_since",
     "activemq_drill_allowed",
 })  # fmt: skip
 # Names under which a broker's ports are listed beside those of its connectors.

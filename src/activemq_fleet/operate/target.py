@@ -1,0 +1,155 @@
+"""What an operation is meant for: a pair, a group, one host or the whole fleet.
+
+The target comes from the inventory, never from the hosts that a play was left with: a limit that
+cuts a pair in half would leave one node of it unseen.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from activemq_fleet.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one broker stands in the fleet; ``host`` is its inventory name."""
+
+    host: str
+    pair: str
+    group: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``hosts``: every node of the pairs that are meant, all of which must be seen.
+
+    ``chosen``: those that may be acted upon, fewer only where one host was named. ``pairs`` are in
+    the order of their names; the preferred master comes first. ``to`` is the node of
+    ``activemq_to``, by pair: the nodes that are to become active.
+    """
+
+    kind: Literal["fleet", "group", "pair", "host"]
+    name: str
+    hosts: tuple[str, ...]
+    chosen: tuple[str, ...]
+    pairs: dict[str, tuple[str, ...]]
+    to: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As playbooks read it."""
+        return asdict(self) | {"pairs": {pair: list(hosts) for pair, hosts in self.pairs.items()}}
+
+
+def resolve_target(
+    places: Sequence[Place], name: str = "", to: str = "", reach: Collection[str] | None = None
+) -> Target:
+    """What ``activemq_target`` and ``activemq_to`` mean; an empty name is the whole fleet.
+
+    A host may be given by its first label. ``reach`` are the hosts that the run may touch, so that
+    a limit which leaves out a node of the target is refused. ``to`` defaults to every pair's
+    preferred master.
+
+    Raises InputError with one line: an unknown name (with the nearest one), an ambiguous one, a
+    node that is not of the target, or a limit that cuts it.
+    """
+    if not places:
+        raise InputError("the inventory has no brokers: there is nothing to do")
+    kind, chosen = _find(places, name)
+    wanted = {place.pair for place in places if place.host in chosen}
+    pairs = {pair: _nodes(places, pair) for pair in sorted(wanted)}
+    hosts = tuple(host for nodes in pairs.values() for host in nodes)
+    if reach is not None:
+        _check_reach(pairs, reach, name)
+    masters = {place.pair: place.host for place in places if place.role == "master" and place.pair in wanted}
+    return Target(
+        kind=kind,
+        name=name,
+        hosts=hosts,
+        chosen=tuple(host for host in hosts if host in chosen),
+        pairs=pairs,
+        to=_named_node(places, pairs, to) if to else masters,
+    )
+
+
+def _find(places: Sequence[Place], name: str) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
+    if not name:
+        return "fleet", {place.host for place in places}
+    hosts = {place.host for place in places if name in (place.host, _label(place.host))}
+    if len(hosts) > 1:
+        raise InputError(f"activemq_target {name} names {len(hosts)} hosts: say which of {', '.join(sorted(hosts))}")
+    if hosts:
+        return "host", hosts
+    if in_pair := {place.host for place in places if place.pair == name}:
+        return "pair", in_pair
+    if in_group := {place.host for place in places if place.group == name}:
+        return "group", in_group
+    known = {part for place in places for part in (place.host, _label(place.host), place.pair, place.group)}
+    raise InputError(f"activemq_target {name} is no group, pair or host of this fleet{_near(name, known)}")
+
+
+def _named_node(places: Sequence[Place], pairs: Mapping[str, Sequence[str]], to: str) -> dict[str, str]:
+    known = {host for nodes in pairs.values() for host in nodes}
+    found = {host for host in known if to in (host, _label(host))}
+    if len(found) == 1:
+        host = found.pop()
+        return {place.pair: host for place in places if place.host == host}
+    if any(to in (place.host, _label(place.host)) for place in places):
+        raise InputError(f"activemq_to {to} is no node of the target, which has {', '.join(sorted(known))}")
+    raise InputError(
+        f"activemq_to {to} is no broker of this fleet{_near(to, known | {_label(host) for host in known})}"
+    )
+
+
+def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], name: str) -> None:
+    """A node that a limit leaves out cannot be looked at, so its peer must not be touched either."""
+    lost = [host for nodes in pairs.values() for host in nodes if host not in reach]
+    if not lost:
+        return
+    cut = next((pair for pair, nodes in pairs.items() if 0 < sum(host in lost for host in nodes) < len(nodes)), None)
+    what = f"--limit cuts pair {cut} in half: it" if cut else f"--limit does not fit {name or 'the whole fleet'}: it"
+    raise InputError(
+        f"{what} leaves out {', '.join(lost)}; nothing was touched. "
+        "Run without --limit, and say what is meant with -e activemq_target=PAIR, GROUP or HOST"
+    )
+
+
+def _nodes(places: Sequence[Place], pair: str) -> tuple[str, ...]:
+    nodes = [place for place in places if place.pair == pair]
+    return tuple(place.host for place in sorted(nodes, key=lambda place: (place.role != "master", place.host)))
+
+
+def _label(host: str) -> str:
+    return host.partition(".")[0]
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f": did you mean {near[0]}?" if near else f": there are, for example, {', '.join(sorted(known)[:4])}"
+
+
+def read_since(text: object, now: float) -> dict[str, Any]:
+    """Since when a run lasts: ``activemq_since`` of an interrupted one, or ``now`` (seconds since the epoch).
+
+    Returns ``since``, RFC 3339 in UTC with whole seconds, and ``since_epoch``, the same in seconds.
+    Raises InputError for text that is no such time, or one that has yet to come.
+    """
+    if not text:
+        moment = datetime.fromtimestamp(int(now), UTC)
+    else:
+        try:
+            moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+        except ValueError:
+            raise InputError(
+                f"activemq_since must be the time that the interrupted run said, such as 2026-11-21T13:45:00Z, "
+                f"not {text!r}"
+            ) from None
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    if moment.timestamp() > now + 1:
+        raise InputError(f"activemq_since {text} has yet to come: give the time that the interrupted run said")
+    return {"since": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "since_epoch": moment.timestamp()}
