@@ -12,7 +12,8 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 TOPIC = "activemq.fleet.probe"
@@ -24,12 +25,15 @@ class Answer:
     """What came of asking one connector.
 
     ``answered``: it spoke its protocol. ``returned``: a message came back; None where that was
-    not tried or the account may not. ``detail`` says it in words.
+    not tried or the account may not. ``detail`` says it in words. ``greeted``: the broker itself
+    spoke, with CONNECTED, CONNACK or its OpenWire greeting, whatever became of the message; what
+    holds messages back, such as a memory limit, does not keep a broker from that.
     """
 
     answered: bool
     returned: bool | None
     detail: str
+    greeted: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,14 @@ class Refused(Exception):
     """The broker answered, and said no."""
 
 
+class Blocked(Exception):
+    """The broker greeted, and then said nothing more."""
+
+
+# Two classes until Python 3.10.
+_SILENCE = (TimeoutError, socket.timeout)
+
+
 def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = 5.0) -> Answer:
     """Ask one connector. Raises nothing: what goes wrong is the answer."""
     speak: Callable[[socket.socket, Login], str] | None = _PROTOCOLS.get(_protocol(scheme))
@@ -53,14 +65,21 @@ def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = 5.
                 return Answer(True, None, "accepts connections")
             detail = speak(connection, login)
     except Refused as error:
-        return Answer(True, None, str(error))
+        return Answer(True, None, str(error), greeted=True)
+    except Blocked as error:
+        return Answer(False, False, f"{error}, and then says nothing for {timeout:g} s", greeted=True)
     except ConnectionRefusedError:
         return Answer(False, None, "refuses connections")
-    except TimeoutError:
+    except _SILENCE:
         return Answer(False, False, f"accepts connections and says nothing for {timeout:g} s")
     except (OSError, ValueError, struct.error) as error:
         return Answer(False, None, f"{type(error).__name__}: {error}")
-    return Answer(True, True if _protocol(scheme) in ("stomp", "mqtt") else None, detail)
+    return Answer(True, True if _protocol(scheme) in ("stomp", "mqtt") else None, detail, greeted=True)
+
+
+def speaks(scheme: str) -> bool:
+    """Whether connectors of this scheme can be asked for more than an open port."""
+    return _protocol(scheme) in _PROTOCOLS
 
 
 def _protocol(scheme: str) -> str:
@@ -89,6 +108,14 @@ def _read(connection: socket.socket, count: int) -> bytes:
     return data
 
 
+@contextmanager
+def _greeted(how: str) -> Iterator[None]:
+    try:
+        yield
+    except _SILENCE:
+        raise Blocked(how) from None
+
+
 def _openwire(connection: socket.socket, _login: Login) -> str:
     """Every OpenWire broker greets with WireFormatInfo: length, type 1, the word ActiveMQ."""
     head = _read(connection, 13)
@@ -103,11 +130,13 @@ def _stomp(connection: socket.socket, login: Login) -> str:
     _send_frame(connection, "CONNECT", headers)
     _expect_frame(connection, "CONNECTED")
     destination = f"/topic/{TOPIC}"
-    _send_frame(connection, "SUBSCRIBE", {"destination": destination, "receipt": "s"})
-    _expect_frame(connection, "RECEIPT")
-    _send_frame(connection, "SEND", {"destination": destination, "persistent": "false"}, token)
-    while token not in _expect_frame(connection, "MESSAGE"):
-        pass
+    with _greeted("CONNECTED over STOMP"):
+        _send_frame(connection, "SUBSCRIBE", {"destination": destination, "receipt": "s"})
+        _expect_frame(connection, "RECEIPT")
+        _send_frame(connection, "SEND", {"destination": destination, "persistent": "false"}, token)
+        while token not in _expect_frame(connection, "MESSAGE"):
+            pass
+    _send_frame(connection, "DISCONNECT", {})
     return "CONNECTED, and gave a message back over STOMP"
 
 
@@ -144,12 +173,14 @@ def _mqtt(connection: socket.socket, login: Login) -> str:
     code = _expect_packet(connection, 2)[1]
     if code:
         raise Refused(f"CONNACK {code}: answers over MQTT and refuses the account")
-    _send_packet(connection, 0x82, b"\0\x01" + _field(topic) + b"\0")
-    if _expect_packet(connection, 9)[2] == 0x80:
-        raise Refused("CONNACK 0: answers over MQTT and refuses the subscription")
-    _send_packet(connection, 0x30, _field(topic) + token.encode())
-    while token.encode() not in _expect_packet(connection, 3):
-        pass
+    with _greeted("CONNACK 0 over MQTT"):
+        _send_packet(connection, 0x82, b"\0\x01" + _field(topic) + b"\0")
+        if _expect_packet(connection, 9)[2] == 0x80:
+            raise Refused("CONNACK 0: answers over MQTT and refuses the subscription")
+        _send_packet(connection, 0x30, _field(topic) + token.encode())
+        while token.encode() not in _expect_packet(connection, 3):
+            pass
+    _send_packet(connection, 0xE0, b"")
     return "CONNACK 0, and gave a message back over MQTT"
 
 
