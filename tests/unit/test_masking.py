@@ -1,0 +1,236 @@
+"""The masker: no secret survives it, wherever it stands, and what is none stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import masking as on_hosts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activemq_fleet import masking
+from activemq_fleet.deployment import files_of
+from activemq_fleet.masking import Known, Secret, learn, mask, mask_data, mask_text, mask_words, why_left_out
+from activemq_fleet.topology import Agent, Broker, build_fleet
+from tests.unit.fleets import hosts
+
+CANARY = "canary-7Yb2"
+RELEASES = ("5.5.1", "5.8.0", "5.14.5", "5.17.6", "5.18.3", "6.0.1", "6.3.1")
+
+PLACES = {
+    "activemq.xml": [
+        '<authenticationUser username="x" password="{}" groups="y"/>',
+        "<authenticationUser username='x' password='{}'/>",
+        '<property name="password" value="{}"/>',
+        '<property value="{}" name="connectionPassword"/>',
+        '<property\n  name="password"\n  value="{}"\n/>',
+        '<property name="password"><value>{}</value></property>',
+        '<property name="dbPassword">\n  <value><![CDATA[{}]]></value></property>',
+        '<entry key="secret" value="{}"/>',
+        '<entry key="my.password"><value>{}</value></entry>',
+        "<password>{}</password>",
+        "<amq:password a='b'>{}</amq:password>",
+        '<networkConnector uri="static:(tcp://net:{}@other:61616)"/>',
+        '<networkConnector uri="static:(nio://b:1?wireFormat.x=1&amp;jms.password={}&amp;y=2)"/>',
+        '<property name="url" value="jdbc:mysql://db/x?user=u&amp;password={}"/>',
+        '<property name="url" value="jdbc:oracle:thin:scott/{}@db:1521:x"/>',
+        '<!-- <authenticationUser username="x" password="{}"/> -->',
+        '<property name="keyStorePassword" value="ENC({})"/>',
+        '<sslContext keyStore="a.ks" keyStorePassword="{}" trustStorePassword="{}"/>',
+        '<broker><a b="<"/><x password="{}"',  # an editor's accident
+    ],
+    "credentials.properties": ["activemq.password={}", "guest.password = {}", "foo: {}", "#old.password={}", "x={},y"],
+    "users.properties": ["till={}", "# till = {}", "till={}\\\n  {}", "till={} two words {}"],
+    "jetty-realm.properties": ["admin: {}, admin", "admin: MD5:{},admin", "#admin: {}"],
+    "jmx.password": ["admin {}", "# admin {}"],
+    "mb.password": ["{}", "# {}", "two {} words"],
+    "agent.conf": ["mb.password = {}", "mb.password={} and {}", "tls.key.passphrase: {}"],
+    "other.properties": ["my.password   {}", "db.secret={}; rest {}", "  api-key: {}", "url=amqp://u:{}@h/"],
+    "shiro.ini": ["[main]\nx = y\n[users]\nadmin = {}, admin\n[roles]\nadmin = *"],
+    "login.config": ['connectionPassword="{}"', "connectionPassword={};"],
+    "settings.yml": ["password: {}", 'password: "{}"', "- {{password: '{}', name: x}}"],
+    "setenv": [
+        'ACTIVEMQ_OPTS="$ACTIVEMQ_OPTS -Djavax.net.ssl.keyStorePassword={} -Dx=y"',
+        'ACTIVEMQ_ENCRYPTION_PASSWORD="{} {}"',
+        "export ACTIVEMQ_ENCRYPTION_PASSWORD={}",
+    ],
+    "activemq.service": [
+        "Environment=ACTIVEMQ_ENCRYPTION_PASSWORD={}",
+        'Environment="A_PASSWORD={} with {}" B=c',
+        "ExecStop=/opt/activemq/bin/activemq stop --jmxuser x --jmxpassword {}",
+    ],
+    "server.pem.txt": ["-----BEGIN RSA PRIVATE KEY-----\n{}\n{}\n-----END RSA PRIVATE KEY-----"],
+    "log": [
+        "Could not connect to tcp://net:{}@other:61616",
+        "failed: (nio://b:1?jms.userName=x&jms.password={})",
+        '{{"event": "x", "password": "{}", "n": 1}}',
+        '{{"argument": "{{\\"password\\": \\"{}\\"}}"}}',
+        "argv[]=/usr/bin/java -Dkey.password={} ; x",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "line"), [(path, line) for path, lines in PLACES.items() for line in lines])
+def test_a_secret_that_nobody_knows_is_masked_where_it_stands(path: str, line: str) -> None:
+    text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
+
+    masked = mask(f"conf/{path}", text)
+
+    assert CANARY not in masked
+    assert path.endswith(".password") or masked.startswith("first line\n")
+    assert mask(f"conf/{path}", masked) == masked
+
+
+ALONE = [
+    (path, line)
+    for path, lines in PLACES.items()
+    for line in lines
+    if line.count("{}") == 1 and not any(around in line for around in ("KEY-", "{},y", "MD5", "two {}", "ENC"))
+]
+"""Where the secret is no part of a longer one."""
+
+
+@pytest.mark.parametrize(("path", "line"), ALONE)
+def test_a_known_secret_shows_its_variable(path: str, line: str) -> None:
+    known = Known([Secret(CANARY, "activemq_x.password")])
+    text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
+
+    masked = mask(f"conf/{path}", text, known)
+
+    assert CANARY not in masked
+    assert "@activemq_x.password@" in masked or line == "# {}"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("conf/activemq.xml", '<x password="${activemq.network.password}"/>'),
+        ("conf/activemq.xml", '<x passwordEncryptor="#encryptor" password="#bean"/>'),
+        ("conf/activemq.xml", '<property name="passwordFile" value="/etc/jmx.password"/>'),
+        ("conf/activemq.xml", "<value>file:${activemq.conf}/credentials.properties</value>"),
+        ("conf/activemq.xml", '<networkConnector uri="masterslave:(tcp://a:61616,tcp://b:61616)"/>'),
+        ("conf/credentials.properties", "activemq.username=till\nactivemq.password=\n"),
+        ("agent.conf", "mb.password.file = /etc/activemq-agent/mb.password\n"),
+        ("log", "2026-11-21 05:22:44,001 | WARN  | User name [null] or password is invalid. | x | main\n"),
+        ("log", "Transport Connection to: tcp://127.0.0.1:47178@61616 failed: java.io.EOFException"),
+        ("log", "connected to nio://other/10.0.0.1:61616@40001"),
+        ("log", '{"kind":"accepted","event_id":"a:1-2:3","topic":"x/password/y"}'),
+    ],
+)
+def test_what_is_no_secret_stays(path: str, text: str) -> None:
+    assert mask(path, text) == text
+
+
+def test_a_plain_word_is_masked_where_a_password_stands_and_left_elsewhere() -> None:
+    known = Known([Secret("activemq", "activemq_users[0].password")])
+
+    assert mask("credentials.properties", "a.password=activemq\n", known) == "a.password=@activemq_users[0].password@\n"
+    assert mask_text("org.apache.activemq started", known) == "org.apache.activemq started"
+    assert known.indistinct == 1
+
+
+def test_a_known_secret_is_found_in_any_text_and_in_other_escapes() -> None:
+    known = Known([Secret(r"p\=ss<1> &2", "activemq_x")])
+
+    for text in (r"p\=ss<1> &2", "p=ss<1> &2", "p=ss&lt;1&gt; &amp;2", "p%3Dss%3C1%3E%20%262"):
+        assert mask_text(f"the log says {text} here", known) == "the log says @activemq_x@ here"
+
+
+def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
+    known = Known([Secret(CANARY, "activemq_a", "one.password="), Secret(CANARY, "activemq_b", "two.password=")])
+
+    masked = mask("credentials.properties", f"one.password={CANARY}\ntwo.password={CANARY}\n", known)
+
+    assert masked == "one.password=@activemq_a@\ntwo.password=@activemq_b@\n"
+
+
+def test_a_changed_secret_that_begins_like_a_known_one_shows_nothing_of_itself() -> None:
+    known = Known([Secret(CANARY, "activemq_x")])
+
+    assert mask("credentials.properties", f"a.password={CANARY}-more\n", known) == "a.password=@secret@\n"
+
+
+def test_a_command_line_is_masked_word_by_word() -> None:
+    words = ["java", f"-Dx.password={CANARY} and more", "--jmxpassword", CANARY, "-Dactivemq.base=/x", "start"]
+
+    assert mask_words(words) == [
+        "java", "-Dx.password=@secret@", "--jmxpassword", "@secret@", "-Dactivemq.base=/x", "start",
+    ]  # fmt: skip
+
+
+def test_texts_inside_json_are_masked() -> None:
+    assert mask_data({"how": [f"nio://u:{CANARY}@h"], "n": 1}) == {"how": ["nio://u:@secret@@h"], "n": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("conf/broker.ks", b"text"),
+        ("conf/x.P12", b"text"),
+        ("conf/server.pem", b"-----BEGIN"),
+        ("conf/renamed", b"\xfe\xed\xfe\xed\0"),
+        ("conf/renamed", b"0\x82\x01"),
+        ("conf/some.bin", b"a\0b"),
+        ("conf/latin", b"\xff\xfe"),
+    ],
+)
+def test_key_stores_keys_and_what_is_no_text_are_left_out(path: str, content: bytes) -> None:
+    assert why_left_out(path, content)
+
+
+def fleet_with_secrets(release: str) -> list[Broker | Agent]:
+    """A fleet whose every secret is a canary of its own, with characters that files escape."""
+    pure = release == "5.5.1"
+    named = hosts("orders-mq01", "orders-mq02", release=release, **({"ha": "pure"} if pure else {}))
+    for variables in named.values():
+        variables |= {
+            "activemq_network_password": "canary net=1 é",
+            "activemq_users": [
+                {"name": "till", "password": "canary:till,#", "groups": ["admins"]},
+                {"name": "kiosk", "password": r"canary\kiosk!", "groups": ["users"]},
+            ],
+        }
+    agents: dict[str, dict[str, object]] = {}
+    if not pure:
+        agents = {"kiosk-1": {"activemq_agent_group": "orders", "activemq_agent_username": "a"}}
+        agents["kiosk-1"] |= {"activemq_agent_password": "canary agent", "activemq_release": release}
+    fleet = build_fleet({**named, **agents}, {"activemq_agents": list(agents)})
+    return [*fleet.brokers, *fleet.agents]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_collected_files_are_masked_as_planned_ones(release: str) -> None:
+    """What ``collect`` makes of the deployed bytes is what the same masker makes of planned ones."""
+    seen = 0
+    for node in fleet_with_secrets(release):
+        files = files_of(node)
+        texts = {path: file.content.decode() for path, file in files.items()}
+        planned = {path: text if (m := files[path].masked) is None else m for path, text in texts.items()}
+        known = on_hosts.Known(s for path in files for s in on_hosts.learn(planned[path], texts[path]))
+        for path, text in texts.items():
+            found = on_hosts.mask(path, text, known)
+            assert found == masking.mask(path, planned[path])
+            assert "canary" not in found
+            seen += text != found
+    assert seen >= 4
+
+
+def test_both_names_are_one_file() -> None:
+    assert masking.__file__ is not None
+    with open(masking.__file__, encoding="utf-8") as mine, open(on_hosts.__file__, encoding="utf-8") as theirs:
+        assert mine.read() == theirs.read()
+
+
+def test_secrets_are_learnt_from_lines_that_are_alike_but_for_them() -> None:
+    masked = "# x\na.password=@activemq_a@\nb: @activemq_b[0].password@,user\nc=@activemq_c@\n"
+    found = learn(masked, "# x\na.password=one\nb: two,user\nsomething else\n")
+
+    assert [(secret.variable, secret.value) for secret in found] == [
+        ("activemq_a", "one"),
+        ("activemq_b[0].password", "two"),
+    ]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=300), st.sampled_from(sorted(PLACES)))
+def test_masking_twice_is_masking_once(text: str, path: str) -> None:
+    once = mask(path, text)
+    assert mask(path, once) == once
