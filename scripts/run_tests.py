@@ -137,6 +137,7 @@ def _environment() -> dict[str, str]:
     """The caller's, with this environment's commands, the checkout's Ansible and no colours in a file."""
     environment = os.environ | {
         "ANSIBLE_HOME": str(ROOT / ".ansible"),
+        "FLEET_REPEATABLE": "1",
         "PATH": os.pathsep.join([str(Path(PYTHON).parent), os.environ.get("PATH", os.defpath)]),
     }
     return environment if sys.stdout.isatty() else environment | {"NO_COLOR": "1"}

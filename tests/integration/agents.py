@@ -188,14 +188,14 @@ class Agent:
                 child.kill()
         self._process = None
 
-    def stop(self, timeout: float = 40.0) -> None:
+    def stop(self, timeout: float = 90.0) -> None:
         """SIGTERM: it empties its outbox and ends well."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout) == 0, f"{self.host} ended with {process.returncode}: {self.said}"
         self._process = None
 
-    def client(self, timeout: float = 30.0) -> Client:
+    def client(self, timeout: float = 90.0) -> Client:
         """A connection to its socket; waits until it answers."""
         deadline = time.monotonic() + timeout
         while True:
@@ -207,11 +207,11 @@ class Agent:
                 assert time.monotonic() < deadline, f"{self.host} does not answer: {self.said}"
                 time.sleep(0.05)
 
-    def wait_connected(self, timeout: float = 30.0) -> None:
+    def wait_connected(self, timeout: float = 90.0) -> None:
         """Wait until it has a connection."""
         until(lambda: self._told("connected"), timeout, lambda: f"{self.host} connects: {self.said}")
 
-    def wait_subscribed(self, topics: int = 1, timeout: float = 30.0) -> None:
+    def wait_subscribed(self, topics: int = 1, timeout: float = 90.0) -> None:
         """Wait until brokers have granted so many topics."""
         until(lambda: self._told("subscribed") >= topics, timeout, lambda: f"{self.host} subscribes: {self.said}")
 

@@ -149,9 +149,9 @@ def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
 def agents(lab: Lab, tmp_path: Path) -> Iterator[tuple[Agent, Agent]]:
     with ExitStack() as stack:
         receiver = stack.enter_context(Agent("receiver", lab, tmp_path, ("instance/#",)))
-        until(lambda: receiver.subscriber.granted == {"instance/#"}, 30)
+        until(lambda: receiver.subscriber.granted == {"instance/#"}, 90)
         sender = stack.enter_context(Agent("sender", lab, tmp_path))
-        until(lambda: sender.publisher.link.broker is not None, 30)
+        until(lambda: sender.publisher.link.broker is not None, 90)
         yield sender, receiver
 
 
@@ -171,8 +171,8 @@ def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_aga
         until(lambda seen=killed_at: len(receiver.stored_at) > seen + 50, 60)  # type: ignore[misc]
         lab.start(active)
     accepted = load.finish()
-    until(lambda: sender.store.counts().outbox_rows == 0, 30)
-    until(lambda: set(accepted) <= set(receiver.ids("received")), 30)
+    until(lambda: sender.store.counts().outbox_rows == 0, 90)
+    until(lambda: set(accepted) <= set(receiver.ids("received")), 90)
 
     received = receiver.ids("received")
     silence = max(after - before for before, after in itertools.pairwise(receiver.stored_at))
@@ -190,11 +190,11 @@ def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, 
     sender, receiver = agents
     load = Load(sender)
     load.start()
-    until(lambda: len(receiver.stored_at) > 100, 30)
+    until(lambda: len(receiver.stored_at) > 100, 90)
     active = lab.wait_active("orders-mq01")
 
     lab.pause(active)
-    left = until(lambda: sender.publisher.link.broker is None and receiver.subscriber.link.broker is None, 45)
+    left = until(lambda: sender.publisher.link.broker is None and receiver.subscriber.link.broker is None, 90)
     lab.kill(active)
     killed_at = len(receiver.stored_at)
     resumed = until(lambda: len(receiver.stored_at) > killed_at, 60)
@@ -215,10 +215,10 @@ def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(lab_of: La
     who, brisk = Credentials("agent", "s3cret-agent"), Policy(canary_interval=2, canary_timeout=1)
 
     with Agent("receiver", lab, tmp_path, ("secret/#", "instance/#"), who, brisk) as agent:
-        until(lambda: agent.subscriber.granted == {"instance/#"} and "secret/#" in agent.subscriber.refused, 30)
+        until(lambda: agent.subscriber.granted == {"instance/#"} and "secret/#" in agent.subscriber.refused, 90)
         delivered = agent.store.accept("instance/status/E", b"{}")
         denied = agent.store.accept("secret/status/E", b"{}")
-        until(lambda: agent.store.counts().outbox_rows == 0 and delivered in agent.ids("received"), 30)
+        until(lambda: agent.store.counts().outbox_rows == 0 and delivered in agent.ids("received"), 90)
 
         assert agent.ids("unconfirmed") == [denied]
         assert agent.ids("acknowledged") == [delivered]

@@ -91,7 +91,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
         publisher = stack.enter_context(Agent(lab, PUBLISHER))
         chance = random.Random(os.environ.get("SEED", "1"))
         with Load(publisher, TOPICS, rate=RATE, named=True) as load:
-            until(lambda: len(load.promised) > RATE, 30, lambda: f"load begins: {publisher.said}")
+            until(lambda: len(load.promised) > RATE, 90, lambda: f"load begins: {publisher.said}")
             rates = [kill_both(publisher, subscriber, load, handlers, chance) for _ in range(KILLS)]
             promised = load.finish()
         wait_handled(promised, subscriber)

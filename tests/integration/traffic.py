@@ -31,7 +31,7 @@ def drain(lab: Lab, host: str, queue: str, expected: int, timeout: float = 60.0)
     return set(stomp_drain(addresses, f"/queue/{queue}", lab.credentials(host), expected=expected, timeout=timeout))
 
 
-def cross(lab: Lab, source: str, target: str, queue: str, count: int = 20, timeout: float = 30.0) -> set[str]:
+def cross(lab: Lab, source: str, target: str, queue: str, count: int = 20, timeout: float = 90.0) -> set[str]:
     """Messages sent at ``source`` that a consumer at ``target`` gets: the consumer is there first."""
     got: set[str] = set()
     consumer = threading.Thread(target=lambda: got.update(drain(lab, target, queue, count, timeout)))

@@ -234,7 +234,7 @@ def test_a_store_without_the_marker_of_its_pair_is_refused(tmp_path: Path, marke
         store.mkdir()
         (store / service.STORE_MARKER).write_text(marker)
     done = subprocess.run(
-        before(broker(store_directory=str(store))), capture_output=True, text=True, timeout=20, check=False
+        before(broker(store_directory=str(store))), capture_output=True, text=True, timeout=60, check=False
     )
 
     assert done.returncode == code
@@ -280,7 +280,7 @@ def listening() -> socket.socket:
 def test_the_wait_ends_when_the_port_answers_and_not_before() -> None:
     with listening() as server:
         command = [*before(pure("b"))[:-1], str(server.getsockname()[1])]
-        assert subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
+        assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
     with pytest.raises(subprocess.TimeoutExpired):
         subprocess.run(command, capture_output=True, timeout=0.5, check=False)
 

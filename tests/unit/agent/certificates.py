@@ -72,13 +72,13 @@ def _general_name(host: str) -> x509.GeneralName:
 @contextmanager
 def server(context: ssl.SSLContext | None, *, says: bytes = b"") -> Iterator[int]:
     """A server on loopback that shakes hands (without a context: does not), reads a little and closes. Its port."""
-    listener = socket.create_server(("127.0.0.1", _free_port()))
+    listener = _listener()
 
     def serve() -> None:
         with suppress(OSError):
             while True:
                 accepted, _ = listener.accept()
-                accepted.settimeout(5)
+                accepted.settimeout(60)
                 with suppress(OSError), accepted:
                     peer = context.wrap_socket(accepted, server_side=True) if context else accepted
                     with peer:
@@ -92,15 +92,14 @@ def server(context: ssl.SSLContext | None, *, says: bytes = b"") -> Iterator[int
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(10)
+        thread.join(60)
 
 
-def _free_port() -> int:
-    """Below the ephemeral ports: a poll of one of those may connect to itself."""
+def _listener() -> socket.socket:
+    """On a port below the ephemeral ones: a poll of one of those may connect to itself."""
     for port in range(21_000, 22_000):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        with suppress(OSError):
+            return socket.create_server(("127.0.0.1", port))
     raise AssertionError("no free port")
 
 

@@ -58,7 +58,7 @@ class Rig:
         path.chmod(mode)
         return path
 
-    def wait_until(self, done: Callable[[], bool], seconds: float = 30.0) -> None:
+    def wait_until(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < deadline, f"not in {seconds} s; the log: {self.log.all}"
@@ -166,10 +166,10 @@ def test_messages_of_a_topic_that_the_configuration_has_no_more_are_handled(rig:
 
 def test_a_slow_handler_stalls_only_its_own_filter(rig: Rig) -> None:
     release, seen = threading.Event(), threading.Event()
-    rig.start({"Slow": [lambda _: release.wait(30)], "Quick": [lambda _: seen.set()]})
+    rig.start({"Slow": [lambda _: release.wait(100)], "Quick": [lambda _: seen.set()]})
     rig.receive("a/Slow")
     rig.receive("b/Quick")
-    assert seen.wait(10)
+    assert seen.wait(60)
     assert not release.is_set()
     assert rig.store.counts().inbox_rows >= 1
     release.set()
@@ -207,9 +207,9 @@ def test_one_that_recovers_is_handled(rig: Rig, tmp_path: Path) -> None:
 def test_one_that_takes_too_long_is_killed_with_all_it_started(rig: Rig, tmp_path: Path) -> None:
     rig.program("E", f"sleep 300 & echo $! > {tmp_path}/child; wait")
     rig.receive("a/E")
-    rig.start(handler_timeout=0.5, handler_attempts=1)
+    rig.start(handler_timeout=4.0, handler_attempts=1)
     rig.wait_empty()
-    assert rig.journal("quarantined")[0]["reason"] == "E did not end in 0.5 s and was killed"
+    assert rig.journal("quarantined")[0]["reason"] == "E did not end in 4 s and was killed"
     child = int((tmp_path / "child").read_text())
     rig.wait_until(lambda: not _is_alive(child))
 
@@ -277,7 +277,7 @@ def test_stopping_kills_what_does_not_end_and_keeps_the_event(rig: Rig, tmp_path
     rig.wait_until(lambda: (tmp_path / "began").exists())
     began = time.monotonic()
     handlers.close(0.2)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert rig.store.counts().inbox_rows == 1
     assert handlers.failures == 0
 
@@ -286,7 +286,7 @@ def test_a_python_handler_past_its_time_stops_the_tick(rig: Rig, monkeypatch: py
     monkeypatch.setattr("activemq_fleet.agent.handling.SLACK", 0.0)
     release = threading.Event()
     rig.receive("a/E")
-    handlers = rig.start({"E": [lambda _: release.wait(30)]}, handler_timeout=1.0)
+    handlers = rig.start({"E": [lambda _: release.wait(100)]}, handler_timeout=1.0)
     rig.wait_until(lambda: handlers.overdue == ("a/#",))
     first = handlers.tick
     time.sleep(0.1)
@@ -302,10 +302,10 @@ def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
 
     def handle(_: Event) -> None:
         began.set()
-        release.wait(30)
+        release.wait(100)
 
     handlers = rig.start({"E": [handle]})
-    assert began.wait(10)
+    assert began.wait(60)
     rig.wait_until(lambda: handlers.tick > time.monotonic() - 0.5)
     first = handlers.tick
     rig.wait_until(lambda: handlers.tick > first)

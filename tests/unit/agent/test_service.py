@@ -28,11 +28,20 @@ from .logged import Lines, make_config
 from .tiny_broker import TinyBroker
 
 
-def wait_until(done: Callable[[], object], seconds: float = 30.0) -> None:
+def wait_until(done: Callable[[], object], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, f"not in {seconds} s"
         time.sleep(0.02)
+
+
+def answers(path: Path) -> bool:
+    """Whether somebody listens there: the file alone is there a moment earlier."""
+    try:
+        Client(path).close()
+    except AgentError:
+        return False
+    return True
 
 
 class Running:
@@ -62,7 +71,7 @@ class Running:
 
     def start(self) -> Running:
         self.thread.start()
-        wait_until(lambda: self.socket.exists() or not self.thread.is_alive())
+        wait_until(lambda: answers(self.socket) or not self.thread.is_alive())
         return self
 
     def status(self) -> dict[str, Any]:
@@ -71,7 +80,7 @@ class Running:
 
     def stop(self) -> int | None:
         self.service.stop()
-        self.thread.join(30)
+        self.thread.join(60)
         self.hear()
         return self.code
 
@@ -193,7 +202,7 @@ def test_a_part_that_dies_ends_the_agent_with_a_line(
         raise RuntimeError("planted")
 
     monkeypatch.setattr(agent.service.publisher, "turn", fail)
-    agent.thread.join(20)
+    agent.thread.join(60)
     assert agent.code == 1
     (fields,) = (fields for level, event, fields in agent.log.all if event == "the agent ends: a part of it has died")
     assert fields == {"reason": "publisher: RuntimeError: planted"}
@@ -209,7 +218,7 @@ def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeyp
 
         monkeypatch.setattr(agent.service.store, "pending", fail)
         broker.send("t/E", b"{}")
-        agent.thread.join(20)
+        agent.thread.join(60)
     assert agent.code == 1
     assert ("error", "a thread has died", {"part": "handler t/#", "reason": "RuntimeError: planted"}) in agent.log.all
 
@@ -218,7 +227,7 @@ def test_a_store_whose_writer_dies_ends_the_agent_too(running: Callable[..., Run
     agent = running()
     wait_until(lambda: "READY=1" in agent.hear())
     agent.service.store._writer._queue.put("no job")  # type: ignore[arg-type]
-    agent.thread.join(20)
+    agent.thread.join(60)
     assert (agent.code, agent.error) == (1, None)
     assert "store: its writer ended" in str(agent.log.all)
 
@@ -273,14 +282,14 @@ class TestProcess:
             [sys.executable, "-m", "activemq_fleet.agent", "--config", str(path), "run"],
             stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": "src"},
         )  # fmt: skip
-        wait_until(lambda: (directory / "state/agent.sock").exists() or process.poll() is not None)
+        wait_until(lambda: answers(directory / "state/agent.sock") or process.poll() is not None)
         return process
 
     def test_sigterm_ends_it_with_0_and_keeps_the_rows(self, tmp_path: Path) -> None:
         process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 0")
         event_id = publish("a/b", "kept", socket=tmp_path / "state/agent.sock")
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
         assert process.returncode == 0
         assert [json.loads(line)["event"] for line in errors.splitlines()][-1] == "stopped"
         assert not (tmp_path / "state/agent.sock").exists()
@@ -294,7 +303,7 @@ class TestProcess:
         with Client(tmp_path / "state/agent.sock") as client:
             wait_until(lambda: client.status()["stopping"])
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
         assert process.returncode == -signal.SIGTERM
         assert rows(tmp_path)[0] == b"kept"
 
@@ -302,7 +311,7 @@ class TestProcess:
         process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 0")
         event_id = publish("a/b", "x", socket=tmp_path / "state/agent.sock")
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
         (path,) = (tmp_path / "state/agent").glob("*.jsonl")
         records = [json.loads(line) for line in path.read_text().splitlines()]
         assert [record["kind"] for record in records if record["kind"] in ("started", "stopped")] == [

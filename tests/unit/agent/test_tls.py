@@ -25,10 +25,10 @@ def authority(tmp_path: Path) -> Authority:
 def shake_hands(tls: Tls, port: int, host: str = "127.0.0.1") -> str:
     """Why the handshake failed, or its TLS version."""
     try:
-        plain = socket.create_connection(("127.0.0.1", port), 5)
+        plain = socket.create_connection(("127.0.0.1", port), 60)
         with plain, tls_context(tls).wrap_socket(plain, server_hostname=host) as wrapped:
             version = str(wrapped.version())
-            wrapped.settimeout(0.5)
+            wrapped.settimeout(3)
             with suppress(TimeoutError):
                 wrapped.recv(10)  # with TLS 1.3 a refused client hears of it only now
             return version
