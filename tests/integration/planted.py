@@ -182,11 +182,11 @@ class Planted:
         paths = (self.data / LOG, self.data / "console.log")
         return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
 
-    def await_phase(self, phase: str, timeout: float = 30.0) -> bool:
+    def await_phase(self, phase: str, timeout: float = 90.0) -> bool:
         """Whether its log comes to this phase in time."""
         return until(lambda: self.story.phase == phase, timeout)
 
-    def await_said(self, text: str, timeout: float = 30.0, *, times: int = 1) -> bool:
+    def await_said(self, text: str, timeout: float = 90.0, *, times: int = 1) -> bool:
         """Whether its log says something, so many times, in time."""
         return until(lambda: self.said.count(text) >= times, timeout)
 

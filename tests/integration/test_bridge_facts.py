@@ -14,7 +14,7 @@ from activemq_fleet.lint import file_findings, transport_options
 from activemq_fleet.releases import Release
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 WATCHED = 4.0
 BODIES = ["1", "2", "3", "4", "5"]
 

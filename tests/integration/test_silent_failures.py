@@ -18,7 +18,7 @@ from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document
 # Seconds: so long nothing comes of a mistake, where its fix needs a tenth of that on an idle machine …
 WATCHED = 3.0
 # … and so long a test waits for it on a busy one.
-PATIENCE = 30.0
+PATIENCE = 90.0
 BODIES = ["1", "2", "3", "4", "5"]
 NEXT_MASTER = 1000  # milliseconds between two looks of a waiting broker at the lock
 
