@@ -52,6 +52,8 @@ class Release:
     """``databaseLockedWaitDelay`` on kahaDB; from 5.7 on the locker has the interval."""
     forgets_early_bridge_failures: bool
     """A bridge that fails while it starts stays away for good (to 5.7)."""
+    prefixes_duplex_filter: bool
+    """The far end of a duplex link puts ``ActiveMQ.Advisory.Consumer.`` before the filter that later releases send whole."""
     has_max_frame_size: bool
     """``wireFormat.maxFrameSize``; before it the option is silently ignored."""
     has_lockers: bool

@@ -183,6 +183,8 @@ def _link(broker: Broker, link: Link, v: Values) -> _Link:
         attributes += (("networkTTL", v(str(link.network_ttl))),)
     else:
         attributes += (("consumerTTL", v(str(link.consumer_ttl))), ("messageTTL", v(str(link.message_ttl))))
+    if link.destination_filter:
+        attributes += (("destinationFilter", v(link.destination_filter)),)
     return _Link(
         name=v(link.name),
         uri=v(link.uri),

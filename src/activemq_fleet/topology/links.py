@@ -20,6 +20,10 @@ from activemq_fleet.topology.brokers import discovery_of, multicast_uri
 from activemq_fleet.topology.model import Broker, Connector, Link
 
 MULTICAST_TTL = 3
+# A duplex link tells its far end which advisories to follow. To 5.5 the far end puts the prefix before
+# it, so that of what later releases send nothing is left and nothing ever comes back (measured:
+# 6.3.1 to 5.5.1). Said twice, the second one is right there and either is right here.
+_FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
 
 
 @dataclass(frozen=True)
@@ -244,4 +248,10 @@ def _planned_link(broker: Broker, plan: Plan, target: Unit, network: Network, *,
         message_ttl=-1 if unlimited else None,
         include=plan.include,
         exclude=plan.exclude,
+        destination_filter=_FILTER_FOR_OLD if duplex and _reads_filter_otherwise(broker, target) else None,
     )
+
+
+def _reads_filter_otherwise(broker: Broker, target: Unit) -> bool:
+    old = any(node.release.prefixes_duplex_filter for node in target.brokers)
+    return old and not broker.release.prefixes_duplex_filter

@@ -60,6 +60,8 @@ class Link:
     message_ttl: int | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    destination_filter: str | None = None
+    """For a duplex link whose far end reads the filter in its own way; None: the release's default."""
 
     def to_dict(self) -> dict[str, Any]:
         """As in fleet.json."""
