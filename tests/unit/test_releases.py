@@ -251,3 +251,17 @@ def test_a_set_of_jars_without_amqp_or_web_server_does_not_offer_their_schemes()
     assert "ws" not in Release.of("6.3.1").jar_schemes
     assert "amqp" in Release.of("6.3.1").jar_schemes
     assert "amqp" not in Release.of("5.15.16").jar_schemes
+
+
+def test_a_release_reads_the_stores_that_it_writes() -> None:
+    for release in map(Release.of, MEASURED):
+        assert release.kahadb_reads >= release.kahadb_version
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "openwire"),
+    [("5.4.1", 2, 6), ("5.5.1", 3, 6), ("5.8.0", 4, 6), ("5.11.4", 5, 6), ("5.12.0", 6, 11), ("6.3.1", 7, 11)],
+)
+def test_the_formats_of_a_store_are_those_of_the_release_tags(release: str, version: int, openwire: int) -> None:
+    found = Release.of(release)
+    assert (found.kahadb_version, found.store_openwire) == (version, openwire)

@@ -12,6 +12,8 @@ from typing import Any
 
 from activemq_fleet.releases._spans import Span, Version
 
+_NUMBERS = ("bridge_reconnect_attempts", "kahadb_version", "kahadb_reads", "store_openwire")
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -72,7 +74,7 @@ class Data:
         for name, options in self.sets.items():
             held = [value for value, span in options.items() if span.holds(version)]
             answers[name] = frozenset(held) if name.endswith("schemes") else tuple(held)
-        answers["bridge_reconnect_attempts"] = int(answers["bridge_reconnect_attempts"])
+        answers |= {name: int(answers[name]) for name in _NUMBERS}
         answers["dead_attributes"] = frozenset(name for name, span in self.dead.items() if span.holds(version))
         answers["advisories"] = tuple(
             advisory for advisory, hit, fixed in self.advisories if hit.holds(version) and not fixed.holds(version)

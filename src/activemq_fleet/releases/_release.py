@@ -75,6 +75,13 @@ class Release:
     has_start_async: bool
     has_network_start_async: bool
 
+    kahadb_version: int
+    """What the release writes into the index of a KahaDB store."""
+    kahadb_reads: int
+    """The newest ``kahadb_version`` of a store that the release goes on with (measured)."""
+    store_openwire: int
+    """OpenWire version of a new store's messages. KahaDB goes on with the one that it finds, JDBC does not (measured)."""
+
     has_masterslave_discovery: bool
     """The scheme ``masterslave:`` (AMQ-3564)."""
     bridge_reconnect_attempts: Literal[0, 1]
