@@ -53,7 +53,7 @@ class Release:
     forgets_early_bridge_failures: bool
     """A bridge that fails while it starts stays away for good (to 5.7)."""
     prefixes_duplex_filter: bool
-    """The far end of a duplex link puts ``ActiveMQ.Advisory.Consumer.`` before the filter that later releases send whole."""
+    """The far end of a duplex link puts ``ActiveMQ.Advisory.Consumer.`` before a filter that later ones send whole."""
     has_max_frame_size: bool
     """``wireFormat.maxFrameSize``; before it the option is silently ignored."""
     has_lockers: bool
@@ -80,7 +80,7 @@ class Release:
     kahadb_reads: int
     """The newest ``kahadb_version`` of a store that the release goes on with (measured)."""
     store_openwire: int
-    """OpenWire version of a new store's messages. KahaDB goes on with the one that it finds, JDBC does not (measured)."""
+    """OpenWire version of a new store's messages. KahaDB goes on with what it finds, JDBC does not (measured)."""
 
     has_masterslave_discovery: bool
     """The scheme ``masterslave:`` (AMQ-3564)."""
