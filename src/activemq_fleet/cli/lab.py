@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from activemq_fleet.cli.drill import add_drill
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
 from activemq_fleet.errors import InputError
 
@@ -154,6 +155,9 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+add_drill(command, _directory, _open, _interruptible)
 
 
 def _print(status: Sequence[HostStatus], output: str) -> None:

@@ -232,6 +232,11 @@ class Lab:
         """
         return self._hosts.story(self._broker(host)).half_links
 
+    def started(self, host: str) -> float | None:
+        """When the log of an active broker said that it is started, in seconds since the epoch."""
+        story = self._hosts.story(self._broker(host))
+        return story.since.timestamp() if story.phase == "started" and story.since else None
+
     def log(self, host: str) -> Path:
         """Where a broker's log is."""
         return self._hosts.log(self._broker(host))

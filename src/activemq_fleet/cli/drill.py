@@ -1,0 +1,122 @@
+"""``activemq-fleet lab drill``: blows under load, and what became of every event."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.output import write_file
+from activemq_fleet.errors import InputError
+
+if TYPE_CHECKING:
+    from activemq_fleet.drills import Account, DrillResult
+    from activemq_fleet.lab import Lab
+
+Function = Callable[..., Any]
+
+
+def add_drill(
+    group: click.Group,
+    directory: Callable[[Function], Function],
+    open_lab: Callable[[InventoryOptions, str | None], Lab],
+    interruptible: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """Add the command to ``lab``, with its option ``--dir``."""
+
+    @group.command("drill", short_help="Strike active brokers under load, and account for every event.")
+    @inventory_options()
+    @directory
+    @click.option(
+        "--kills",
+        "blows",
+        type=click.IntRange(1, 1000),
+        default=5,
+        show_default=True,
+        help="How many blows must count.",
+    )
+    @click.option(
+        "--what",
+        type=click.Choice(["kill", "pause", "stop"]),
+        default="kill",
+        show_default=True,
+        help="SIGKILL, SIGSTOP for 30 s, or an end in good order.",
+    )
+    @click.option("--target", default="", metavar="PAIR|GROUP|HOST", help="Whom to strike (default: every pair).")
+    @click.option(
+        "--rate", type=click.FloatRange(1, 2000), default=100.0, show_default=True, help="Events a second on each pair."
+    )
+    @click.option("--seed", type=click.IntRange(0), help="Decides the order of the pairs (default: a new one).")
+    @click.option("--report", type=click.Path(dir_okay=False), help="Write a report (HTML) here.")
+    @click.option(
+        "--format",
+        "output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How to print.",
+    )
+    def drill_command(
+        inventory: InventoryOptions,
+        directory: str | None,
+        blows: int,
+        what: Any,
+        target: str,
+        rate: float,
+        seed: int | None,
+        report: str | None,
+        output: str,
+    ) -> None:
+        """Strike the broker that is active, again and again, under load from real agents.
+
+        After each blow the other node must take over and the struck one come back as standby. At the
+        end every event is accounted for from the agents' journals. The fleet is started if it does not
+        run, and then ended again. Exit 0: clean; 1: something was lost, or nothing can be said.
+        """
+        if report is not None and not Path(report).resolve().parent.is_dir():
+            raise InputError(f"{report}: the directory is not there: make it, or choose another --report")
+        lab = open_lab(inventory, directory)
+        from activemq_fleet.drills import html_report
+        from activemq_fleet.lab.drill import DrillOptions, drill
+
+        options = DrillOptions(blows=blows, what=what, target=target, rate=rate, seed=seed)
+        with interruptible():
+            result = drill(lab, options, lambda line: click.echo(line, err=True))
+        if report is not None:
+            write_file(Path(report), html_report(result).encode())
+        click.echo(json.dumps(result.to_dict(), indent=2) if output == "json" else as_text(result))
+        if result.verdict != "clean":
+            sys.exit(1)
+
+
+def as_text(result: DrillResult) -> str:
+    """What a terminal shows."""
+    from activemq_fleet.drills import headline
+
+    lines = [headline(result), ""]
+    for blow in result.blows:
+        successor = (blow.successor or "nobody").partition(".")[0]
+        took = "" if blow.takeover is None else f" after {blow.takeover:.1f} s"
+        gap = "" if blow.silence is None else f", no event for {blow.silence:.1f} s"
+        wrong = blow.problem or (f"void: {blow.void}" if blow.void else "")
+        lines.append(
+            f"{blow.number:3} {blow.what} {blow.host.partition('.')[0]}: {successor} took over{took}{gap}"
+            + (f"; {wrong}" if wrong else "")
+        )
+    lines += ["", *map(_account_line, result.accounts)]
+    lines += ["", *result.reasons] if result.reasons else []
+    return "\n".join(lines)
+
+
+def _account_line(account: Account) -> str:
+    return (
+        f"{account.pair} ({account.protocol}): {account.accepted:,} accepted, {account.acknowledged:,} acknowledged, "
+        f"{account.handled:,} handled, {account.lost} lost, {account.stuck} stuck, {account.duplicate} handled twice, "
+        f"{account.copies} copies dropped"
+    )

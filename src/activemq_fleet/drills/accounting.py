@@ -1,0 +1,181 @@
+"""Journals of a publisher and of a subscriber -> what became of every event.
+
+The verdicts are those of the journals' promise: *lost* is only what was acknowledged and did not
+come although a later barrier did; a journal with a hole makes what it may concern indeterminate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from activemq_fleet.drills.model import Account, Unit, UnitVerdict
+
+Record = Mapping[str, Any]
+"""One line of a journal. ``at`` is its ``ts`` in seconds since the epoch."""
+_SHOWN = 100
+_WORST: tuple[UnitVerdict, ...] = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
+
+
+@dataclass(slots=True)
+class Journal:
+    """An agent's journal: each record once, in its order, and what is missing of it."""
+
+    owner: str
+    records: list[Record] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, owner: str, lines: Iterable[Record]) -> Journal:
+        """Records as they were exported: some twice, around a kill; none may be missing."""
+        journal = cls(owner)
+        by_epoch: dict[str, dict[int, Record]] = {}
+        for record in lines:
+            by_epoch.setdefault(str(record["epoch"]), {})[int(record["jseq"])] = record
+        for epoch, records in by_epoch.items():
+            expected = 1
+            for jseq in sorted(records):
+                if jseq > expected:
+                    journal.gaps.append(f"{owner}: records {expected} to {jseq - 1} of epoch {epoch} are missing")
+                expected = jseq + 1
+                journal.records.append(records[jseq])
+            if records[max(records)]["kind"] != "stopped":
+                journal.gaps.append(f"{owner}: the end of epoch {epoch} is missing")
+        if not journal.records:
+            journal.gaps.append(f"{owner}: there is no journal")
+        return journal
+
+    def ids(self, *kinds: str) -> Counter[str]:
+        """How often each event id occurs in records of some kinds."""
+        return Counter(
+            str(record["event_id"]) for record in self.records if record["kind"] in kinds and record.get("event_id")
+        )
+
+    def moments(self, kind: str, ids: Iterable[str] | None = None) -> list[float]:
+        """When records of a kind were written, in order; of some events only."""
+        wanted = None if ids is None else set(ids)
+        return sorted(
+            record["at"]
+            for record in self.records
+            if record["kind"] == kind and (wanted is None or record.get("event_id") in wanted)
+        )
+
+
+def account(pair: str, protocol: str, publisher: Journal, subscriber: Journal, promised: Sequence[str]) -> Account:
+    """Settle every event of a pair's load.
+
+    ``promised`` are the ids that the publishing agent has returned: one that its journal does not
+    know was lost by the agent, unless the journal has a hole.
+    """
+    gaps = (*publisher.gaps, *subscriber.gaps)
+    known = publisher.ids("accepted")
+    barriers = publisher.ids("barrier")  # accepted like any other, and no event
+    accepted = [event_id for event_id in dict.fromkeys([*promised, *known]) if event_id not in barriers]
+    facts = _Facts.of(publisher, subscriber, bool(gaps))
+    counts: Counter[UnitVerdict] = Counter()
+    units: list[Unit] = []
+    for event_id in accepted:
+        verdict, reason = facts.verdict(event_id, event_id in known)
+        counts[verdict] += 1
+        if verdict != "delivered":
+            units.append(Unit(event_id, verdict, reason))
+    units.sort(key=lambda unit: _WORST.index(unit.verdict))
+    return Account(
+        pair=pair,
+        protocol=protocol,
+        accepted=len(accepted),
+        acknowledged=len(facts.acknowledged.keys() & set(accepted)),
+        handled=len(facts.handled.keys() & set(accepted)),
+        lost=counts["lost"],
+        duplicate=counts["duplicate"],
+        stuck=counts["stuck"],
+        indeterminate=counts["indeterminate"],
+        copies=subscriber.ids("duplicate").total(),
+        gaps=gaps,
+        units=tuple(units[:_SHOWN]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What two journals say, by event id."""
+
+    acknowledged: Counter[str]
+    expired: Counter[str]
+    received: Counter[str]
+    handled: Counter[str]
+    quarantined: Counter[str]
+    barriers: Mapping[str, int]
+    """By epoch, the highest SEQ of a barrier that the subscriber received."""
+    has_gaps: bool
+
+    @classmethod
+    def of(cls, publisher: Journal, subscriber: Journal, has_gaps: bool) -> _Facts:
+        barriers: dict[str, int] = {}
+        for event_id in subscriber.ids("barrier"):
+            epoch, seq = _place(event_id)
+            barriers[epoch] = max(seq, barriers.get(epoch, 0))
+        return cls(
+            acknowledged=publisher.ids("acknowledged", "unconfirmed"),
+            expired=publisher.ids("expired"),
+            received=subscriber.ids("received"),
+            handled=subscriber.ids("handled"),
+            quarantined=subscriber.ids("quarantined"),
+            barriers=barriers,
+            has_gaps=has_gaps,
+        )
+
+    def verdict(self, event_id: str, known: bool) -> tuple[UnitVerdict, str]:
+        """What became of an event, and why that is said."""
+        times = self.handled[event_id]
+        if times:
+            return ("delivered", "") if times == 1 else ("duplicate", f"handled {times} times")
+        if self.has_gaps:
+            return "indeterminate", "not handled as far as is known, and a journal has a gap"
+        if not known:
+            return "lost", "the agent returned its id, and its journal does not know it"
+        if self.quarantined[event_id]:
+            return "delivered", ""
+        if self.received[event_id]:
+            return "stuck", "received and neither handled nor set aside"
+        if self.expired[event_id]:
+            return "stuck", "expired before a broker took it, and kept"
+        if not self.acknowledged[event_id]:
+            return "stuck", "accepted, and no broker has acknowledged it"
+        epoch, seq = _place(event_id)
+        if self.barriers.get(epoch, 0) > seq:
+            return "lost", "acknowledged, and a later barrier came without it"
+        return "stuck", "acknowledged, and no later barrier has come"
+
+
+def _place(event_id: str) -> tuple[str, int]:
+    """Epoch and SEQ of ``AGENT:EPOCH:SEQ``; an id that a caller set has none."""
+    _, _, rest = event_id.partition(":")
+    epoch, _, seq = rest.rpartition(":")
+    return (epoch, int(seq)) if seq.isdigit() else (event_id, 0)
+
+
+def longest_silence(
+    moments: Sequence[float], struck: float, until: float, *, skew: float = 0.0
+) -> tuple[float, float] | None:
+    """The longest time between two of ``moments`` (sorted) that a blow can have caused: its begin and its length.
+
+    It ends after the blow and begins before ``until``. ``skew``: how far the clock that the blow
+    was told by may be off. None where nothing came after the blow.
+    """
+    around = [(a, b - a) for a, b in pairwise(moments) if b > struck - skew and a < until]
+    return max(around, key=lambda silence: silence[1], default=None)
+
+
+def in_flight(publisher: Journal, moment: float) -> int:
+    """How many publishes were on the wire then, and had to be sent again on a later connection."""
+    began = {record["conn"]: record["at"] for record in publisher.records if record["kind"] == "connected"}
+    before: set[str] = set()
+    after: set[str] = set()
+    for record in publisher.records:
+        if record["kind"] == "sent":
+            (before if began.get(record["conn"], 0.0) < moment else after).add(str(record["event_id"]))
+    return len(before & after)

@@ -1,0 +1,98 @@
+"""The verdict of a drill, and its reasons in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from activemq_fleet.drills.model import Account, Blow, DrillResult, Verdict
+
+LOWEST_RATE = 50.0
+"""Events a second below which a blow proves nothing."""
+ATTEMPTS = 3
+"""How often a blow is struck until it counts."""
+
+
+def lowest_rate(rate: float) -> float:
+    """What must flow before a blow: ``LOWEST_RATE``, or half of a rate that was chosen below twice that."""
+    return min(LOWEST_RATE, rate / 2)
+
+
+def why_void(accepted: float, handled: float, rate: float) -> str | None:
+    """Why a blow proves nothing, from the events a second accepted and handled before it."""
+    needed, slowest = lowest_rate(rate), min(accepted, handled)
+    if slowest >= needed:
+        return None
+    return f"{slowest:.0f} events a second before the blow, and {needed:.0f} are needed"
+
+
+def judge(blows: Sequence[Blow], accounts: Sequence[Account], wanted: int) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict, and its reasons, the gravest first: a loss is told before all else.
+
+    ``findings``: something was lost, came twice or got stuck, or a blow went wrong. ``incomplete``:
+    a journal has a hole, so nothing can be said for sure. ``void``: too little was done, or under
+    too little load, to prove anything.
+    """
+    found = [*_losses(accounts), *_mishaps(blows)]
+    missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
+    missing += [
+        f"of {account.indeterminate} event{_s(account.indeterminate)} of {account.pair} it is not known what became"
+        for account in accounts
+        if account.indeterminate and not account.gaps
+    ]
+    weak = _weaknesses(blows, accounts, wanted)
+    reasons = (*found, *missing, *weak)
+    if found:
+        return "findings", reasons
+    if missing:
+        return "incomplete", reasons
+    return ("void", reasons) if weak else ("clean", ())
+
+
+def headline(result: DrillResult) -> str:
+    """The verdict in one plain sentence."""
+    blows = len(result.counted)
+    done = f"{blows} blow{_s(blows)}, {result.total('accepted'):,} events accepted"
+    if result.verdict == "clean":
+        return f"Nothing was lost: {done}, every one handled once."
+    if result.verdict == "void":
+        return f"This drill proves nothing: {result.reasons[0]}."
+    if result.verdict == "incomplete":
+        return f"Nobody can say whether anything was lost: {result.reasons[0].removeprefix('incomplete: ')}."
+    if lost := result.total("lost"):
+        return f"{lost:,} event{_s(lost)} lost: {done}."
+    return f"The fleet did not pass: {result.reasons[0]}."
+
+
+def highest_chance(blows: int) -> float:
+    """The highest chance of a loss at a blow that none in so many would still hide, at 95 %."""
+    return float(1 - 0.05 ** (1 / blows)) if blows else 1.0
+
+
+def _losses(accounts: Sequence[Account]) -> list[str]:
+    said = []
+    for name, words in (("lost", "lost"), ("stuck", "stuck"), ("duplicate", "handled more than once")):
+        for account in accounts:
+            count = getattr(account, name)
+            if count:
+                first = next((unit for unit in account.units if unit.verdict == name), None)
+                why = f" ({first.event_id}: {first.reason})" if first else ""
+                said.append(f"{count} of {account.accepted} events of {account.pair} {words}{why}")
+    return said
+
+
+def _mishaps(blows: Sequence[Blow]) -> list[str]:
+    return [f"blow {blow.number} at {blow.host}: {blow.problem}" for blow in blows if blow.problem]
+
+
+def _weaknesses(blows: Sequence[Blow], accounts: Sequence[Account], wanted: int) -> list[str]:
+    counted = [blow for blow in blows if blow.void is None]
+    said = []
+    if len(counted) < wanted:
+        last = next((blow.void for blow in reversed(blows) if blow.void), None)
+        said.append(f"{len(counted)} of {wanted} blows count" + (f": {last}" if last else ""))
+    said += [f"no event of {account.pair} was accepted" for account in accounts if not account.accepted]
+    return said
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

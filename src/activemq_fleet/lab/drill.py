@@ -1,0 +1,338 @@
+"""A drill of a fleet on loopback: load, blows at whoever is active, and what became of every event."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from activemq_fleet.agent.errors import AgentError
+from activemq_fleet.drills import Account, Blow, Conditions, DrillResult, Span, What, judge
+from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
+from activemq_fleet.drills.model import State
+from activemq_fleet.errors import FleetError, InputError, LabError
+from activemq_fleet.lab.drill_files import machine, phases, settle, spans
+from activemq_fleet.lab.drill_seats import Load, load_for, speaks_mqtt
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.startup import Progress
+from activemq_fleet.operate.drill import Candidate, schedule
+from activemq_fleet.operate.target import Place, resolve_target
+from activemq_fleet.topology import Pair
+
+WINDOW = 5.0
+"""Seconds before a blow in which the rate is measured."""
+HUNG = 30.0
+"""Seconds that a node stands still until its watchdog would have it killed: three misses in half a minute."""
+_PATIENCE = 120.0
+_POLL = 0.2
+_UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillOptions:
+    """``blows``: how many must count. ``target``: a pair, group or host; empty is the whole fleet.
+
+    ``rate``: events a second for each pair. ``hung``: seconds for which a node is frozen.
+    ``patience``: seconds to wait for each thing that must happen.
+    """
+
+    blows: int = 5
+    what: What = "kill"
+    target: str = ""
+    rate: float = 100.0
+    seed: int | None = None
+    hung: float = HUNG
+    patience: float = _PATIENCE
+
+
+def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
+    """Drill the lab's fleet, which is started if it does not run, and then ended again.
+
+    Whatever happens, nothing stays frozen and no agent is left. Raises FleetError for what cannot
+    be drilled at all; what goes wrong on the way is in the result.
+    """
+    ran = _runs(lab)
+    try:
+        lab.up()
+        return _Drill(lab, options, progress or (lambda _line: None)).run()
+    finally:
+        if not ran:
+            lab.down()
+
+
+def _runs(lab: Lab) -> bool:
+    try:
+        return any(host.pid is not None for host in lab.status())
+    except LabError:
+        return False
+
+
+def candidates(lab_pairs: Sequence[Pair]) -> list[Candidate]:
+    """The pairs as the decisions of ``operate.drill`` see them."""
+    return [
+        Candidate(
+            pair=pair.name,
+            group=pair.group,
+            ha=pair.preferred_master.settings.ha,
+            nodes=tuple(broker.host for broker in pair.in_order),
+            rivals=sum(other.group == pair.group for other in lab_pairs) - 1,
+        )
+        for pair in lab_pairs
+    ]
+
+
+@dataclass
+class _Drill:
+    lab: Lab
+    options: DrillOptions
+    progress: Progress
+    _changes: dict[str, list[tuple[float, State]]] = field(default_factory=dict)
+    _frozen: set[str] = field(default_factory=set)
+    _ended: set[str] = field(default_factory=set)
+
+    def run(self) -> DrillResult:
+        seed = self.options.seed if self.options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
+        order = self._order(seed)
+        pairs = {name: self.lab.fleet.pairs[name] for name in dict.fromkeys(order)}
+        directory = self._directory()
+        first: dict[str, State] = {host.host: host.state for host in self.lab.status()}
+        began = time.time()
+        with ExitStack() as stack:
+            stack.enter_context(self._healing())
+            sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drill-")))
+            loads = self._take_seats(stack, pairs, directory, sockets)
+            blows = self._strike_all(order, loads)
+            self._finish(loads)
+        ended = time.time()
+        accounts, blows = self._settle(directory, pairs, blows)
+        verdict, reasons = judge(blows, accounts, len(order))
+        return DrillResult(
+            verdict=verdict,
+            reasons=reasons,
+            began=began,
+            ended=ended,
+            blows=tuple(blows),
+            accounts=tuple(accounts),
+            spans=tuple(self._spans(pairs, first, began, ended)),
+            conditions=self._conditions(seed, len(order), pairs),
+        )
+
+    # -- before -------------------------------------------------------------------------------
+
+    def _order(self, seed: int) -> tuple[str, ...]:
+        fleet = self.lab.fleet
+        places = [Place(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
+        try:
+            target = resolve_target(places, self.options.target)
+        except InputError as error:
+            raise InputError(str(error).replace("activemq_target", "--target")) from None
+        chosen = [one for one in candidates(list(fleet.pairs.values())) if one.pair in target.pairs]
+        return schedule(chosen, self.options.blows, seed, self.options.what)
+
+    def _directory(self) -> Path:
+        directory = self.lab.directory / "drill"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(mode=0o700)
+        return directory
+
+    def _take_seats(self, stack: ExitStack, pairs: dict[str, Pair], directory: Path, sockets: Path) -> dict[str, Load]:
+        fleet, loads = self.lab.client_fleet, dict[str, Load]()
+        for name in pairs:
+            loads[name] = load_for(fleet, fleet.pairs[name], self.options.rate, directory, sockets)
+            stack.callback(loads[name].__exit__)
+            self.progress(f"load on {name}: {self.options.rate:g} events a second")
+            with _told():
+                loads[name].start(self.options.patience)
+        return loads
+
+    # -- the blows ----------------------------------------------------------------------------
+
+    def _strike_all(self, order: Sequence[str], loads: dict[str, Load]) -> list[Blow]:
+        """One blow after the other; one that proves nothing is repeated, one that goes wrong is the last."""
+        blows: list[Blow] = []
+        for number, pair in enumerate(order, 1):
+            for _ in range(ATTEMPTS):
+                blow = self._strike(number, pair, loads[pair])
+                blows.append(blow)
+                self.progress(_line(blow, len(order)))
+                if blow.void is None or self._is_pure(pair):
+                    break
+            if blow.problem is not None:
+                break
+        return blows
+
+    def _strike(self, number: int, pair: str, load: Load) -> Blow:
+        host = self.lab.wait_active(pair, self.options.patience)
+        blow = Blow(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
+        try:
+            self._settle_down(load)
+            before = time.time()
+            load.burst()
+            time.sleep(_UNDER_WAY)
+            blow = self._follow(replace(blow, at=self._hit(host)))
+            self._resume(load, blow)
+            accepted, handled = load.rates(before, WINDOW)
+            void = why_void(accepted, handled, self.options.rate)
+            blow = replace(blow, rate_accepted=accepted, rate_handled=handled, void=void)
+        except FleetError as error:
+            return replace(blow, problem=str(error))
+        except AgentError as error:
+            return replace(blow, problem=" ".join(str(error).split()))
+        return blow
+
+    def _settle_down(self, load: Load) -> None:
+        """Wait until agents have settled and enough flows; after a while the blow falls anyhow, and may be void."""
+        deadline = time.monotonic() + self.options.patience
+        while time.monotonic() < deadline:
+            load.check()
+            if load.is_steady() and min(load.rates(time.time() - 0.5, WINDOW)) >= lowest_rate(self.options.rate):
+                return
+            time.sleep(_POLL)
+
+    def _hit(self, host: str) -> float:
+        """The blow; returns when it fell."""
+        if self.options.what == "pause":
+            self._frozen.add(host)
+            at = time.time()
+            self.lab.pause(host)
+            self._change(host, at, "hung")
+            return at
+        self._ended.add(host)
+        at = time.time()
+        if self.options.what == "stop":
+            self.lab.stop(host)
+        else:
+            at = self.lab.kill(host)
+        self._change(host, at, "stopped")
+        return at
+
+    def _follow(self, blow: Blow) -> Blow:
+        """From the blow until the pair is whole again."""
+        if blow.what == "pause":
+            blow = self._end_of_pause(blow)
+            if blow.host not in self._ended:
+                return blow
+        successor = self.lab.wait_active(blow.pair, self.options.patience)
+        since = self.lab.started(successor)
+        blow = replace(blow, successor=successor, takeover=since - blow.at if since else None)
+        if self._is_pure(blow.pair):
+            self._ended.discard(blow.host)
+            return replace(blow, note="a pure pair: only a resync brings the dead node back")
+        return replace(blow, back=self._bring_back(blow.host) - blow.at)
+
+    def _end_of_pause(self, blow: Blow) -> Blow:
+        """After a while the watchdog would act. There is none in a lab, so the drill does what it is set to do."""
+        time.sleep(self.options.hung)
+        broker = self.lab.fleet.broker(blow.host)
+        self._frozen.discard(blow.host)
+        if broker.settings.watchdog == "kill":
+            self._ended.add(blow.host)
+            self._change(blow.host, self.lab.kill(blow.host), "stopped")
+            return replace(blow, note=f"killed after {self.options.hung:g} s, as activemq_watchdog kill does")
+        self.lab.resume(blow.host)
+        self._change(blow.host, time.time(), "active")
+        return replace(
+            blow,
+            note=f"went on after {self.options.hung:g} s; nobody took over, because activemq_watchdog is "
+            f"{broker.settings.watchdog} and a frozen broker keeps its lock",
+        )
+
+    def _bring_back(self, host: str) -> float:
+        self._change(host, time.time(), "starting")
+        self.lab.start(host, timeout=self.options.patience)
+        self._ended.discard(host)
+        return time.time()
+
+    def _resume(self, load: Load, blow: Blow) -> None:
+        deadline = time.monotonic() + self.options.patience
+        since = blow.at + 0.5 + (self.options.hung if blow.what == "pause" else 0)
+        while not load.handled_after(since):
+            load.check()
+            if time.monotonic() > deadline:
+                raise LabError(f"no event was handled in the {self.options.patience:g} s after the blow")
+            time.sleep(_POLL)
+
+    # -- after --------------------------------------------------------------------------------
+
+    def _finish(self, loads: dict[str, Load]) -> None:
+        for name, load in loads.items():
+            self.progress(f"ending the load on {name}")
+            try:
+                load.finish()
+                load.forget()
+            except (AgentError, FleetError) as error:  # the journals say what it means
+                self.progress(f"{name}: {error}")
+
+    @contextmanager
+    def _healing(self) -> Iterator[None]:
+        """Whatever happens, nothing stays frozen, and what was ended is started again."""
+        try:
+            yield
+        finally:
+            for host in sorted(self._frozen):
+                with suppress(LabError):
+                    self.lab.resume(host)
+            for host in sorted(self._ended):
+                with suppress(FleetError):
+                    self._bring_back(host)
+
+    def _settle(
+        self, directory: Path, pairs: dict[str, Pair], blows: Sequence[Blow]
+    ) -> tuple[list[Account], list[Blow]]:
+        accounts, settled = [], []
+        for name, pair in pairs.items():
+            protocol = "MQTT" if speaks_mqtt(pair) else "STOMP"
+            account, mine = settle(directory, name, protocol, [blow for blow in blows if blow.pair == name])
+            accounts.append(account)
+            settled += mine
+        return accounts, sorted(settled, key=lambda blow: blow.at)
+
+    def _spans(self, pairs: dict[str, Pair], first: dict[str, State], began: float, ended: float) -> Iterator[Span]:
+        for pair in pairs.values():
+            for broker in pair.in_order:
+                log = self.lab.log(broker.host).read_text(errors="replace")
+                changes = [*phases(log, began), *self._changes.get(broker.host, [])]
+                yield from spans(broker.host, first[broker.host], changes, began, ended)
+
+    def _conditions(self, seed: int, wanted: int, pairs: dict[str, Pair]) -> Conditions:
+        masters = {name: pair.preferred_master for name, pair in pairs.items()}
+        return Conditions(
+            where="lab",
+            what=self.options.what,
+            wanted=wanted,
+            rate=self.options.rate,
+            seed=seed,
+            target=self.options.target or "the whole fleet",
+            releases={name: broker.release.text for name, broker in masters.items()},
+            profiles={name: broker.settings.ha for name, broker in masters.items()},
+            protocols={name: "MQTT" if speaks_mqtt(pair) else "STOMP" for name, pair in pairs.items()},
+            machine=machine(),
+        )
+
+    def _change(self, host: str, at: float, state: State) -> None:
+        self._changes.setdefault(host, []).append((at, state))
+
+    def _is_pure(self, pair: str) -> bool:
+        return self.lab.fleet.pairs[pair].preferred_master.settings.ha == "pure"
+
+
+def _line(blow: Blow, wanted: int) -> str:
+    head = f"blow {blow.number} of {wanted}: {blow.what} {blow.host}"
+    if blow.problem:
+        return f"{head}: {blow.problem}"
+    took = f"{blow.successor} took over" if blow.successor else "nobody took over"
+    after = f" after {blow.takeover:.1f} s" if blow.takeover is not None else ""
+    return f"{head}: {took}{after}" + (f"; void: {blow.void}" if blow.void else "")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except AgentError as error:
+        raise LabError(f"the load could not be put on: {error}") from None

@@ -1,0 +1,121 @@
+"""What the seats of a drill left on the disk -> accounts; and moments of the logs -> spans."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from activemq_fleet.drills import Account, Blow, Span, account, in_flight, longest_silence
+from activemq_fleet.drills.accounting import Journal
+from activemq_fleet.drills.model import State
+from activemq_fleet.logs import Story, parse
+
+_AFTER = 5.0
+_LONGEST = 120.0
+
+_STATES: dict[str, State] = {
+    "starting": "starting",
+    "waiting": "standby",
+    "attached": "standby",
+    "started": "active",
+    "stopping": "stopped",
+    "stopped": "stopped",
+    "failed": "stopped",
+}
+
+
+def read_journal(directory: Path, owner: str) -> Journal:
+    """The journal below an agent's directory. A line that cannot be read leaves a gap."""
+    records = []
+    for path in sorted((directory / "agent").glob("*.jsonl")):
+        for line in path.read_bytes().splitlines():
+            try:
+                record = json.loads(line)
+                record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
+                record["jseq"], record["epoch"], record["kind"]
+            except (ValueError, KeyError, TypeError):
+                continue
+            records.append(record)
+    return Journal.of(owner, records)
+
+
+def settle(directory: Path, pair: str, protocol: str, blows: Sequence[Blow]) -> tuple[Account, list[Blow]]:
+    """The account of a pair's seat, and its blows with what the journals say about them."""
+    where = directory / pair
+    publisher = read_journal(where / "publisher", f"the publisher of {pair}")
+    subscriber = read_journal(where / "subscriber", f"the subscriber of {pair}")
+    promised = _promised(where / "promised")
+    found = account(pair, protocol, publisher, subscriber, promised)
+    mine = publisher.ids("accepted").keys() | set(promised)
+    handled, acknowledged = subscriber.moments("handled", mine), publisher.moments("acknowledged", mine)
+    return found, [_measured(blow, publisher, handled, acknowledged) for blow in blows]
+
+
+def _measured(blow: Blow, publisher: Journal, handled: Sequence[float], acknowledged: Sequence[float]) -> Blow:
+    silence = longest_silence(handled, blow.at, _until(blow))
+    unacknowledged = longest_silence(acknowledged, blow.at, _until(blow))
+    return replace(
+        blow,
+        silent_from=silence[0] if silence else None,
+        silence=silence[1] if silence else None,
+        publish_gap=unacknowledged[1] if unacknowledged else None,
+        in_flight=in_flight(publisher, blow.at),
+    )
+
+
+def _promised(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    return [line.partition(" ")[2] for line in lines if " " in line]
+
+
+def _until(blow: Blow) -> float:
+    """A silence that begins later than this is not the blow's."""
+    return blow.at + (_LONGEST if blow.takeover is None else blow.takeover) + _AFTER
+
+
+def phases(log: str, began: float) -> list[tuple[float, State]]:
+    """When a broker's log shows it in another state, in order, from a moment on."""
+    story, found = Story(), list[tuple[float, State]]()
+    for record in parse(log):
+        story.read([record])
+        state = _STATES[story.phase]
+        if story.since is not None and story.since.timestamp() >= began and (not found or found[-1][1] != state):
+            found.append((story.since.timestamp(), state))
+    return found
+
+
+def spans(host: str, first: State, changes: Iterable[tuple[float, State]], began: float, ended: float) -> list[Span]:
+    """A host's states from ``began`` to ``ended``, without a hole, from the moments at which they changed."""
+    found: list[Span] = []
+    at, state = began, first
+    for moment, following in sorted(changes, key=lambda change: change[0]):
+        moment = min(max(moment, began), ended)
+        if following != state:
+            if moment > at:
+                found.append(Span(host, state, at, moment))
+            at, state = moment, following
+    return [*found, Span(host, state, at, ended)] if ended > at else found
+
+
+def machine() -> dict[str, Any]:
+    """Where this runs, in a few words."""
+    load = os.getloadavg()
+    memory = psutil.virtual_memory().total / 2**30
+    return {
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processors": f"{os.cpu_count()}",
+        "memory": f"{memory:.0f} GiB",
+        "load": f"{load[0]:.1f} (1 min), {load[1]:.1f} (5 min)",
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,138 @@
+"""Who puts a pair under load: agents with the inventory's account, or the lab's own, or STOMP."""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from activemq_fleet.addresses import format_list
+from activemq_fleet.agent.seats import Seat, SeatSpec
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.overlay import PROBE
+from activemq_fleet.lab.readiness import credentials_of
+from activemq_fleet.lab.stomp_seat import StompSeat
+from activemq_fleet.render import render_agent
+from activemq_fleet.render.agent import CONFIGURATION, PASSWORD
+from activemq_fleet.sealed import Sealed
+from activemq_fleet.topology import Agent, Broker, Fleet, Pair
+
+EVENT = "DrillEvent"
+# What an agent of the inventory has for its own: a drill's stands beside it and must not touch that.
+_ITS_OWN = (
+    "state.directory",
+    "socket",
+    "client.id",
+    "agent.name",
+    "topics",
+    "handlers",
+    "metrics.address",
+    "mb.password.file",
+    "drain.seconds",
+    "publisher.barrier",
+)
+
+
+class Load(Protocol):
+    """What a drill needs of a seat; see ``agent.seats.Seat``."""
+
+    name: str
+    directory: Path
+
+    def __exit__(self, *_: object) -> None: ...
+    def start(self, timeout: float = 60.0) -> None: ...
+    def check(self) -> None: ...
+    def is_steady(self) -> bool: ...
+    def rates(self, moment: float, seconds: float) -> tuple[float, float]: ...
+    def handled_after(self, moment: float) -> bool: ...
+    def burst(self, count: int = 200) -> None: ...
+    def finish(self, timeout: float = 60.0) -> None: ...
+    def forget(self) -> None: ...
+
+
+def speaks_mqtt(pair: Pair) -> bool:
+    """Whether agents can be at home there."""
+    return all(broker.release.has_usable_mqtt and broker.connector("mqtt") for broker in pair.brokers)
+
+
+def seat_spec(fleet: Fleet, pair: Pair, rate: float) -> SeatSpec:
+    """The two agents of a pair that agents can be at home at; ``fleet`` as clients dial it.
+
+    An agent of the inventory at home there lends its account, its TLS and its times; where there
+    are ACLs, also its topics. Else an account of the brokers that may publish below ``fleet/lab``.
+    Raises LabError where nobody may.
+    """
+    agents = [agent for agent in fleet.agents if agent.pair == pair.name and _can_log_in(agent)]
+    guarded = any(broker.permissions for broker in pair.brokers)
+    own = f"{PROBE.replace('.', '/')}/drill/{pair.name}"
+    if guarded:
+        wide = next((a for a in agents if any(t.endswith("/#") for t in a.settings.agent_topics)), None)
+        if wide is not None:
+            topic = next(t for t in wide.settings.agent_topics if t.endswith("/#"))
+            return _spec(pair.name, topic[:-2].replace("+", "drill") + f"/drill-{pair.name}", rate, _keys_of(wide))
+        return _spec(pair.name, own, rate, _keys_of_account(pair))
+    return _spec(pair.name, own, rate, _keys_of(agents[0]) if agents else _keys_of_account(pair))
+
+
+def load_for(fleet: Fleet, pair: Pair, rate: float, directory: Path, sockets: Path) -> Load:
+    """The seat of a pair, not started."""
+    if speaks_mqtt(pair):
+        return Seat(seat_spec(fleet, pair, rate), directory, sockets)
+    first = pair.preferred_master
+    brokers = [broker for broker in pair.in_order if broker.connector("stomp")]
+    if first.settings.ha == "pure":  # its slave never takes clients: they go to the other masters
+        group = next(group for group in fleet.groups if group.name == pair.group)
+        brokers += [other.preferred_master for other in group.pairs if other.name != pair.name]
+    addresses = [(broker.address, c.port) for broker in brokers if (c := broker.connector("stomp"))]
+    if not addresses or any("ssl" in c.scheme for b in brokers if (c := b.connector("stomp"))):
+        raise LabError(f"pair {pair.name} has neither a usable MQTT connector nor a plain STOMP one: it takes no load")
+    return StompSeat(
+        pair.name,
+        directory,
+        addresses,
+        credentials_of(first),
+        destination=f"/queue/{PROBE}.drill.{pair.name}",
+        rate=rate,
+    )
+
+
+def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> SeatSpec:
+    publisher, subscriber = ({**keys, "client.id": f"drill-{name}-{role}"} for role in ("publisher", "subscriber"))
+    return SeatSpec(
+        name=name,
+        topic=f"{prefix}/{EVENT}",
+        filters=(f"{prefix}/#",),
+        rate=rate,
+        publisher=publisher,
+        subscriber=subscriber,
+    )
+
+
+def _can_log_in(agent: Agent) -> bool:
+    return agent.settings.agent_username is not None and not isinstance(agent.settings.agent_password, Sealed)
+
+
+def _keys_of(agent: Agent) -> dict[str, str]:
+    files = render_agent(agent, reveal=True)
+    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+    parser.read_string(files[CONFIGURATION].decode())
+    keys = {key: text for key, text in parser["agent"].items() if key not in _ITS_OWN}
+    return {**keys, "mb.password": files[PASSWORD].decode().strip()}
+
+
+def _keys_of_account(pair: Pair) -> dict[str, str]:
+    nodes: Sequence[Broker] = pair.in_order
+    connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
+    if any("ssl" in connector.scheme for _, connector in connectors):
+        raise LabError(
+            f"pair {pair.name} speaks MQTT over TLS only, and no agent of the inventory is at home there "
+            "whose certificates could be used"
+        )
+    keys = {"mb.urls": format_list([(broker.address, connector.port) for broker, connector in connectors])}
+    who = credentials_of(pair.preferred_master)
+    if who is not None:
+        keys |= {"mb.username": who.username, "mb.password": who.password}
+    elif any(broker.accounts for broker in nodes):
+        raise LabError(f"pair {pair.name} has no account whose password can be read")
+    return keys

@@ -1,0 +1,147 @@
+"""Decisions of a drill: whom it may strike, in which order, and what comes next. Pure.
+
+A fleet is drilled only where a variable says that it may be. Only the node that is active now is
+struck, and only while every pair of the drill is whole: one active node, one that stands by.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from activemq_fleet.errors import InputError
+
+ALLOWED = "activemq_drill_allowed"
+Act = Literal["strike", "wait", "start", "done"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A pair as the inventory has it. ``nodes``: preferred master first."""
+
+    pair: str
+    group: str
+    ha: str
+    nodes: tuple[str, ...]
+    rivals: int = 0
+    """How many other pairs its group has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A node as it was found now."""
+
+    host: str
+    pair: str
+    state: str
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """The one thing to do next: strike or start ``host`` of ``pair``, wait, or end. ``why`` says it in words."""
+
+    act: Act
+    host: str | None = None
+    pair: str | None = None
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a playbook."""
+        return {"act": self.act, "host": self.host, "pair": self.pair, "why": self.why}
+
+
+def is_allowed(value: Any) -> bool:
+    """What ``activemq_drill_allowed`` says; from a command line it comes as text."""
+    return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
+
+
+def refuse_production(groups: Mapping[str, Any]) -> None:
+    """Raises InputError for groups that may not be drilled; ``groups``: by name, what the variable says."""
+    closed = sorted(name for name, value in groups.items() if not is_allowed(value))
+    if closed:
+        raise InputError(
+            f"group {', '.join(closed)} may not be drilled: its brokers would be struck while clients use them; "
+            f"set {ALLOWED}: true for a group that is there to be tried, or allow this run with -e {ALLOWED}=true"
+        )
+
+
+def schedule(candidates: Sequence[Candidate], blows: int, seed: int, what: str = "kill") -> tuple[str, ...]:
+    """The pair of each blow. Every pair has its turn before one has its second; ``seed`` decides the order.
+
+    A pure pair is struck once, and one pair of its group never, because clients need a master.
+    Raises InputError where no pair can be drilled, or fewer blows are possible than wanted.
+    """
+    fit = [one for one in candidates if refusal(one, what) is None]
+    if not fit:
+        reasons = [f"{one.pair} {refusal(one, what)}" for one in candidates]
+        raise InputError(f"no pair can be drilled: {'; '.join(reasons) or 'there is none'}")
+    chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
+    if all(one.ha == "pure" for one in fit):
+        return _once_each(fit, blows, chance)
+    fit = [one for one in fit if one.ha != "pure"]
+    order: list[str] = []
+    while len(order) < blows:
+        turn = [one.pair for one in fit]
+        chance.shuffle(turn)
+        if order and len(turn) > 1 and turn[0] == order[-1]:
+            turn.append(turn.pop(0))
+        order += turn
+    return tuple(order[:blows])
+
+
+def _once_each(fit: Sequence[Candidate], blows: int, chance: random.Random) -> tuple[str, ...]:
+    by_group: dict[str, list[str]] = {}
+    for one in fit:
+        by_group.setdefault(one.group, []).append(one.pair)
+    order: list[str] = []
+    for pairs in by_group.values():
+        chance.shuffle(pairs)
+        order += pairs[: max(1, len(pairs) - 1)] if len(pairs) > 1 else pairs
+    chance.shuffle(order)
+    if blows > len(order):
+        raise InputError(
+            f"{len(order)} blow{'' if len(order) == 1 else 's'} at most: a pure pair is struck once, because only a "
+            "resync brings its dead node back, and one pair of each group is left for the clients"
+        )
+    return tuple(order[:blows])
+
+
+def refusal(one: Candidate, what: str) -> str | None:
+    """Why a pair cannot be drilled, None if it can."""
+    if len(one.nodes) < 2 or one.ha == "none":
+        return "has no second node that could take over"
+    if one.ha == "pure" and what != "kill":
+        return f"is pure: its brokers are never stopped but by SIGKILL, so --what {what} is not for it"
+    if one.ha == "pure" and not one.rivals:
+        return "is the only pure pair of its group: its slave takes no clients, so nobody could tell"
+    return None
+
+
+def decide(pairs: Iterable[str], seen: Sequence[Seen], turn: str | None) -> Next:
+    """What comes next, from fresh evidence. ``turn`` is the pair to be struck, None when all blows are done.
+
+    A node that is down is started, and nothing is struck before every pair is whole again.
+    """
+    for pair in pairs:
+        nodes = [node for node in seen if node.pair == pair]
+        step = _heal(pair, nodes)
+        if step is not None:
+            return step
+    if turn is None:
+        return Next(act="done", why="every blow was struck and every pair is whole")
+    active = next(node for node in seen if node.pair == turn and node.state == "active")
+    return Next(act="strike", host=active.host, pair=turn, why=f"{active.host} is active: {active.how}".rstrip(": "))
+
+
+def _heal(pair: str, nodes: Sequence[Seen]) -> Next | None:
+    states = sorted(node.state for node in nodes)
+    if states == ["active", "standby"]:
+        return None
+    said = ", ".join(f"{node.host} is {node.state}" for node in nodes)
+    down = next((node for node in nodes if node.state == "stopped"), None)
+    if down is not None:
+        return Next(act="start", host=down.host, pair=pair, why=said)
+    return Next(act="wait", pair=pair, why=f"{pair} is not whole: {said}")
