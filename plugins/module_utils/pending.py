@@ -21,6 +21,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.versions import Lay
 
 # log4j 2 looks at its own file again every monitorInterval seconds; nothing else is read twice.
 _LOG4J2 = "conf/log4j2.properties"
+# The watchdog has a unit of its own; no instance's name ends so.
+_WATCHDOG = "-watchdog.service"
 _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 
@@ -50,6 +52,8 @@ def reasons(changed: Iterable[str], old: Version | None, tree: Mapping[str, File
 
 
 def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -> bool:
+    if path.endswith(_WATCHDOG):
+        return True
     if path != _LOG4J2 or old is None or path not in tree:
         return False
     return bool(_MONITORED.search(old.read(path) or b"")) and bool(_MONITORED.search(tree[path].content))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.render import mode_of, render, render_agent
-from activemq_fleet.render.service import STORE_MARKER, environment_path, java, paths, unit_path
+from activemq_fleet.render.service import STORE_MARKER, environment_path, java, paths, unit_path, watchdog_path
 from activemq_fleet.sizes import size_of
 from activemq_fleet.topology import Agent, Broker
 
@@ -71,6 +71,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "home": where.home,
         "home_link": settings.home,
         "unit": unit_path(broker),
+        "watchdog": watchdog_path(broker),
         "java": java(broker),
         "java_options": list(settings.java_options),
         "environment": f"{where.current}/{environment_path(broker)}",

@@ -209,7 +209,7 @@ class _Host(_Model):
     heap: v.Heap = "512m"
     java_home: v.AbsolutePath | None = None
     java_options: tuple[v.JavaOption, ...] = ()
-    watchdog: Literal["off", "warn", "kill"] = "warn"
+    watchdog: v.Watchdog = "warn"
     vip: v.Host | None = None
     vip_interface: v.NetworkInterface | None = None
 

@@ -10,7 +10,7 @@ CVE-2026-42588).
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
@@ -121,7 +121,13 @@ Name = Annotated[
 # Names of users and groups stand in comma-separated lists and in properties files.
 Principal = Annotated[str, matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -")]
 Identifier = Annotated[str, matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter")]
-Instance = Annotated[str, matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -")]
+Instance = Annotated[
+    str,
+    matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -"),
+    matching(r".*(?<!-watchdog)", "must not end with -watchdog: the unit of a watchdog has such a name"),
+]
+# YAML reads a bare ``off`` as false.
+Watchdog = Annotated[Literal["off", "warn", "kill"], BeforeValidator(lambda said: "off" if said is False else said)]
 UnixName = Annotated[str, matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name")]
 JavaClass = Annotated[str, matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class")]
 Heap = Annotated[str, matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]

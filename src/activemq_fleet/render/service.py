@@ -46,6 +46,8 @@ _SLAVE_START_TIMEOUT = "600"
 _START_TIMEOUT = "90"
 # A stop writes the store's index and waits for clients; after that systemd kills.
 _STOP_TIMEOUT = "60"
+# Where the module ``watchdog`` puts the program.
+_PROGRAMS = "/usr/local/sbin"
 _HOMES = ("/home/", "/root/", "/run/user/")
 _QUOTED_SPECIAL = re.compile(r'[\\"$`]')
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./=:@+,-]+")
@@ -88,13 +90,21 @@ def unit_path(broker: Broker) -> str:
     return f"systemd/{broker.settings.instance}.service"
 
 
+def watchdog_path(broker: Broker) -> str | None:
+    """The path of the watchdog's unit in the tree, ``systemd/INSTANCE-watchdog.service``; None where it is off."""
+    off = broker.settings.watchdog == "off"
+    return None if off else f"systemd/{broker.settings.instance}-watchdog.service"
+
+
 def files(broker: Broker) -> dict[str, bytes]:
-    """Environment file, log configuration and unit, by path in the tree. No secrets."""
+    """Environment file, log configuration and units, by path in the tree. No secrets."""
     log = broker.release.log_file_name
+    watchdog = watchdog_path(broker)
     return {
         f"conf/{log}": shapes.render(f"broker/{log}.j2", Values(), quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS),
         environment_path(broker): _environment_file(broker),
         unit_path(broker): _unit_file(broker),
+        **({watchdog: _watchdog_file(broker)} if watchdog else {}),
     }
 
 
@@ -196,9 +206,8 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
     slave = settings.ha == "pure" and broker.role == "slave"
     low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
     used = (where.base, where.home, *store, settings.java_home or "", *_key_files(broker))
-    described = f"ActiveMQ {broker.release.text}, {broker.host}, node {broker.identity.node} of {broker.pair}"
     return {
-        "description": v(" ".join(described.split()).replace("\\", "\\\\").replace("%", "%%")),
+        "description": v(_description(f"ActiveMQ {broker.release.text}", broker)),
         "mounts": v(" ".join((where.base, *store))),
         "user": v(settings.user),
         "directory": v(where.data),
@@ -210,11 +219,37 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         "restart": settings.ha != "pure",
         # A share that is away must fail in ExecStartPre, which says so, not while mounting.
         "writable": v(" ".join((where.data, *(f"-{directory}" for directory in store)))),
-        "protect_home": "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes",
+        "protect_home": _protect_home(used),
         # Capabilities of a user namespace do not open the host's ports.
         "private_users": "no" if low_port else "yes",
         "capabilities": "CAP_NET_BIND_SERVICE" if low_port else "",
     }
+
+
+def _description(what: str, broker: Broker) -> str:
+    text = f"{what}, {broker.host}, node {broker.identity.node} of {broker.pair}"
+    return " ".join(text.split()).replace("\\", "\\\\").replace("%", "%%")
+
+
+def _protect_home(used: tuple[str, ...]) -> str:
+    return "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"
+
+
+def _watchdog_file(broker: Broker) -> bytes:
+    v, settings, where = Values(), broker.settings, paths(broker)
+    unit = f"{settings.instance}.service"
+    name = f"{settings.instance}-watchdog"
+    command = (f"{_PROGRAMS}/{name}", "--base", where.base, "--unit", unit, "--ha", settings.ha, settings.watchdog)
+    return shapes.render(
+        "broker/watchdog.service.j2",
+        v,
+        description=v(_description("Watchdog of ActiveMQ", broker)),
+        unit=v(unit),
+        user=v(settings.user),
+        command=v(" ".join(map(_word, command))),
+        runtime=v(name),
+        protect_home=_protect_home((where.base,)),
+    )
 
 
 def _key_files(broker: Broker) -> tuple[str, ...]:

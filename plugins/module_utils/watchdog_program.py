@@ -1,0 +1,69 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The watchdog as one file that the host's Python runs: an archive of modules (PEP 441), nothing compressed.
+
+It is made on the host, of the sources that Ansible brought there to make it: so there is one text
+of each, and the program runs with the Python that Ansible itself runs with.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from types import ModuleType
+
+from ansible_collections.activemq.fleet.plugins.module_utils import (
+    archive,
+    brokerlog,
+    deployed,
+    disk,
+    hanging,
+    pending,
+    probe,
+    process,
+    versions,
+    watchdog,
+)
+
+PARTS: tuple[ModuleType, ...] = (
+    archive,
+    brokerlog,
+    deployed,
+    disk,
+    hanging,
+    pending,
+    probe,
+    process,
+    versions,
+    watchdog,
+)
+"""The watchdog, and all that it imports; a test runs it without anything else."""
+# The same modules give the same bytes, whenever they were copied here.
+_WHEN = (2000, 1, 1, 0, 0, 0)
+
+
+def program(python: str) -> bytes:
+    """The whole file. ``python`` is the interpreter that its first line names; nothing of the user's is imported."""
+    buffer = io.BytesIO()
+    buffer.write(f"#!{python} -I\n".encode())
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        _add(file, "__main__.py", f"from {watchdog.__name__} import main\n\nmain()\n")
+        packages = watchdog.__name__.split(".")[:-1]
+        for depth in range(1, len(packages) + 1):
+            _add(file, "/".join((*packages[:depth], "__init__.py")), "")
+        for part in PARTS:
+            _add(file, part.__name__.replace(".", "/") + ".py", _source(part))
+    return buffer.getvalue()
+
+
+def _add(file: zipfile.ZipFile, path: str, text: str | bytes) -> None:
+    file.writestr(zipfile.ZipInfo(path, _WHEN), text)
+
+
+def _source(module: ModuleType) -> str | bytes:
+    """Text, or bytes where Ansible's own loader has it."""
+    loader = module.__spec__.loader if module.__spec__ else None
+    source: str | bytes | None = loader.get_source(module.__name__) if loader else None  # type: ignore[attr-defined]
+    if source is None:
+        raise OSError(f"the source of {module.__name__} is not here, so the watchdog cannot be made")
+    return source

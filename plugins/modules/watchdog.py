@@ -1,0 +1,96 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.watchdog``: the small unit beside a broker that notices when it hangs."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: watchdog
+short_description: Installs or removes the watchdog of a broker
+version_added: 0.2.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Installs the program of the watchdog for one broker, links its unit, enables it for the broker's unit and starts
+    it. A watchdog that runs is restarted when its program or its unit is new. The broker is not touched.
+  - The program is one file. It runs with the Python that runs this module, and needs nothing else.
+  - With O(state=absent) it is stopped, and what was installed is removed.
+options:
+  instance:
+    description: The broker's instance, C(activemq_instance). The units are C(INSTANCE.service) and
+      C(INSTANCE-watchdog.service).
+    type: str
+    required: true
+  unit:
+    description: The unit's file, which the link points to. Needed for O(state=present).
+    type: path
+  state:
+    description: Whether the watchdog is there.
+    type: str
+    choices: [present, absent]
+    default: present
+  directory:
+    description: Where the program is put.
+    type: path
+    default: /usr/local/sbin
+  units:
+    description: The directory of the administrator's units.
+    type: path
+    default: /etc/systemd/system
+attributes:
+  check_mode:
+    description: Says whether it would change anything.
+    support: full
+  diff_mode:
+    description: It shows no differences.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Install the watchdog
+  activemq.fleet.watchdog:
+    instance: activemq
+    unit: /var/lib/activemq/activemq/current/systemd/activemq-watchdog.service
+"""
+
+RETURN = r"""
+done:
+  description: What was done, or would be in check mode, one line each.
+  type: list
+  elements: str
+  returned: always
+  sample: [installed /usr/local/sbin/activemq-watchdog, started activemq-watchdog.service]
+"""
+
+import sys
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog_installing import Place, install, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog_program import program
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "instance": {"type": "str", "required": True},
+            "unit": {"type": "path"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "directory": {"type": "path", "default": "/usr/local/sbin"},
+            "units": {"type": "path", "default": "/etc/systemd/system"},
+        },
+        supports_check_mode=True,
+        required_if=[("state", "present", ["unit"])],
+    )
+    given = module.params
+    place = Place(given["instance"], given["directory"], given["units"], module.check_mode)
+    try:
+        is_wanted = given["state"] == "present"
+        done = install(place, program(sys.executable), given["unit"]) if is_wanted else remove(place)
+    except (InstallError, OSError) as error:
+        module.fail_json(msg=f"the watchdog of {given['instance']}: {error}")
+    module.exit_json(changed=bool(done), done=done)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,382 @@
+"""The watchdog: what it takes for a hung broker, what it kills, and what it never touches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import hanging, probe, watchdog, watchdog_program
+from ansible_collections.activemq.fleet.plugins.module_utils.brokerlog import UNKNOWN, Phase
+from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Listener
+from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
+from hypothesis import given
+from hypothesis import strategies as st
+
+ALIVE = Process(42, 1.0, "S", ("java",))
+FROZEN = replace(ALIVE, state="T")
+SERVES = probe.Answer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
+GREETS = probe.Answer(True, None, "greets in OpenWire", greeted=True)
+NO_LOGIN = probe.Answer(True, None, "CONNACK 5: answers over MQTT and refuses the account", greeted=True)
+FULL = probe.Answer(False, False, "CONNECTED over STOMP, and then says nothing for 5 s", greeted=True)
+CLOSED = probe.Answer(False, None, "refuses connections")
+SILENT = probe.Answer(False, False, "accepts connections and says nothing for 5 s")
+
+
+def kind(
+    process: Process | None, phase: str, *answers: probe.Answer, known: bool = False, slave: bool | None = None
+) -> str:
+    named = {f"connector{number}": answer for number, answer in enumerate(answers)}
+    said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
+    opinion = hanging.judge(hanging.Glance(process, named, said, known, slave))
+    assert opinion.text
+    return str(opinion.kind)
+
+
+@pytest.mark.parametrize(
+    ("process", "phase", "answers", "known", "slave", "expected"),
+    [
+        (None, "unknown", (), False, None, "idle"),
+        (ALIVE, "unknown", (SERVES,), False, None, "fine"),
+        (ALIVE, "unknown", (NO_LOGIN,), True, None, "fine"),
+        (ALIVE, "unknown", (CLOSED, GREETS), True, None, "fine"),
+        (ALIVE, "started", (SILENT, SILENT), True, None, "hung"),
+        (ALIVE, "started", (SILENT, CLOSED), False, None, "hung"),
+        (ALIVE, "unknown", (SILENT,), True, None, "hung"),  # its log has rolled since it answered
+        (ALIVE, "unknown", (SILENT,), False, None, "odd"),  # nobody knows whether it ever served
+        (FROZEN, "started", (), True, None, "hung"),
+        (FROZEN, "waiting", (), False, None, "odd"),  # a standby that holds nothing
+        (FROZEN, "starting", (), False, None, "odd"),
+        (ALIVE, "waiting", (CLOSED, CLOSED), False, None, "idle"),
+        (ALIVE, "starting", (SILENT,), True, None, "idle"),  # its store is being recovered
+        (ALIVE, "stopping", (SILENT,), True, None, "idle"),
+        (ALIVE, "started", (FULL, GREETS), True, None, "odd"),
+        (ALIVE, "started", (FULL, SILENT), True, None, "odd"),
+        (ALIVE, "started", (SILENT, GREETS), True, None, "odd"),  # its STOMP connections may be used up
+        (ALIVE, "started", (CLOSED,), True, None, "idle"),
+        (ALIVE, "started", (), True, None, "idle"),
+        (ALIVE, "started", (SILENT,), True, True, "hung"),
+        (ALIVE, "started", (SILENT,), True, False, "odd"),  # a pure master without a slave
+        (FROZEN, "started", (), True, False, "odd"),
+        (FROZEN, "attached", (), False, False, "odd"),
+    ],
+)
+def test_what_a_look_shows(
+    process: Process | None,
+    phase: str,
+    answers: tuple[probe.Answer, ...],
+    known: bool,
+    slave: bool | None,
+    expected: str,
+) -> None:
+    assert kind(process, phase, *answers, known=known, slave=slave) == expected
+
+
+ANSWERS = st.lists(st.sampled_from([SERVES, GREETS, NO_LOGIN, FULL, CLOSED, SILENT]), max_size=3)
+
+
+@given(
+    st.sampled_from([ALIVE, FROZEN]),
+    st.sampled_from(["begin", "waiting", "starting", "attached", "stopping", "stopped", "failed"]),
+    ANSWERS,
+    st.booleans(),
+    st.sampled_from([None, True, False]),
+)
+def test_a_broker_whose_log_does_not_say_that_it_serves_is_never_hung(
+    process: Process, phase: str, answers: list[probe.Answer], known: bool, slave: bool | None
+) -> None:
+    assert kind(process, phase, *answers, known=known, slave=slave) != "hung"
+
+
+@given(st.sampled_from(["started", "unknown"]), ANSWERS, st.booleans())
+def test_a_broker_that_greets_on_any_connector_is_never_hung(
+    phase: str, answers: list[probe.Answer], known: bool
+) -> None:
+    expected = any(answer is SILENT for answer in answers) and not any(answer.greeted for answer in answers)
+    assert (kind(ALIVE, phase, *answers, known=known) == "hung") == (expected and (known or phase == "started"))
+
+
+def counted(*looks: tuple[str, Process | None]) -> hanging.Count:
+    count = hanging.Count()
+    for moment, (kind, process) in enumerate(looks):
+        count = count.after(hanging.Opinion(kind, ""), process, float(moment))
+    return count
+
+
+def test_three_misses_in_a_row_of_one_process_are_due_and_two_are_not() -> None:
+    assert not counted(("hung", ALIVE), ("hung", ALIVE)).is_due(2)
+    assert counted(("hung", ALIVE), ("hung", FROZEN), ("hung", ALIVE)).is_due(2)
+
+
+@pytest.mark.parametrize("between", [("fine", ALIVE), ("odd", ALIVE), ("hung", replace(ALIVE, started=2.0))])
+def test_anything_else_in_between_begins_anew(between: tuple[str, Process]) -> None:
+    assert not counted(("hung", ALIVE), ("hung", ALIVE), between, ("hung", ALIVE), ("hung", ALIVE)).is_due(4)
+
+
+def test_what_lasts_is_said_again_every_ten_minutes() -> None:
+    told = replace(counted(*[("hung", ALIVE)] * 3), told=2.0)
+    assert not told.is_due(600)
+    assert told.is_due(602)
+
+
+def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
+    assert hanging.may_kill([10, 20], 30)
+    assert not hanging.may_kill([10, 20, 30], 40)
+    assert hanging.may_kill([10, 20, 30], 3611)
+
+
+@pytest.mark.parametrize(
+    ("action", "ha", "kills", "said"),
+    [
+        ("warn", "shared-file", True, "systemctl kill --signal=KILL x.service (activemq_watchdog is warn"),
+        ("kill", "shared-file", True, "its standby takes over only when it ends. It is killed; systemd starts it"),
+        ("kill", "pure", True, "It is killed; playbook resync brings it back"),
+        ("kill", "none", False, "was killed 3 times within an hour and is left alone"),
+    ],
+)
+def test_the_journal_says_state_and_remedy(action: str, ha: str, kills: bool, said: str) -> None:
+    line = hanging.said_of_hung("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
+    assert line.startswith("the broker is hung: 3 looks in 24 s had no answer; seen. ")
+    assert said in line
+
+
+# -- the program, on a process that stands in for a broker -----------------------------------------
+
+
+XML = """<beans><broker><transportConnectors>
+<transportConnector name="stomp" uri="stomp://127.0.0.1:{port}"/>
+<transportConnector name="replication" uri="nio://127.0.0.1:{replication}"/>
+</transportConnectors></broker></beans>"""
+STARTED = "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started"
+WAITING = (
+    "Database /srv/x/lock is locked by another server. This broker is now in slave mode waiting a lock to be acquired"
+)
+
+
+class Rig:
+    """A directory as the collection installs it, and a process that is found as its broker."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.replication = socket.create_server(("127.0.0.1", 0))
+        ports = {"port": self.listener.getsockname()[1], "replication": self.replication.getsockname()[1]}
+        (base / "versions/v/conf").mkdir(parents=True)
+        (base / "versions/v/conf/activemq.xml").write_text(XML.format(**ports))
+        (base / "current").symlink_to("versions/v")
+        (base / "data").mkdir()
+        command = [sys.executable, "-c", "import time; time.sleep(300)", f"-Dactivemq.base={base}", "start"]
+        self.broker = subprocess.Popen(command)
+        eventually(lambda: find_broker(str(base)))
+
+    def log(self, message: str) -> None:
+        when = time.strftime("%Y-%m-%d %H:%M:%S")
+        with (self.base / "data/activemq.log").open("a") as file:
+            file.write(f"{when},001 | INFO  | {message} | org.apache.activemq.broker.BrokerService | main\n")
+
+    def watchdog(self, action: str, ha: str = "shared-file", kills: Path | None = None) -> watchdog.Watchdog:
+        options = watchdog._options(["--base", str(self.base), "--unit", "x.service", "--ha", ha, action])
+        return watchdog.Watchdog(options, str(kills) if kills else None)
+
+    def end(self) -> None:
+        self.broker.kill()
+        self.broker.wait()
+        self.listener.close()
+        self.replication.close()
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setattr(watchdog, "PATIENCE", 0.1)
+    monkeypatch.setattr(watchdog, "_DUMP", 0.05)
+    monkeypatch.setattr(watchdog, "_GONE", 0.5)
+    rig = Rig(tmp_path)
+    try:
+        yield rig
+    finally:
+        rig.end()
+
+
+def eventually(look: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not look() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert look()
+
+
+def stopped(rig: Rig) -> None:
+    rig.broker.send_signal(signal.SIGSTOP)
+    eventually(lambda: (found := find_broker(str(rig.base))) and found.state == "T")
+
+
+def test_an_active_broker_that_was_stopped_by_a_signal_is_killed_at_the_third_look(
+    rig: Rig, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rig.log(STARTED)
+    stopped(rig)
+    dog = rig.watchdog("kill", kills=tmp_path / "kills")
+    dog.turn()
+    dog.turn()
+    assert rig.broker.poll() is None
+    dog.turn()
+    assert rig.broker.wait(60) == -signal.SIGKILL
+    assert "<3>the broker is hung: 3 looks" in capfd.readouterr().out
+    assert len(watchdog.read_kills(str(tmp_path / "kills"))) == 1
+
+
+def test_an_active_broker_that_says_nothing_is_killed(rig: Rig) -> None:
+    rig.log(STARTED)
+    dog = rig.watchdog("kill")
+    for _ in range(3):
+        dog.turn()
+    # SIGQUIT, which makes a JVM print its threads, ends what is no JVM.
+    assert rig.broker.wait(60) == -signal.SIGQUIT
+
+
+def test_warn_only_warns_and_once(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
+    rig.log(STARTED)
+    stopped(rig)
+    dog = rig.watchdog("warn")
+    for _ in range(6):
+        dog.turn()
+    assert rig.broker.poll() is None
+    (line,) = capfd.readouterr().out.splitlines()
+    assert "systemctl kill --signal=KILL x.service" in line
+
+
+@pytest.mark.parametrize(
+    "message", ["KahaDB is version 7", WAITING, "Apache ActiveMQ 5.18.3 (x, ID:h) is shutting down"]
+)
+def test_a_broker_that_starts_stands_by_or_ends_is_left_alone(rig: Rig, message: str) -> None:
+    rig.log(STARTED)
+    rig.log("Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/x]")
+    rig.log(message)
+    stopped(rig)
+    dog = rig.watchdog("kill")
+    for _ in range(4):
+        dog.turn()
+    assert rig.broker.poll() is None
+
+
+def test_a_pure_master_is_killed_only_while_a_slave_is_attached(rig: Rig) -> None:
+    rig.log(STARTED)
+    stopped(rig)
+    dog = rig.watchdog("kill", ha="pure")
+    for _ in range(4):
+        dog.turn()
+    assert rig.broker.poll() is None
+    with socket.create_connection(rig.replication.getsockname()):
+        for _ in range(3):
+            dog.turn()
+        assert rig.broker.wait(60) == -signal.SIGKILL
+
+
+def test_the_brake_holds_over_restarts_of_the_watchdog(rig: Rig, tmp_path: Path) -> None:
+    rig.log(STARTED)
+    stopped(rig)
+    now = watchdog.uptime()
+    watchdog.write_kills(str(tmp_path / "kills"), [now - 30, now - 20, now - 10])
+    dog = rig.watchdog("kill", kills=tmp_path / "kills")
+    for _ in range(4):
+        dog.turn()
+    assert rig.broker.poll() is None
+
+
+def test_a_process_that_only_has_the_number_is_not_killed(rig: Rig) -> None:
+    found = find_broker(str(rig.base))
+    assert found is not None
+    assert not watchdog.kill(replace(found, started=found.started - 5))
+    assert rig.broker.poll() is None
+
+
+def test_without_a_handle_of_the_kernel_the_process_is_looked_at_before_each_signal(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    found = find_broker(str(rig.base))
+    assert found is not None
+    watchdog.send(None, replace(found, started=found.started - 5), signal.SIGKILL)
+    assert rig.broker.poll() is None
+    assert watchdog.kill(found)
+
+
+def test_the_slave_of_a_master_is_seen_by_its_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        listener = Listener("replication", "nio", server.getsockname())
+        assert not watchdog.has_peer(listener)
+        with socket.create_connection(server.getsockname()):
+            assert watchdog.has_peer(listener)
+    assert not watchdog.has_peer(None)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "replies"), [("stomp", (b"CONNECTED\n\n\0\n",)), ("mqtt", (b"\x20\x02\0\0", b"\x90\x03\0\x01\0"))]
+)
+def test_a_broker_that_greets_and_holds_the_message_back_has_greeted(scheme: str, replies: tuple[bytes, ...]) -> None:
+    with answering(*replies) as address:
+        answer = probe.ask(scheme, address, probe.Login(), timeout=0.3)
+    assert (answer.answered, answer.returned, answer.greeted) == (False, False, True)
+
+
+def test_a_broker_that_never_speaks_has_not_greeted() -> None:
+    with answering() as address:
+        answer = probe.ask("stomp", address, probe.Login(), timeout=0.2)
+    assert (answer.returned, answer.greeted) == (False, False)
+
+
+@contextlib.contextmanager
+def answering(*replies: bytes) -> Iterator[tuple[str, int]]:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            for reply in replies:
+                connection.recv(4096)
+                connection.sendall(reply)
+            while connection.recv(4096):
+                pass
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield listener.getsockname()
+    thread.join(60)
+    listener.close()
+
+
+# -- the file on the host ---------------------------------------------------------------------------
+
+
+def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_path: Path) -> None:
+    path = tmp_path / "activemq-watchdog"
+    path.write_bytes(watchdog_program.program(sys.executable))
+    path.chmod(0o755)
+    rig.log(STARTED)
+    stopped(rig)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(60)
+        words = ["--base", str(rig.base), "--unit", "x.service", "--ha", "none", "--every", "0.1", "kill"]
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "RUNTIME_DIRECTORY": str(tmp_path), "PATH": ""}
+        with subprocess.Popen([str(path), *words], env=environment, cwd="/", stdout=subprocess.PIPE) as running:
+            try:
+                assert systemd.recv(4096) == b"READY=1"
+                assert systemd.recv(4096).endswith(b"\nWATCHDOG=1")
+                assert rig.broker.wait(60) == -signal.SIGKILL
+            finally:
+                running.kill()
+    assert (tmp_path / "kills").exists()
+
+
+def test_the_same_sources_give_the_same_bytes() -> None:
+    assert watchdog_program.program("/usr/bin/python3") == watchdog_program.program("/usr/bin/python3")
+    assert watchdog_program.program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")
