@@ -28,19 +28,26 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        arguments = self.validate_argument_spec({"archives": {"type": "bool", "default": True}})[1]
+        spec = {name: {"type": "bool", "default": True} for name in ("archives", "checked")}
+        arguments = self.validate_argument_spec(spec)[1]
         errors = library("errors")
         try:
-            return self._compile(task_vars or {}, arguments["archives"])
+            return self._compile(task_vars or {}, **arguments)
         except errors.SettingsError as error:
             raise AnsibleActionFail(_list(error.problems)) from None
         except errors.FleetError as error:
             raise AnsibleActionFail(_list([str(error)])) from None
 
-    def _compile(self, task_vars: dict[str, Any], archives: bool) -> dict[str, Any]:
+    def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool) -> dict[str, Any]:
         data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
         fleet = library("topology").build_fleet(data.hosts, data.groups)
         deployment = library("deployment")
+        if not checked:
+            return {
+                "changed": False,
+                "brokers": {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers},
+                "agents": {agent.host: deployment.agent_facts(agent) for agent in fleet.agents},
+            }
         brokers = {broker.host: deployment.files_of(broker) for broker in fleet.brokers}
         agents = {agent.host: deployment.files_of(agent) for agent in fleet.agents}
         documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}

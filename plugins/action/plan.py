@@ -119,7 +119,20 @@ def _target(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any
     return {"target": target.to_dict() | operate.read_since(options.get("since"), time.time())}
 
 
+def _collect(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
+    """``options``: ``name`` and ``agents``. Every broker and agent that is meant; a limit may cut anything."""
+    operate, options = library("operate"), arguments["options"]
+    named = {**(options.get("agents") or {}), **arguments["brokers"]}
+    places = [
+        operate.Place(host, pair=node["pair"], group=node["group"], role=node.get("role", "agent"))
+        for host, node in named.items()
+    ]
+    target = operate.resolve_target(places, options.get("name") or "")
+    return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}
+
+
 _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any]]] = {
+    "collect": _collect,
     "preflight": _preflight,
     "roll": _roll,
     "stores": _stores,

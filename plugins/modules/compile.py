@@ -24,6 +24,12 @@ options:
     description: Whether to make the archives, or only to check.
     type: bool
     default: true
+  checked:
+    description:
+      - Whether to render and check every file. V(false) only computes who is there, needs no secret and fails for no
+        finding. It is for playbooks that must work on a fleet that is not well.
+    type: bool
+    default: true
 attributes:
   check_mode:
     description: Does the same as without; nothing outside the temporary directory is written.
@@ -86,7 +92,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={"archives": {"type": "bool", "default": True}}, supports_check_mode=True)
+    spec = {name: {"type": "bool", "default": True} for name in ("archives", "checked")}
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     module.fail_json(msg="activemq.fleet.compile runs on the controller: the collection's action plugin was not found")
 
 

@@ -40,6 +40,10 @@ NOT_SETTINGS = frozenset({
     "activemq_to",
     "activemq_since",
     "activemq_drill_allowed",
+    "activemq_collect_to",
+    "activemq_collect_megabytes",
+    "activemq_collect_days",
+    "activemq_collect_dumps",
 })  # fmt: skip
 # Names under which a broker's ports are listed beside those of its connectors.
 _PORTS_OF_OURS = frozenset({"console", "replication"})

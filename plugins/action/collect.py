@@ -1,0 +1,104 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's half of ``activemq.fleet.collect``: fetches the archive and lays it down."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
+
+_ARGUMENTS = {
+    "to": {"type": "path", "required": True},
+    "state": {"type": "str", "choices": ["opened", "collected"], "default": "collected"},
+    "about": {"type": "dict", "default": {}},
+    "broker": {"type": "dict"},
+    "agent": {"type": "dict"},
+    "megabytes": {"type": "int", "default": 200},
+    "days": {"type": "int", "default": 7},
+    "dumps": {"type": "str", "choices": ["hung", "always", "never"], "default": "hung"},
+}
+_ON_HOST = ("broker", "agent", "megabytes", "days", "dumps")
+_ASKED = 3
+
+
+class ActionModule(ActionBase):
+    """Opens the directory without a look at the host, or brings the host's evidence into it."""
+
+    TRANSFERS_FILES = True
+    _supports_check_mode = False
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        arguments = self.validate_argument_spec(_ARGUMENTS)[1]
+        directory = collected.open_directory(arguments["to"])
+        if arguments["state"] == "opened":
+            return {"changed": False, "directory": directory}
+        host = str((task_vars or {})["inventory_hostname"])
+        with collected.staging(directory, host) as place:
+            try:
+                result = self._bring(arguments, place, task_vars)
+            finally:
+                self._remove_tmp_path(self._connection._shell.tmpdir)
+            facts = self._facts(host, arguments["about"], result)
+            target = os.path.join(directory, host)
+            collected.land(f"{place}/archive", facts, place, target, arguments["megabytes"] << 20)
+        for line in [f"{what['path']} was left out: {what['why']}" for what in result["left_out"]] + result["notes"]:
+            self._display.warning(f"{host}: {line}")
+        keep = ("files", "left_out", "notes")
+        return {"changed": False, "directory": target, "facts": facts, **{key: result[key] for key in keep}}
+
+    def _bring(self, arguments: Mapping[str, Any], place: str, task_vars: Any) -> dict[str, Any]:
+        """Let the host make its archive, and fetch it to ``place``/archive. Returns what the module said."""
+        self._make_tmp_path()
+        remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "evidence.tar.gz")
+        clock = self._clock()
+        given = {name: arguments[name] for name in _ON_HOST if arguments[name] is not None}
+        result: dict[str, Any] = self._execute_module(
+            "activemq.fleet.collect", module_args={**given, "archive": remote}, task_vars=task_vars
+        )
+        if result.get("failed") or "facts" not in result:
+            raise AnsibleActionFail(str(result.get("msg", "the module said nothing")), result=result)
+        result["facts"]["clock"] = clock
+        self._connection.fetch_file(remote, f"{place}/archive")
+        return result
+
+    def _clock(self) -> dict[str, float] | None:
+        """How far the host's clock is ahead of this one, ``offset``, give or take ``within``; seconds."""
+        best = None
+        for _ in range(_ASKED):
+            began = time.time()
+            answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
+            ended = time.time()
+            try:
+                there = float(str(answer["stdout"]).split()[-1])
+            except (ValueError, IndexError):
+                continue
+            within = (ended - began) / 2
+            if best is None or within < best["within"]:
+                best = {"offset": round(there - (began + ended) / 2, 3), "within": round(within, 3)}
+        return best
+
+    def _facts(self, host: str, about: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+        """``host.json``: what audit reads, and what else is known."""
+        seen = dict(result["facts"])
+        broker = seen.get("broker") or {}
+        known = {key: about.get(key) for key in ("group", "pair", "role", "peer", "ha")}
+        return {
+            "host": host,
+            **known,
+            # What runs counts, and what the inventory wants only where nothing does.
+            "release": broker.get("release") or about.get("release"),
+            "store": broker.get("store") or about.get("store"),
+            **{key: broker.get(key) for key in ("state", "how", "since", "pid")},
+            "java": about.get("java"),
+            **seen,
+            "left_out": result["left_out"],
+            "notes": result["notes"],
+        }

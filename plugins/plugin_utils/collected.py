@@ -1,0 +1,98 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The directory on the controller into which ``activemq.fleet.collect`` lays what hosts have sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+
+MARK = ".activemq-fleet-collected"
+HOST = "host.json"
+# Beside logs, which are bounded: what a host that lies could still send.
+_SLACK = 64 << 20
+
+
+def open_directory(path: str) -> str:
+    """Make the directory, private, or take the one of an earlier run. Returns its absolute path.
+
+    Raises AnsibleActionFail for one that holds anything else.
+    """
+    path = os.path.abspath(os.path.expanduser(path))
+    mark = os.path.join(path, MARK)
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        if os.listdir(path) and not os.path.isfile(mark):
+            do = "name a new directory with -e activemq_collect_to=DIR"
+            raise AnsibleActionFail(f"{path} holds other things, and nothing was collected: {do}")
+        with open(mark, "a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise AnsibleActionFail(f"{path} cannot be used: {error.strerror}") from None
+    return path
+
+
+@contextmanager
+def staging(directory: str, host: str) -> Iterator[str]:
+    """A directory beside the host's own, gone at the end whatever happens. What a killed run left goes first."""
+    if host.startswith(".") or "/" in host:
+        raise AnsibleActionFail(f"{host!r} is no name for a directory")
+    for name in os.listdir(directory):
+        if name.startswith((f".new-{host}-", f".old-{host}-")):
+            shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
+    place = tempfile.mkdtemp(prefix=f".new-{host}-", dir=directory)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def land(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
+    """Unpack below ``place`` and let it become ``target`` in one rename.
+
+    Raises AnsibleActionFail for an archive that holds anything but files below it, or far more than
+    ``limit`` bytes.
+    """
+    tree = os.path.join(place, "tree")
+    os.mkdir(tree, 0o700)
+    try:
+        _unpack(archive, tree, limit + _SLACK)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise AnsibleActionFail(f"what the host sent cannot be unpacked: {error}") from None
+    with open(os.path.join(tree, HOST), "w", encoding="utf-8") as file:
+        json.dump(facts, file, indent=1, sort_keys=True, ensure_ascii=False)
+        file.write("\n")
+    if os.path.lexists(target):
+        old = tempfile.mkdtemp(prefix=f".old-{os.path.basename(target)}-", dir=os.path.dirname(target))
+        os.rename(target, os.path.join(old, "tree"))
+        os.rename(tree, target)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        os.rename(tree, target)
+
+
+def _unpack(archive: str, tree: str, limit: int) -> None:
+    rest = limit
+    with tarfile.open(archive, "r|gz") as members:
+        for member in members:
+            parts = member.name.split("/")
+            if not member.isreg() or member.name.startswith("/") or any(part in ("", ".", "..") for part in parts):
+                raise ValueError(f"{member.name!r} is no file below it")
+            if member.name == HOST or member.size > rest:
+                raise ValueError(f"{member.name} is not expected, or larger than what may come")
+            rest -= member.size
+            path = os.path.join(tree, *parts)
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            source = members.extractfile(member)
+            assert source is not None  # noqa: S101 -- it is a regular file
+            with source, open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+            os.utime(path, (member.mtime, member.mtime))

@@ -1,0 +1,349 @@
+"""What ``collect`` takes from a host: what it must, not more than it may, and no secret."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import collecting, threads
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.bundle import Bundle, open_all
+from ansible_collections.activemq.fleet.plugins.module_utils.install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.process import read_process
+
+from activemq_fleet import masking
+from activemq_fleet.deployment import files_of
+from tests.unit.fleets import fleet
+
+KNOWN, FOREIGN = "canary-Known1", "canary-Foreign2"
+LINE = "2026-11-21 05:22:44,001 | INFO  | {} | org.apache.activemq.broker.BrokerService | main\n"
+
+
+class Host:
+    """Directories as a managed host has them: a broker's base and an agent's configuration and state."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.base = root, root / "broker"
+        self.data, self.state = self.base / "data", root / "state"
+        broker = fleet("o-mq01", users=[{"name": "till", "password": KNOWN, "groups": ["admins"]}]).brokers[0]
+        self.tree = {
+            path: File(file.content, file.mode, file.masked)
+            for path, file in {**files_of(broker)}.items()
+        }  # fmt: skip
+        install(str(self.base), self.tree, Owners())
+        agent = {
+            "agent.conf": File(b"mb.urls = a:1883\n", 0o640, "mb.urls = a:1883\n"),
+            "mb.password": File(f"{KNOWN}-agent\n".encode(), 0o640, "@activemq_agent_password@\n"),
+        }
+        install(collecting.Layout(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
+        (self.state / "agent").mkdir(parents=True)
+        self.data.mkdir(exist_ok=True)
+
+    @property
+    def conf(self) -> Path:
+        return self.base / "current" / "conf"
+
+    def collect(self, **changed: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """Every file of the archive, and the module's result."""
+        archive = self.root / f"evidence-{time.monotonic_ns()}.tar.gz"
+        parameters = {
+            "archive": str(archive),
+            "broker": {"base": str(self.base), "unit": None, "store": str(self.data)},
+            "agent": {"config": f"{self.root}/etc", "state": str(self.state), "unit": None},
+            "megabytes": 4, "days": 1, "dumps": "hung",
+        }  # fmt: skip
+        result: dict[str, Any] = collecting.collect(parameters | changed)
+        with tarfile.open(archive) as members:
+            files = {member.name: members.extractfile(member).read() for member in members}  # type: ignore[union-attr]
+        return files, result
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_it_brings_logs_journals_configuration_and_listing(host: Host) -> None:
+    (host.data / "activemq.log").write_text(LINE.format("one"))
+    (host.data / "activemq.log.1").write_text(LINE.format("two"))
+    (host.data / "activemq.log.2.gz").write_bytes(gzip.compress(LINE.format("three").encode()))
+    (host.data / "hs_err_pid1.log").write_text("a crash\n")
+    (host.data / "db-1.log").write_text("messages of customers")
+    (host.state / "agent" / "journal-000000001.jsonl").write_text('{"v":1}\n')
+
+    files, result = host.collect()
+
+    assert files["activemq.log"].decode() == LINE.format("one")
+    assert files["activemq.log.1"].decode() == LINE.format("two")
+    assert gzip.decompress(files["activemq.log.2.gz"]).decode() == LINE.format("three")
+    assert files["more/hs_err_pid1.log"] == b"a crash\n"
+    assert files["agent/journal-000000001.jsonl"] == b'{"v":1}\n'
+    assert files["configuration/agent.conf"] == b"mb.urls = a:1883\n"
+    assert "db-1.log" in files["listing/data.txt"].decode()
+    assert not any(b"customers" in content for content in files.values())
+    assert result["facts"]["broker"]["state"] == "stopped"
+    assert result["left_out"] == []
+
+
+def test_the_configuration_is_what_render_writes(host: Host) -> None:
+    files, _ = host.collect()
+
+    manifest = json.loads(files["configuration/.fleet-manifest.json"])
+    found = json.loads(files["configuration/.fleet-found.json"])
+    for path, file in host.tree.items():
+        planned = file.content.decode() if file.masked is None else file.masked
+        shown = files[f"configuration/{path}"].decode()
+        assert shown == masking.mask(path, planned)
+        assert manifest[path] == found[path]["sha256"] == hashlib.sha256(shown.encode()).hexdigest()
+        assert found[path]["status"] == "same"
+
+
+def test_no_secret_leaves_the_host(host: Host) -> None:
+    """A canary in every place that is read: known and foreign secrets, each in its own syntax."""
+    for secret in (KNOWN, FOREIGN):
+        uri = f"nio://net:{secret}@other:61616?jms.password={secret}"
+        with (host.data / "activemq.log").open("a") as log:
+            log.write(LINE.format(f"could not connect to {uri}"))
+        (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(LINE.format(uri).encode()))
+        (host.data / f"hs_err_pid{len(secret)}.log").write_text(f"java_command: -Dkey.password={secret} start\n")
+        (host.state / "agent" / f"journal-{len(secret):09}.jsonl").write_text(f'{{"reason":"{uri}"}}\n')
+        (host.conf / f"users-{len(secret)}.properties").write_text(f"admin={secret}\n")
+        (host.conf / f"more-{len(secret)}.xml").write_text(f'<x><y name="password" value="{secret}"/></x>')
+        (host.conf / f"{len(secret)}.properties").write_text(f"#db.password={secret}\n")
+        (host.conf / f"{len(secret)}.ks").write_text(secret)
+        (host.conf / f"{len(secret)}.key").write_text(secret)
+        (host.conf / f"{len(secret)}.bin").write_bytes(secret.encode() + b"\0")
+    (host.conf / "jetty-realm.properties").write_text(f"till: {KNOWN}, admin\nnew: {FOREIGN}, admin\n")
+    (host.root / "etc" / "mb.password").write_text(f"{FOREIGN}\n")
+    (host.data / "activemq.log.2").write_text(f"a known one as it is: {KNOWN}\n")
+
+    files, result = host.collect()
+
+    for name, content in files.items():
+        plain = gzip.decompress(content) if name.endswith(".gz") else content
+        assert b"canary" not in plain, name
+    assert "canary" not in json.dumps(result)
+    assert files["activemq.log.2"] == b"a known one as it is: @activemq_users[0].password@\n"
+    assert {what["why"] for what in result["left_out"]} == {"a key store", "a key", "no text"}
+
+
+def test_a_secret_that_was_changed_by_hand_shows_as_such(host: Host) -> None:
+    path = host.conf / "credentials.properties"
+    path.write_text(path.read_text().replace(KNOWN, FOREIGN))
+
+    files, _ = host.collect()
+
+    found = json.loads(files["configuration/.fleet-found.json"])["conf/credentials.properties"]
+    manifest = json.loads(files["configuration/.fleet-manifest.json"])
+    text = files["configuration/conf/credentials.properties"].decode()
+    assert found["status"] == "changed"
+    assert manifest["conf/credentials.properties"] != found["sha256"]
+    assert "activemq.user.till.password=@secret@" in text
+    assert "activemq.network.password=@activemq_network_password@" in text
+
+
+def test_another_line_in_a_file_of_secrets_changes_no_secret(host: Host) -> None:
+    path = host.conf / "credentials.properties"
+    path.write_text(path.read_text() + "# by hand\n")
+
+    files, _ = host.collect()
+
+    masked = host.tree["conf/credentials.properties"].masked
+    assert files["configuration/conf/credentials.properties"].decode() == f"{masked}# by hand\n"
+
+
+def test_what_is_removed_and_added_by_hand_is_told(host: Host) -> None:
+    (host.conf / "groups.properties").write_text("x=y\n")
+    (host.base / "current" / "bin" / "setenv").unlink(missing_ok=True)
+    (host.base / "current" / "bin" / "env").unlink(missing_ok=True)
+
+    found = json.loads(host.collect()[0]["configuration/.fleet-found.json"])
+
+    assert found["conf/groups.properties"]["status"] in ("added", "changed")
+    assert "removed" in {entry["status"] for path, entry in found.items() if path.startswith("bin/")}
+
+
+def test_a_configuration_that_nobody_installed_is_brought_by_rule(tmp_path: Path) -> None:
+    base = tmp_path / "old"
+    (base / "conf").mkdir(parents=True)
+    (base / "conf" / "activemq.xml").write_text(f'<beans><broker><x password="{FOREIGN}"/></broker></beans>')
+
+    archive = tmp_path / "x.tar.gz"
+    broker = {"base": str(base), "unit": None, "store": None}
+    collecting.collect(
+        {"archive": str(archive), "broker": broker, "agent": None, "megabytes": 1, "days": 1, "dumps": "hung"}
+    )
+
+    with tarfile.open(archive) as members:
+        text = members.extractfile("configuration/conf/activemq.xml").read().decode()  # type: ignore[union-attr]
+    assert text == '<beans><broker><x password="@secret@"/></broker></beans>'
+
+
+def test_the_newest_logs_come_first_and_the_rest_is_named(host: Host) -> None:
+    for age in range(6):
+        path = host.data / f"activemq.log{f'.{age}' if age else ''}"
+        path.write_text(f"{age} {'x' * 97}\n" * 3000)  # 300 kB each
+        os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
+
+    files, result = host.collect(megabytes=1)
+
+    whole = [name for name, content in files.items() if name.startswith("activemq.log") and len(content) == 300_000]
+    cut = files["activemq.log.3"].decode()
+    assert sorted(whole) == ["activemq.log", "activemq.log.1", "activemq.log.2"]
+    assert cut.startswith("3 x")
+    assert cut.endswith("x\n")
+    assert [what["path"] for what in result["left_out"]] == ["activemq.log.3", "activemq.log.4", "activemq.log.5"]
+    assert sum(map(len, files.values())) <= 1 << 20
+
+
+def test_a_packed_log_that_would_not_fit_unpacked_is_left_out(host: Host) -> None:
+    (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(b"x\n" * (3 << 20)))
+
+    files, result = host.collect(megabytes=1)
+
+    assert "activemq.log.1.gz" not in files
+    assert result["left_out"][0]["why"] == "does not fit once unpacked"
+
+
+def test_a_packed_log_that_is_damaged_keeps_nothing_else_away(host: Host) -> None:
+    (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(b"x\n" * 1000)[:-12])
+    (host.data / "activemq.log").write_text("here\n")
+
+    files, result = host.collect()
+
+    assert files["activemq.log"] == b"here\n"
+    assert "cannot be read" in result["left_out"][0]["why"]
+
+
+def test_bytes_that_are_no_text_come_out_as_they_went_in(host: Host) -> None:
+    data = b"\xff\xfe caf\xe9 password=" + FOREIGN.encode() + b"\n\x00rest"
+    (host.data / "activemq.log").write_bytes(data)
+
+    assert host.collect()[0]["activemq.log"] == data.replace(FOREIGN.encode(), b"@secret@")
+
+
+def test_half_a_record_of_a_journal_is_not_brought(host: Host) -> None:
+    (host.state / "agent" / "journal-000000001.jsonl").write_bytes(b'{"a":1}\n{"b"')
+
+    assert host.collect()[0]["agent/journal-000000001.jsonl"] == b'{"a":1}\n'
+
+
+def test_somebody_elses_file_behind_a_link_is_not_read(host: Host) -> None:
+    if os.geteuid():
+        pytest.skip("only root could read it")
+    (host.data / "activemq.log.9").symlink_to("/etc/shadow")
+    os.lchown(host.data / "activemq.log.9", 12345, 12345)
+    os.mkfifo(host.data / "activemq.log.8")
+
+    files, result = host.collect()
+
+    assert not {"activemq.log.8", "activemq.log.9"} & files.keys()
+    assert len(result["left_out"]) == 2
+
+
+def test_a_log_that_rolls_meanwhile_is_neither_lost_nor_doubled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "activemq.log").write_text("first\n")
+    bundle = Bundle(str(tmp_path / "out"), 1 << 20)
+    real = os.open
+    rolled: list[Any] = []
+
+    def roll(path: Any, flags: int, *rest: Any) -> int:
+        descriptor = real(path, flags, *rest)
+        if not rolled and str(path).endswith("activemq.log"):
+            rolled.append(path)
+            os.rename(tmp_path / "activemq.log", tmp_path / "activemq.log.1")
+            (tmp_path / "activemq.log").write_text("second\n")
+        return descriptor
+
+    monkeypatch.setattr("os.open", roll)
+    opened = open_all(str(tmp_path), lambda name: name.startswith("activemq.log"), "", bundle)
+
+    assert {log.name: log.file.read() for log in opened} == {"activemq.log": b"second\n", "activemq.log.1": b"first\n"}
+
+
+@pytest.fixture
+def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that answers SIGQUIT as a JVM does, on a file."""
+    monkeypatch.setattr(threads, "_POLL", 0.1)
+    script = (
+        "import signal, time, sys\n"
+        "def dump(*_): print('Full thread dump\\n\"main\" waits\\nJNI global refs: 1', flush=True)\n"
+        "signal.signal(signal.SIGQUIT, dump)\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(60)\n"
+    )
+    path = tmp_path / "console.log"
+    with path.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=output)
+    while b"ready" not in path.read_bytes():
+        time.sleep(0.02)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def threads_of(process: subprocess.Popen[bytes]) -> threads.Dumps:
+    while (found := read_process(process.pid)) is None:  # between fork and exec it has no command line
+        time.sleep(0.02)
+    dumps: threads.Dumps = threads.dump(found, pause=0.1)
+    return dumps
+
+
+def test_a_jvm_that_answers_is_asked_three_times(answering: subprocess.Popen[bytes]) -> None:
+    dumps = threads_of(answering)
+
+    assert len(dumps.texts) == 3
+    assert all(text.startswith("Full thread dump") for text in dumps.texts)
+    assert dumps.notes == []
+
+
+def test_a_stopped_process_is_not_asked_and_that_is_said(answering: subprocess.Popen[bytes]) -> None:
+    answering.send_signal(signal.SIGSTOP)
+    while (found := read_process(answering.pid)) is not None and found.state != "T":
+        time.sleep(0.02)
+
+    dumps = threads_of(answering)
+
+    assert dumps.texts == []
+    assert "SIGCONT" in dumps.notes[0]
+    assert str(answering.pid) in threads.kernel_view(answering.pid)
+
+
+def test_a_process_that_the_signal_would_end_is_not_asked() -> None:
+    with subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL) as process:
+        try:
+            dumps = threads_of(process)
+            assert process.poll() is None
+            assert "does not catch SIGQUIT" in dumps.notes[0]
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "expected"),
+    [
+        (("java", "-Duser.timezone=Asia/Tokyo"), {"timezone": "Europe/Rome\n"}, "Asia/Tokyo"),
+        (("java",), {"timezone": "Europe/Rome\n"}, "Europe/Rome"),
+    ],
+)
+def test_the_zone_is_the_jvms_before_the_hosts(
+    tmp_path: Path, command: tuple[str, ...], files: dict[str, str], expected: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    process = collecting.Process(0, 0.0, "S", command)
+
+    assert collecting.timezone(process, str(tmp_path)) == expected
