@@ -1,0 +1,191 @@
+"""What ``collect`` does on the controller: a host's directory appears whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
+
+
+def archive(path: Path, files: Mapping[str, bytes], **changed: Any) -> str:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            for key, value in changed.items():
+                setattr(member, key, value)
+            tar.addfile(member, io.BytesIO(content))
+    return str(path)
+
+
+def land(directory: Path, packed: str, facts: Mapping[str, Any] | None = None) -> None:
+    with collected.staging(str(directory), "one") as place:
+        collected.land(packed, facts or {}, place, str(directory / "one"), 1 << 20)
+
+
+def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+
+    with pytest.raises(AnsibleActionFail, match="holds other things, and nothing was collected"):
+        collected.open_directory(str(tmp_path))
+
+    assert os.listdir(tmp_path) == ["mine"]
+
+
+def test_a_directory_of_an_earlier_run_is_taken_and_is_private(tmp_path: Path) -> None:
+    path = collected.open_directory(str(tmp_path / "new"))
+    (tmp_path / "new" / "one").mkdir()
+
+    assert collected.open_directory(path) == path
+    assert os.stat(path).st_mode & 0o777 == 0o700
+
+
+def test_an_archive_becomes_the_hosts_directory(tmp_path: Path) -> None:
+    packed = archive(tmp_path / "a.tar.gz", {"activemq.log": b"x\n", "agent/journal-1.jsonl": b"{}\n"})
+    directory = tmp_path / "out"
+    directory.mkdir()
+
+    land(directory, packed, {"host": "one"})
+
+    assert json.loads((directory / "one" / "host.json").read_text()) == {"host": "one"}
+    assert (directory / "one" / "agent" / "journal-1.jsonl").read_bytes() == b"{}\n"
+    assert os.listdir(directory) == ["one"]
+
+
+def test_a_second_collection_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    directory = tmp_path / "out"
+    directory.mkdir()
+    land(directory, archive(tmp_path / "a.tar.gz", {"old": b"1"}))
+    (directory / ".new-one-killed").mkdir()
+
+    land(directory, archive(tmp_path / "b.tar.gz", {"new": b"2"}))
+
+    assert sorted(os.listdir(directory / "one")) == ["host.json", "new"]
+    assert os.listdir(directory) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("../outside", {}),
+        ("/etc/passwd", {}),
+        ("a//b", {}),
+        ("link", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd", "size": 0}),
+        ("device", {"type": tarfile.CHRTYPE, "size": 0}),
+        ("host.json", {}),
+    ],
+)
+def test_an_archive_that_reaches_outside_changes_nothing(tmp_path: Path, name: str, changed: dict[str, Any]) -> None:
+    directory = tmp_path / "out"
+    directory.mkdir()
+    land(directory, archive(tmp_path / "a.tar.gz", {"old": b"1"}))
+
+    with pytest.raises(AnsibleActionFail, match="cannot be unpacked"):
+        land(directory, archive(tmp_path / "b.tar.gz", {name: b"x"}, **changed))
+
+    assert sorted(os.listdir(directory / "one")) == ["host.json", "old"]
+    assert os.listdir(directory) == ["one"]
+
+
+def test_half_an_archive_changes_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "out"
+    directory.mkdir()
+    whole = Path(archive(tmp_path / "a.tar.gz", {"log": os.urandom(100_000)})).read_bytes()
+    (tmp_path / "half").write_bytes(whole[: len(whole) // 2])
+
+    with pytest.raises(AnsibleActionFail, match="cannot be unpacked"):
+        land(directory, str(tmp_path / "half"))
+
+    assert os.listdir(directory) == []
+
+
+def test_more_than_may_come_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collected, "_SLACK", 0)
+
+    with pytest.raises(AnsibleActionFail, match="larger than what may come"):
+        land(tmp_path, archive(tmp_path / "a.tar.gz", {"log": b"x" * ((1 << 20) + 1)}))
+
+
+def play(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The playbook, on two hosts that are directories and one that cannot be reached."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    gone = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_common_args": "-o ConnectTimeout=1"}
+    common = {
+        "activemq_release": "5.18.3",
+        "activemq_base": f"{place}/hosts/{{{{ inventory_hostname }}}}",
+        "activemq_install": "none",
+        "activemq_service": "none",
+        # No vault password is needed, and a finding that stops site does not stop this.
+        "activemq_store_limit": "1 kb",
+    }
+    hosts = {NODES[0]: here, NODES[1]: gone}
+    agents = {"kiosk-1.example.com": {**here, "activemq_agent_config": f"{place}/etc"}}
+    inventory = {"all": {"hosts": hosts, "vars": common}, "activemq_agents": {"hosts": agents}}
+    (place / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    environment = os.environ | {
+        "ANSIBLE_HOME": str(place / "ansible"),
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
+        "ANSIBLE_NOCOLOR": "1",
+    }
+    program = Path(sys.executable).with_name("ansible-playbook")
+    return subprocess.run(
+        [str(program), "-i", str(place / "hosts.yml"), "activemq.fleet.collect", *options],
+        env=environment,
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_host_that_is_away_is_named_and_the_others_are_collected(tmp_path: Path) -> None:
+    base = tmp_path / "hosts" / NODES[0] / "activemq"
+    (base / "conf").mkdir(parents=True)
+    (base / "conf" / "activemq.xml").write_text('<beans><broker><x password="canary"/></broker></beans>')
+    (base / "data").mkdir()
+    (base / "data" / "activemq.log").write_text("nio://net:canary@other:61616\n")
+
+    done = play(tmp_path, "-e", "activemq_collect_to=out", "-vvv")
+
+    assert done.returncode == 4, done.stdout
+    assert "2 of 3 hosts; not orders-mq01-b.example.com" in done.stdout
+    assert "canary" not in done.stdout
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == [
+        "kiosk-1.example.com",
+        NODES[0],
+    ]
+    facts = json.loads((tmp_path / "out" / NODES[0] / "host.json").read_text())
+    assert (facts["host"], facts["pair"], facts["release"], facts["state"]) == (
+        NODES[0],
+        "orders-mq01",
+        "5.18.3",
+        "stopped",
+    )
+    assert (tmp_path / "out" / NODES[0] / "activemq.log").read_text() == "nio://net:@secret@@other:61616\n"
+
+
+def test_a_foreign_directory_is_refused_before_any_host_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+
+    done = play(tmp_path, "-e", "activemq_collect_to=out")
+
+    assert done.returncode == 2
+    assert "holds other things" in done.stdout
+    assert "TASK [Collect what the host has to say]" not in done.stdout
