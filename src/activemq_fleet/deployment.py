@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.render import mode_of, render, render_agent
+from activemq_fleet.render import mode_of, render, render_agent, render_balancer
+from activemq_fleet.render.balancer import DROP_INS
 from activemq_fleet.render.service import STORE_MARKER, environment_path, java, paths, unit_path, watchdog_path
 from activemq_fleet.sizes import size_of
-from activemq_fleet.topology import Agent, Broker
+from activemq_fleet.topology import Agent, Balancer, Broker
 
 _OPEN = 0o007
 # Where a host finds a broker of its own that listens on all addresses.
@@ -28,14 +29,19 @@ class DeployedFile:
     masked: str | None
 
 
-def files_of(node: Broker | Agent) -> dict[str, DeployedFile]:
-    """Every file of a broker or an agent, by path in its tree, with its secrets.
+def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
+    """Every file of a broker, an agent or a balancer, by path in its tree, with its secrets.
 
     Raises SettingsError for a secret that is not set or cannot be opened.
     """
-    shown = render(node) if isinstance(node, Broker) else render_agent(node)
-    real = render(node, reveal=True) if isinstance(node, Broker) else render_agent(node, reveal=True)
+    shown, real = _rendered(node, reveal=False), _rendered(node, reveal=True)
     return {path: _deployed(path, content, shown[path]) for path, content in real.items()}
+
+
+def _rendered(node: Broker | Agent | Balancer, *, reveal: bool) -> dict[str, bytes]:
+    if isinstance(node, Broker):
+        return render(node, reveal=reveal)
+    return render_agent(node, reveal=reveal) if isinstance(node, Agent) else render_balancer(node, reveal=reveal)
 
 
 def _deployed(path: str, content: bytes, shown: bytes) -> DeployedFile:
@@ -103,4 +109,16 @@ def agent_facts(agent: Agent) -> dict[str, Any]:
         "install": settings.agent_install,
         "service": settings.agent_service,
         "owner": settings.agent_user if settings.agent_install or settings.agent_service != "none" else None,
+    }
+
+
+def balancer_facts(balancer: Balancer) -> dict[str, Any]:
+    """What a playbook must know of a balancer, with all defaults applied; nothing secret."""
+    settings = balancer.settings
+    return {
+        "config": settings.vip_config,
+        "install": settings.install != "none",
+        "service": settings.service,
+        "drop_ins": dict(DROP_INS),
+        "addresses": {one.group: one.address for one in balancer.addresses},
     }

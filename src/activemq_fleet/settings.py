@@ -27,6 +27,7 @@ from pydantic_core import ErrorDetails
 from activemq_fleet import shipped
 from activemq_fleet import values as v
 from activemq_fleet.agent_settings import AgentSettings
+from activemq_fleet.balancer_settings import BalancerSettings
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.sealed import Sealed
 
@@ -214,11 +215,9 @@ class _Host(_Model):
     java_home: v.AbsolutePath | None = None
     java_options: tuple[v.JavaOption, ...] = ()
     watchdog: v.Watchdog = "warn"
-    vip: v.Host | None = None
-    vip_interface: v.NetworkInterface | None = None
 
 
-class Settings(_Broker, _Host, AgentSettings):
+class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
     """Every variable of one host, checked. Immutable and comparable."""
 
     @model_validator(mode="before")
@@ -240,6 +239,8 @@ class Settings(_Broker, _Host, AgentSettings):
             raise ValueError("activemq_agent_password is one that the releases ship: set another")
         if self.ha == "shared-jdbc" and self.jdbc is None:
             raise ValueError("activemq_ha is shared-jdbc, so activemq_jdbc must be set")
+        if is_shipped(self.vip_username or "", self.vip_password):
+            raise ValueError("activemq_vip_password is one that the releases ship: set another")
         names = [connector.name for connector in self.connectors or ()]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:

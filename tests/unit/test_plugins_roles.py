@@ -23,14 +23,16 @@ def options(role: str) -> dict[str, Any]:
     return found
 
 
-BROKER, AGENT = options("broker"), options("agent")
+BROKER, AGENT, BALANCER = options("broker"), options("agent"), options("loadbalancer")
 FIELDS = {f"{PREFIX}{name}": field for name, field in Settings.model_fields.items()}
 
 
 def test_every_variable_is_documented_in_one_role() -> None:
     agents = {name for name in FIELDS if name.startswith(f"{PREFIX}agent_")}
+    balancers = {name for name in FIELDS if name.startswith(f"{PREFIX}vip")}
     assert AGENT.keys() == agents
-    assert BROKER.keys() == (FIELDS.keys() - agents) | {"activemq_naming_pattern"}
+    assert BALANCER.keys() == balancers
+    assert BROKER.keys() == (FIELDS.keys() - agents - balancers) | {"activemq_naming_pattern"}
     assert "activemq_naming_pattern" in NOT_SETTINGS
 
 
@@ -41,7 +43,7 @@ def default_of(field: FieldInfo) -> Any:
 
 @pytest.mark.parametrize("name", sorted(FIELDS))
 def test_a_default_that_is_told_is_the_one_that_holds(name: str) -> None:
-    told = {**BROKER, **AGENT}[name].get("default")
+    told = {**BROKER, **AGENT, **BALANCER}[name].get("default")
     held = default_of(FIELDS[name])
     if held is PydanticUndefined:
         pytest.fail(f"{name} must have a default")
@@ -55,7 +57,7 @@ def test_the_choices_that_are_told_are_those_that_are_taken(name: str) -> None:
         part for part in (annotation, *typing.get_args(annotation)) if typing.get_origin(part) is typing.Literal
     ]
     taken = [choice for literal in literals for choice in typing.get_args(literal)]
-    assert sorted({**BROKER, **AGENT}[name].get("choices", [])) == sorted(taken)
+    assert sorted({**BROKER, **AGENT, **BALANCER}[name].get("choices", [])) == sorted(taken)
 
 
 def secrets(specs: dict[str, Any], place: str = "") -> dict[str, bool]:
@@ -67,14 +69,14 @@ def secrets(specs: dict[str, Any], place: str = "") -> dict[str, bool]:
     return found
 
 
-@pytest.mark.parametrize("role", ["broker", "agent"])
+@pytest.mark.parametrize("role", ["broker", "agent", "loadbalancer"])
 def test_every_password_is_kept_out_of_logs(role: str) -> None:
     found = secrets(options(role))
     assert found
     assert all(found.values()), [name for name, hidden in found.items() if not hidden]
 
 
-@pytest.mark.parametrize("name", ["vip", "vip_interface", "ha", "tls"])
+@pytest.mark.parametrize("name", ["ha", "tls"])
 def test_what_is_not_done_yet_says_so(name: str) -> None:
     text = str(BROKER[f"{PREFIX}{name}"]["description"])
     assert "yet" in text

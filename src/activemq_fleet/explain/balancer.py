@@ -1,13 +1,13 @@
-"""A host that balances: what it may point at."""
+"""A host that balances: what it may point at, and for which addresses it stands in."""
 
 from __future__ import annotations
 
 from activemq_fleet.explain.model import Entry, Section, set_by
-from activemq_fleet.topology import Balancer, Broker, Fleet
+from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
 def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
-    """The brokers that take clients, group by group, and its own address."""
+    """The brokers that take clients, group by group, and the groups' addresses."""
     settings = balancer.settings
     entries = [
         Entry(
@@ -17,8 +17,22 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
         )
         for group in fleet.groups
     ]
-    own = set_by(settings, "vip", "virtual address", settings.vip or "none")
-    return [Section("balances", "What it points at", (own, *entries))]
+    own = [_held(one) for one in balancer.addresses] or [
+        set_by(settings, "vip", "virtual address", settings.vip or "none")
+    ]
+    interface = set_by(settings, "vip_interface", "network interface", settings.vip_interface or "none")
+    return [Section("balances", "What it points at", (*own, interface, *entries))]
+
+
+def _held(one: VirtualAddress) -> Entry:
+    ports = ", ".join(f"{front.connector} {front.port}" for front in one.fronts)
+    return Entry(
+        "virtual address",
+        f"{one.address} of group {one.group}: {ports}",
+        why=f"priority {one.priority} among the balancers, virtual router {one.router_id}",
+        variable="activemq_vip",
+        origin="inventory",
+    )
 
 
 def _takes_clients(broker: Broker) -> bool:

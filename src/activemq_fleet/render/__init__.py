@@ -7,16 +7,26 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, service
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.agent import PASSWORD, agent_files, clients_of
+from activemq_fleet.render.balancer import HAPROXY, balancer_files
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials
 from activemq_fleet.render.index import fleet_json
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.topology import Agent, Broker, Fleet
+from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
-__all__ = ["ACTIVEMQ_XML", "mode_of", "render", "render_agent", "render_clients", "render_fleet", "render_hosts"]
+__all__ = [
+    "ACTIVEMQ_XML",
+    "mode_of",
+    "render",
+    "render_agent",
+    "render_balancer",
+    "render_clients",
+    "render_fleet",
+    "render_hosts",
+]
 
 ACTIVEMQ_XML = "conf/activemq.xml"
-_SECRET_FILES = frozenset({CREDENTIALS, PASSWORD, *console.SECRET_FILES})
+_SECRET_FILES = frozenset({CREDENTIALS, HAPROXY, PASSWORD, *console.SECRET_FILES})
 
 
 def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
@@ -44,6 +54,11 @@ def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
     return dict(sorted(agent_files(agent, Secrets(agent.host, reveal)).items()))
 
 
+def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, bytes]:
+    """Every file of a balancer's host, by path in its tree, sorted."""
+    return dict(sorted(balancer_files(balancer, Secrets(balancer.host, reveal)).items()))
+
+
 def render_clients(fleet: Fleet) -> dict[str, bytes]:
     """``clients/GROUP/jndi.properties`` of every group."""
     return clients_of(fleet)
@@ -59,6 +74,8 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
     trees = {broker.host: once(render(broker, reveal=reveal)) for broker in fleet.brokers}
     for agent in fleet.agents:
         trees[agent.host] = trees.get(agent.host, {}) | once(render_agent(agent, reveal=reveal))
+    for balancer in fleet.balancers:
+        trees[balancer.host] = trees.get(balancer.host, {}) | once(render_balancer(balancer, reveal=reveal))
     return trees
 
 

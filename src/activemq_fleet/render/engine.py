@@ -27,6 +27,8 @@ _XML_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 _XML_SPECIAL = re.compile('[&<>"\n\r\t]')
 _PLAIN_PROPERTY = re.compile(r"[A-Za-z0-9@][ -\[\]-~]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9@][!-9;<>-\[\]-~]*")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9@_.:/^()|\[\]-]+")
+_HAPROXY_SPECIAL = re.compile(r"[\\ #\"'\t]")
 
 
 def xml(value: object) -> str:
@@ -84,8 +86,15 @@ def systemd(value: object) -> str:
     return str(value).replace("\\", "\\\\").replace("%", "%%")
 
 
+def haproxy(value: object) -> str:
+    """One word of haproxy.cfg; outside of quotes nothing but the backslash escapes."""
+    text = str(value)
+    return text if _PLAIN_WORD.fullmatch(text) else _HAPROXY_SPECIAL.sub(r"\\\g<0>", text)
+
+
 ESCAPERS: dict[str, Escaper] = {
     "comment": comment,
+    "haproxy": haproxy,
     "properties": properties,
     "properties_key": properties_key,
     "shell": shell,

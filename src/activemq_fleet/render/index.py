@@ -12,9 +12,14 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
-    """``{brokers, findings, waivers, files: {path: sha256}}``; secrets are hashed as ``@variable@``."""
+    """``{brokers, findings, waivers, files: {path: sha256}}``; secrets are hashed as ``@variable@``.
+
+    ``balancers`` are there where the inventory has any.
+    """
+    balancers = [balancer.to_dict() for balancer in fleet.balancers]
     lists = {
         "brokers": [broker.to_dict() for broker in fleet.brokers],
+        **({"balancers": balancers} if balancers else {}),
         "findings": [finding.to_dict() for finding in fleet.findings],
         "waivers": [dict(waiver) for waiver in fleet.waivers],
     }

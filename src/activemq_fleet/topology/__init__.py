@@ -7,14 +7,18 @@ from activemq_fleet.topology.build import AGENTS, BALANCERS, BROKERS, build_flee
 from activemq_fleet.topology.model import (
     Account,
     Agent,
+    Backend,
     Balancer,
     Broker,
     Connector,
     Fleet,
+    Front,
     Group,
     Link,
     Pair,
     Permission,
+    Server,
+    VirtualAddress,
 )
 
 __all__ = [
@@ -23,14 +27,18 @@ __all__ = [
     "BROKERS",
     "Account",
     "Agent",
+    "Backend",
     "Balancer",
     "Broker",
     "Connector",
     "Fleet",
+    "Front",
     "Group",
     "Link",
     "Pair",
     "Permission",
+    "Server",
+    "VirtualAddress",
     "build_fleet",
     "home_pair",
 ]

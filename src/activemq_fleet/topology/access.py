@@ -1,6 +1,6 @@
 """Who may connect to a broker, and what each may do.
 
-The network user and the agents' users are added by themselves. With no ``activemq_acl`` whoever
+The users of network, agents and balancers are added by themselves. With no ``activemq_acl`` whoever
 logs in may do everything; with any, each group gets what its work needs and nothing more.
 """
 
@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from activemq_fleet.releases import Release
 from activemq_fleet.sealed import Sealed
-from activemq_fleet.topology.model import Account, Agent, Broker, Permission
+from activemq_fleet.topology.model import Account, Agent, Balancer, Broker, Permission
 
 NETWORK_GROUP = "activemq-network"
 AGENT_GROUP = "activemq-agents"
@@ -23,8 +23,8 @@ _REPLACED = str.maketrans("/+#", ".*>")
 _SWAPPED = str.maketrans("/+#.*>", ".*>/+#")
 
 
-def accounts_of(broker: Broker, agents: Sequence[Agent]) -> tuple[Account, ...]:
-    """Every account of a broker: network, ``activemq_users``, agents of its group, in this order."""
+def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
+    """Every account of a broker: network, ``activemq_users``, agents and balancers of its group, in this order."""
     settings = broker.settings
     found: dict[str, Account] = {}
 
@@ -52,6 +52,10 @@ def accounts_of(broker: Broker, agents: Sequence[Agent]) -> tuple[Account, ...]:
         if name:
             password = agent.settings.agent_password
             add(name, "activemq_agent_password", password, (AGENT_GROUP,), f"activemq.user.{name}.password")
+    for balancer in balancers:
+        name = balancer.settings.vip_username
+        if name:  # in no group: it logs in, and that is all
+            add(name, "activemq_vip_password", balancer.settings.vip_password, (), f"activemq.user.{name}.password")
     return tuple(found.values())
 
 

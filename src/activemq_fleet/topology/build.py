@@ -18,6 +18,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings, read_settings
 from activemq_fleet.topology import access, problems
 from activemq_fleet.topology.agents import place_agent
+from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.links import Network, Plan, Unit, links_of, plan_between, plan_group, units_of
 from activemq_fleet.topology.model import Agent, Balancer, Broker, Fleet, Group, Pair
@@ -63,8 +64,10 @@ def build_fleet(
     pairs = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
     fleet_groups = _groups(pairs.values())
     placed = _agents(agents, settings, fleet_groups, findings)
-    brokers = _complete(brokers, network, placed, findings)
-    waivers, warnings = _waivers([settings[name] for name in (*identities, *agents)], today or date.today())
+    balancing, found = place_balancers(balancers, settings, fleet_groups)
+    findings += found
+    brokers = _complete(brokers, network, placed, balancing, findings)
+    waivers, warnings = _waivers([settings[name] for name in (*identities, *agents, *balancers)], today or date.today())
     release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
     nearly = [name for name in hosts if name not in identities and Naming(pattern).looks_like_broker(name)]
     complete = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
@@ -72,7 +75,7 @@ def build_fleet(
         brokers=tuple(brokers),
         groups=_groups(complete.values()),
         agents=placed,
-        balancers=tuple(Balancer(name, settings[name]) for name in sorted(balancers)),
+        balancers=balancing,
         findings=tuple(waive(findings, waivers)),
         waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
         warnings=(*release_warnings, *_nearly(nearly), *warnings),
@@ -250,7 +253,11 @@ def _agents(
 
 
 def _complete(
-    brokers: Sequence[Broker], network: Network, agents: Sequence[Agent], findings: list[Finding]
+    brokers: Sequence[Broker],
+    network: Network,
+    agents: Sequence[Agent],
+    balancers: Sequence[Balancer],
+    findings: list[Finding],
 ) -> list[Broker]:
     """Brokers with links, accounts and permissions; T009 for agents that contradict each other."""
     at_home: dict[str, list[Agent]] = defaultdict(list)
@@ -265,7 +272,8 @@ def _complete(
     complete = []
     for broker in brokers:
         mine = at_home[broker.group]
-        accounts = access.accounts_of(broker, mine)
+        looking = [one for one in balancers if any(address.group == broker.group for address in one.addresses)]
+        accounts = access.accounts_of(broker, mine, looking)
         bridged = broker.unit in includes or len(network.multicast_groups.get(broker.group, ())) > 1
         links = links_of(broker, network)
         carried = access.carried_by([*includes.get(broker.unit, ()), *(link.include for link in links)])
@@ -278,7 +286,7 @@ def _complete(
         )
         complete.append(done)
         findings += problems.closed_doors(done)
-        findings += problems.account_passwords(done, mine)
+        findings += problems.account_passwords(done, mine, looking)
         findings += problems.doubled_names(done)
     return complete
 

@@ -210,11 +210,80 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """One broker behind a front end; ``limit`` is how many clients may be there at once, None for any number."""
+
+    name: str
+    address: Address
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Brokers of which any may serve the same client: a pair, one broker, or all masters of a ``pure`` group."""
+
+    name: str
+    servers: tuple[Server, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """One port of a virtual address: a connector of the group's brokers.
+
+    ``greets`` is True where the broker speaks first. Of several backends a client always meets
+    the same one, by its MQTT client id or its address.
+    """
+
+    connector: str
+    protocol: Literal["mqtt", "stomp", "openwire"]
+    port: int
+    tls: bool
+    greets: bool
+    backends: tuple[Backend, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualAddress:
+    """The address of one group, as one balancer holds it or waits for it.
+
+    ``source`` and ``peers`` are what VRRP sends from and to; None and none where the balancers are
+    known by name only, and then it is multicast. ``pure`` groups have masters only.
+    """
+
+    group: str
+    address: str
+    interface: str | None
+    router_id: int
+    priority: int
+    source: str | None
+    peers: tuple[str, ...]
+    pure: bool
+    fronts: tuple[Front, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Balancer:
-    """A host in ``activemq_loadbalancers``; its files belong to the role ``loadbalancer``."""
+    """A host in ``activemq_loadbalancers`` and the groups' addresses that it stands in for."""
 
     host: str
     settings: Settings
+    addresses: tuple[VirtualAddress, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in fleet.json."""
+        return {
+            "host": self.host,
+            "groups": [
+                {
+                    "group": one.group,
+                    "vip": one.address,
+                    "ports": {front.connector: front.port for front in one.fronts},
+                    "router_id": one.router_id,
+                    "priority": one.priority,
+                }
+                for one in self.addresses
+            ],
+        }
 
 
 @dataclass(frozen=True)

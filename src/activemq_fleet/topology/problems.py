@@ -10,7 +10,7 @@ from activemq_fleet.findings import Finding, error
 from activemq_fleet.sealed import may_equal
 from activemq_fleet.topology.brokers import discovery_of, shares_store
 from activemq_fleet.topology.links import Network, Unit
-from activemq_fleet.topology.model import Agent, Broker
+from activemq_fleet.topology.model import Agent, Balancer, Broker
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4
@@ -305,7 +305,7 @@ def closed_doors(broker: Broker) -> Iterator[Finding]:
         )
 
 
-def account_passwords(broker: Broker, agents: Iterable[Agent]) -> Iterator[Finding]:
+def account_passwords(broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()) -> Iterator[Finding]:
     """T009: one name in two places with two passwords, of which the broker would know the first only."""
     kept = {account.name: account for account in broker.accounts}
     users = [
@@ -316,9 +316,12 @@ def account_passwords(broker: Broker, agents: Iterable[Agent]) -> Iterator[Findi
         (agent.settings.agent_username, agent.settings.agent_password, agent.host, "activemq_agent_password")
         for agent in agents
     ]
+    others += [
+        (one.settings.vip_username, one.settings.vip_password, one.host, "activemq_vip_password") for one in balancers
+    ]
     for name, password, host, variable in (*users, *others):
         account = kept.get(name or "")
-        if account is None or account.variable == "activemq_agent_password":
+        if account is None or account.variable == variable:
             continue
         if not may_equal(account.password, password):
             yield error(

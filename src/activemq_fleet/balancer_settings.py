@@ -1,0 +1,48 @@
+"""``activemq_vip*`` variables: the address of a group, and the load balancers that hold it.
+
+``activemq_vip`` belongs to a group of brokers, the others to the balancers' hosts; either may
+stand where both see it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from activemq_fleet import values as v
+
+
+def _check_vip(text: str) -> str:
+    try:
+        address = ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        raise ValueError("must be an IP address such as 10.0.0.100, without a name or a prefix length") from None
+    if address.is_multicast or address.is_unspecified or "%" in text:
+        raise ValueError("must be an address that one host can have")
+    return str(address)
+
+
+VirtualIp = Annotated[v.Text, AfterValidator(_check_vip)]
+
+
+class BalancerSettings(BaseModel):
+    """What the hosts in ``activemq_loadbalancers`` do for the groups of the inventory."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    vip: VirtualIp | None = None
+    vip_interface: v.NetworkInterface | None = None
+    vip_router_id: int | None = Field(default=None, ge=1, le=255)
+    vip_username: v.Principal | None = None
+    vip_password: v.Secret | None = None
+    vip_certificate: v.AbsolutePath | None = None
+    vip_check_port: v.Port = 8405
+    vip_config: v.AbsolutePath = "/etc/activemq-loadbalancer"
+
+    @model_validator(mode="after")
+    def _login_whole(self) -> Self:
+        if (self.vip_username is None) != (self.vip_password is None):
+            raise ValueError("activemq_vip_username and activemq_vip_password go together")
+        return self

@@ -1,0 +1,191 @@
+"""Balancer -> haproxy.cfg, keepalived.conf, and how the distribution's units find them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from activemq_fleet.addresses import join
+from activemq_fleet.render import shapes
+from activemq_fleet.render.checks import Step, steps_of
+from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.shapes import Shape, Slot, Values
+from activemq_fleet.topology.balancers import plain
+from activemq_fleet.topology.model import Backend, Balancer, Front, Server, VirtualAddress
+
+HAPROXY, KEEPALIVED = "haproxy.cfg", "keepalived.conf"
+ENVIRONMENT = "systemd/environment"
+DROP_INS = {"haproxy": "systemd/haproxy.conf", "keepalived": "systemd/keepalived.conf"}
+"""Unit -> the path of what is added to it."""
+
+_ANY_NUMBER = 10_000
+"""Clients of a connector without a limit of its own."""
+_SPARE = 100
+
+
+class _Step(NamedTuple):
+    what: str
+    value: Slot
+
+
+class _Server(NamedTuple):
+    name: Slot
+    address: Slot
+    tls: bool
+    certificate: Slot | None
+    connections: Slot | None
+
+
+class _Backend(NamedTuple):
+    name: Slot
+    steps: tuple[_Step, ...]
+    servers: tuple[_Server, ...]
+
+
+class _Choice(NamedTuple):
+    name: Slot
+    number: Slot
+
+
+class _Front(NamedTuple):
+    name: Slot
+    bind: Slot
+    connections: Slot
+    several: bool
+    by_client: bool
+    modulus: Slot
+    choices: tuple[_Choice, ...]
+    fallback: Slot
+    backends: tuple[_Backend, ...]
+
+
+class _Group(NamedTuple):
+    name: Slot
+    pure: bool
+    fronts: tuple[_Front, ...]
+
+
+class _Address(NamedTuple):
+    group: Slot
+    instance: Slot
+    interface: Slot
+    router_id: Slot
+    priority: Slot
+    source: Slot | None
+    unicast: bool
+    peers: tuple[Slot, ...]
+    address: Slot
+
+
+def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:
+    """Files of a balancer's host by path. The login of its checks stands in haproxy.cfg only."""
+    config = balancer.settings.vip_config
+    values = Values()
+    files = {
+        HAPROXY: _haproxy(balancer, secrets),
+        KEEPALIVED: _keepalived(balancer),
+        ENVIRONMENT: shapes.render(
+            "loadbalancer/environment.j2",
+            values,
+            haproxy=values(f"{config}/{HAPROXY}"),
+            keepalived=values(f"{config}/{KEEPALIVED}"),
+        ),
+    }
+    return files | {path: _drop_in(unit, config) for unit, path in DROP_INS.items()}
+
+
+def _drop_in(unit: str, config: str) -> bytes:
+    v = Values()
+    return shapes.render(
+        "loadbalancer/dropin.conf.j2",
+        v,
+        service=v(unit),
+        # Debian's unit does not start without the file in its usual place.
+        condition=v(f"{config}/{KEEPALIVED}") if unit == "keepalived" else None,
+        environment=v(f"{config}/{ENVIRONMENT}"),
+    )
+
+
+def _haproxy(balancer: Balancer, secrets: Secrets) -> bytes:
+    v = Values()
+    total = sum(_connections(one, front) for one in balancer.addresses for front in one.fronts)
+    return shapes.render(
+        "loadbalancer/haproxy.cfg.j2",
+        v,
+        host=v(balancer.host),
+        connections=v(str(total + _SPARE)),
+        check_port=v(str(balancer.settings.vip_check_port)),
+        groups=tuple([_group(balancer, one, secrets, v) for one in balancer.addresses]),
+    )
+
+
+def _group(balancer: Balancer, one: VirtualAddress, secrets: Secrets, v: Values) -> _Group:
+    fronts = tuple([_front(balancer, one, front, secrets, v) for front in one.fronts])
+    return _Group(v(one.group), one.pure, fronts)
+
+
+def _front(balancer: Balancer, one: VirtualAddress, front: Front, secrets: Secrets, v: Values) -> _Front:
+    several = len(front.backends) > 1
+    steps = steps_of(balancer, front, secrets)
+    return _Front(
+        name=v(plain(f"{one.group}.{front.connector}")),
+        bind=v(join(one.address, front.port)),
+        connections=v(str(_connections(one, front))),
+        several=several,
+        # The id is not to be seen through TLS.
+        by_client=several and front.protocol == "mqtt" and not front.tls,
+        modulus=v(str(len(front.backends))),
+        choices=tuple([_Choice(v(b.name), v(str(n))) for n, b in enumerate(front.backends)][1:]),
+        fallback=v(front.backends[0].name),
+        backends=tuple([_backend(balancer, front, backend, steps, v) for backend in front.backends]),
+    )
+
+
+def _connections(one: VirtualAddress, front: Front) -> int:
+    """As many clients as the brokers take that can be active at once; of a pair that shares a store that is one."""
+    together = sum if one.pure else max
+    return sum(together([server.limit or _ANY_NUMBER for server in backend.servers]) for backend in front.backends)
+
+
+def _backend(balancer: Balancer, front: Front, backend: Backend, steps: tuple[Step, ...], v: Values) -> _Backend:
+    certificate = balancer.settings.vip_certificate if front.tls else None
+
+    def server_of(server: Server) -> _Server:
+        return _Server(
+            name=v(server.name),
+            address=v(join(*server.address)),
+            tls=front.tls,
+            certificate=v(certificate) if certificate else None,
+            connections=v(str(server.limit)) if server.limit else None,
+        )
+
+    return _Backend(
+        v(backend.name),
+        tuple([_Step(step.what, v(step.value)) for step in steps]),
+        tuple([server_of(server) for server in backend.servers]),
+    )
+
+
+def _keepalived(balancer: Balancer) -> bytes:
+    v = Values()
+    addresses: tuple[Shape, ...] = tuple([_virtual(one, v) for one in balancer.addresses])
+    return shapes.render(
+        "loadbalancer/keepalived.conf.j2",
+        v,
+        host=v(balancer.host),
+        check_port=v(str(balancer.settings.vip_check_port)),
+        addresses=addresses,
+    )
+
+
+def _virtual(one: VirtualAddress, v: Values) -> _Address:
+    return _Address(
+        group=v(one.group),
+        instance=v(plain(one.group)),
+        interface=v(one.interface or ""),
+        router_id=v(str(one.router_id)),
+        priority=v(str(one.priority)),
+        source=v(one.source) if one.source else None,
+        unicast=bool(one.peers),
+        peers=tuple([v(peer) for peer in one.peers]),
+        address=v(one.address),
+    )

@@ -1,0 +1,96 @@
+"""How HAProxy looks at a broker: a real exchange in the protocol of the connector.
+
+A broker that stands still takes connections and never answers, so an open port proves nothing. An
+answer to CONNECT does, and a refusal too: a password that differs for a while must not take every
+broker out. Measured on 5.5.1, 5.18.3 and 6.3.1: a login and a farewell leave no line in the broker's
+log, a refusal leaves three, OpenWire's greeting none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import NamedTuple
+
+from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.topology.model import Balancer, Front
+
+_CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
+_KEEP_ALIVE = 30  # s
+_DISCONNECT = "e000"
+# CONNACK with 0, or with 4 or 5 where the login is refused; 3 says that the server is not available.
+_CONNACK = "^20020[01]0[045]"
+_GREETING = "01" + b"ActiveMQ".hex()  # a WireFormatInfo, after its length
+# The same from our side, version 1 without options, for a connector that waits to hear a protocol.
+_OUR_GREETING = "0000000e" + _GREETING + "0000000100"
+
+
+class Step(NamedTuple):
+    """One line: a keyword of ``tcp-check`` with its pattern's kind, and the bytes or the pattern."""
+
+    what: str
+    value: str
+
+
+def steps_of(balancer: Balancer, front: Front, secrets: Secrets) -> tuple[Step, ...]:
+    """What is sent and expected. Bytes that hold a password are ``@activemq_vip_password@`` unless revealed."""
+    if front.protocol == "openwire":
+        greeting = () if front.greets else (Step("send-binary", _OUR_GREETING),)
+        return (*greeting, Step("expect binary", _GREETING))
+    if front.protocol == "mqtt":
+        return (
+            Step("send-binary", _login(balancer, front, secrets)),
+            Step("expect rbinary", _CONNACK),
+            Step("send-binary", _DISCONNECT),
+        )
+    return (
+        Step("send-binary", _login(balancer, front, secrets)),
+        Step("expect rstring", "^(CONNECTED|ERROR)"),
+        Step("send-binary", b"DISCONNECT\n\n\0".hex()),
+    )
+
+
+def _login(balancer: Balancer, front: Front, secrets: Secrets) -> str:
+    settings = balancer.settings
+    packet = _mqtt_connect if front.protocol == "mqtt" else _stomp_connect
+    if settings.vip_username is None:
+        return packet(_client_id(balancer, front), None, None).hex()
+    password = secrets.show("activemq_vip_password", settings.vip_password)
+    if not secrets.reveal:
+        return password
+    return packet(_client_id(balancer, front), settings.vip_username, password).hex()
+
+
+def _client_id(balancer: Balancer, front: Front) -> str:
+    """Its own for each balancer and connector: of two clients with one id a broker drops one."""
+    return "check-" + hashlib.sha256(f"{balancer.host}\0{front.connector}".encode()).hexdigest()[:12]
+
+
+def _mqtt_connect(client_id: str, username: str | None, password: str | None) -> bytes:
+    """CONNECT of MQTT 3.1, which every release takes: its id has 23 letters at most."""
+    flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
+    body = _text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + _text(client_id)
+    if username is not None and password is not None:
+        body += _text(username) + _text(password)
+    return b"\x10" + _length(len(body)) + body
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">H", len(data)) + data
+
+
+def _length(number: int) -> bytes:
+    """The remaining length of MQTT: seven bits a byte, the lowest first."""
+    out = bytearray()
+    while True:
+        number, low = divmod(number, 128)
+        out.append(low | (0x80 if number else 0))
+        if not number:
+            return bytes(out)
+
+
+def _stomp_connect(_client_id: str, username: str | None, password: str | None) -> bytes:
+    """CONNECT of STOMP 1.0, in which no header is escaped."""
+    login = f"login:{username}\npasscode:{password}\n" if username is not None else ""
+    return f"CONNECT\n{login}\n\0".encode()

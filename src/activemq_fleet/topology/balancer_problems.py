@@ -1,0 +1,192 @@
+"""What is wrong with balancers and virtual addresses. Each finding names host and variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from activemq_fleet.findings import Finding, error
+from activemq_fleet.sealed import may_equal
+from activemq_fleet.topology.model import Balancer, Broker, Front, Group, VirtualAddress
+
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
+
+
+def problems_of(balancers: Sequence[Balancer], groups: Sequence[Group]) -> Iterator[Finding]:
+    """Every finding about the balancers, which are in the order of the inventory."""
+    if not balancers:
+        return
+    by_name = {group.name: group for group in groups}
+    yield from _idle(balancers, groups)
+    yield from _differing(groups)
+    yield from _logins(balancers)
+    first = balancers[0]
+    yield from _doubled(first.addresses, balancers, groups)
+    for address in first.addresses:
+        yield from _doubled_ports(address, by_name[address.group])
+    for balancer in balancers:
+        yield from _alone(balancer, balancers)
+        for address in balancer.addresses:
+            yield from _on_host(balancer, address, by_name[address.group])
+
+
+def _idle(balancers: Sequence[Balancer], groups: Sequence[Group]) -> Iterator[Finding]:
+    """T020: nothing to balance."""
+    for balancer in balancers:
+        if balancer.addresses:
+            continue
+        said = any(one.settings.vip for one in balancers)
+        yield error(
+            "T020",
+            balancer.host,
+            "is in activemq_loadbalancers, and activemq_vip is "
+            + ("not said in the variables of any group of brokers" if said else "not set"),
+            f"set activemq_vip in the variables of the groups to balance: {', '.join(group.name for group in groups)}",
+            why="clients need an address, and it says for which group",
+        )
+
+
+def _differing(groups: Sequence[Group]) -> Iterator[Finding]:
+    """T009: a group has one address."""
+    for group in groups:
+        for variable in ("vip", "vip_router_id"):
+            first, *others = group.brokers
+            expected = getattr(first.settings, variable)
+            for other in others:
+                if getattr(other.settings, variable) != expected:
+                    yield error(
+                        "T009",
+                        other.host,
+                        f"activemq_{variable} differs from that of {first.host} in group {group.name}",
+                        f"set activemq_{variable} once, for the whole of group {group.name}",
+                        why="a group has one address",
+                    )
+                    break
+
+
+def _logins(balancers: Sequence[Balancer]) -> Iterator[Finding]:
+    """T009: two balancers with one name and two passwords. T025: checks without a login."""
+    known: dict[str, Balancer] = {}
+    for balancer in balancers:
+        name = balancer.settings.vip_username
+        if name is None:
+            if any(front.protocol != "openwire" for one in balancer.addresses for front in one.fronts):
+                yield _anonymous(balancer)
+            continue
+        other = known.setdefault(name, balancer)
+        if not may_equal(other.settings.vip_password, balancer.settings.vip_password):
+            yield error(
+                "T009",
+                balancer.host,
+                f"activemq_vip_password differs from that of {other.host}, and activemq_vip_username is {name} on both",
+                "give both one password, or each a name of its own",
+            )
+
+
+def _anonymous(balancer: Balancer) -> Finding:
+    return Finding(
+        rule="T025",
+        severity="warning",
+        host=balancer.host,
+        message="looks at brokers without a login: activemq_vip_username and activemq_vip_password are not set",
+        fix="set both, the password encrypted with ansible-vault; the brokers get the account by themselves",
+        # Measured on 5.5.1, 5.18.3 and 6.3.1: with a login, none.
+        why="a refusal proves that the broker answers, and leaves warnings in its log every two seconds",
+    )
+
+
+def _doubled(
+    addresses: Sequence[VirtualAddress], balancers: Sequence[Balancer], groups: Sequence[Group]
+) -> Iterator[Finding]:
+    """T022 and T023: what two groups, or a group and a host, cannot share."""
+    taken: dict[str, tuple[str, str]] = {}
+    for group in groups:
+        for broker in group.brokers:
+            taken[broker.address] = (f"the address of {broker.host}", "activemq_vip")
+    for balancer in balancers:
+        taken[balancer.settings.address or balancer.host] = (f"the address of {balancer.host}", "activemq_vip")
+    routers: dict[int, VirtualAddress] = {}
+    by_name = {group.name: group for group in groups}
+    for one in addresses:
+        host = by_name[one.group].brokers[0].host
+        if one.address in taken:
+            yield error(
+                "T022",
+                host,
+                f"activemq_vip of group {one.group} is {one.address}, which is {taken[one.address][0]}",
+                "give the group an address that no host has; it moves between the balancers",
+            )
+        taken.setdefault(one.address, (f"that of group {one.group}", "activemq_vip"))
+        other = routers.setdefault(one.router_id, one)
+        if other is not one and other.address != one.address:
+            yield error(
+                "T023",
+                host,
+                f"activemq_vip_router_id of group {one.group} is {one.router_id}, as that of group {other.group}",
+                "set activemq_vip_router_id, 1 to 255, for one of the groups; by itself it is the last byte of "
+                "activemq_vip",
+                why="balancers would take the news of one address for that of the other",
+            )
+
+
+def _doubled_ports(address: VirtualAddress, group: Group) -> Iterator[Finding]:
+    """T006: two connectors of a group that would be one port of its address."""
+    taken: dict[int, Front] = {}
+    for front in address.fronts:
+        other = taken.setdefault(front.port, front)
+        if other is not front:
+            yield error(
+                "T006",
+                group.brokers[0].host,
+                f"{front.connector} and {other.connector} would both be port {front.port} of activemq_vip "
+                f"{address.address}",
+                "give connectors of one name one port in the whole group, in activemq_connectors",
+            )
+
+
+def _alone(balancer: Balancer, balancers: Sequence[Balancer]) -> Iterator[Finding]:
+    """T024: VRRP that cannot say whom it is for."""
+    if len(balancers) > 1 and any(one.source is None for one in balancer.addresses):
+        yield Finding(
+            rule="T024",
+            severity="warning",
+            host=balancer.host,
+            message="speaks to the other balancers by multicast: activemq_address of each is needed as an IP address "
+            "of the kind of activemq_vip",
+            fix="set activemq_address of every balancer to its own IP address",
+            why="where a network drops multicast, each balancer believes that it is alone and holds the address",
+        )
+
+
+def _on_host(balancer: Balancer, address: VirtualAddress, group: Group) -> Iterator[Finding]:
+    if address.interface is None:
+        yield error(
+            "T021",
+            balancer.host,
+            f"activemq_vip of group {group.name} is {address.address}, and activemq_vip_interface is not set",
+            "set activemq_vip_interface to the network interface of the balancer that has the network of the address",
+        )
+    for broker in group.brokers:
+        if broker.host == balancer.host:
+            yield from _shares_ports(broker, address)
+    if balancer.settings.vip_certificate is None and any(front.tls for front in address.fronts):
+        asking = [b.host for b in group.brokers if b.settings.tls and b.settings.tls.client_auth]
+        if asking:
+            yield error(
+                "T027",
+                balancer.host,
+                f"activemq_vip_certificate is not set, and activemq_tls.client_auth of {asking[0]} asks for one",
+                "set it to a PEM file on the balancer with a certificate and its key",
+                why="without it every broker looks dead",
+            )
+
+
+def _shares_ports(broker: Broker, address: VirtualAddress) -> Iterator[Finding]:
+    """T026: HAProxy and a broker of the same machine that listens on all addresses."""
+    shared = sorted({front.port for front in address.fronts} & set(broker.ports.values()))
+    if broker.settings.bind in _EVERYWHERE and shared:
+        yield error(
+            "T026",
+            broker.host,
+            f"is a balancer too, and its broker listens on port {shared[0]} of all addresses, activemq_vip included",
+            "set activemq_bind of the broker to its own address",
+        )

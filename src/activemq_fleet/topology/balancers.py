@@ -1,0 +1,156 @@
+"""Balancers and the virtual addresses of groups: which ports, which brokers, who holds them first.
+
+Of a ``pure`` group the preferred masters only: a promoted slave opens no port for clients, and hands
+its messages to the other masters. Of shared stores both nodes of every pair, because only the active
+one answers. A durable subscription lives in the store of one pair, so a client always meets the same
+pair; that is weaker than a list of the pair's nodes, for its choice changes with the number of pairs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.settings import Settings
+from activemq_fleet.topology.balancer_problems import problems_of
+from activemq_fleet.topology.model import (
+    Backend,
+    Balancer,
+    Broker,
+    Connector,
+    Front,
+    Group,
+    Server,
+    VirtualAddress,
+)
+from activemq_fleet.uris import is_openwire
+
+_HIGHEST, _STEP = 200, 10
+_ROOM = 10
+"""Connections of a broker that clients of a balancer leave free: for its own look, bridges and agents."""
+_OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
+
+
+def place_balancers(
+    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group]
+) -> tuple[tuple[Balancer, ...], list[Finding]]:
+    """The balancers by name, and what is wrong with them (T006, T009, T020 to T027).
+
+    ``names`` are in the order of the inventory: of two that live the earlier one gets an address
+    that nobody holds. One that it has lost it does not take back.
+    """
+    said = {group.name: _vip_of(group, groups, [settings[name] for name in names]) for group in groups}
+    served = [(group, vip) for group in groups if (vip := said[group.name]) is not None]
+    placed = []
+    for position, name in enumerate(names):
+        addresses = tuple(
+            _address(group, vip, position, name, [(other, settings[other]) for other in names]) for group, vip in served
+        )
+        placed.append(Balancer(name, settings[name], addresses))
+    return tuple(sorted(placed, key=lambda balancer: balancer.host)), list(problems_of(placed, groups))
+
+
+def _vip_of(group: Group, groups: Sequence[Group], balancers: Sequence[Settings]) -> str | None:
+    """The address that the group's brokers say; where there is one group only, the balancers may say it."""
+    own = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
+    if own is None and len(groups) == 1:
+        return next((settings.vip for settings in balancers if settings.vip), None)
+    return own
+
+
+def _address(
+    group: Group, vip: str, position: int, name: str, balancers: Sequence[tuple[str, Settings]]
+) -> VirtualAddress:
+    own = dict(balancers)[name]
+    literal = {other: literal_address(other, settings) for other, settings in balancers}
+    version = ipaddress.ip_address(vip).version
+    # All or none: of two that do not hear each other both would hold the address.
+    unicast = all(one and ipaddress.ip_address(one).version == version for one in literal.values())
+    brokers = group.brokers
+    return VirtualAddress(
+        group=group.name,
+        address=vip,
+        interface=own.vip_interface
+        or next((b.settings.vip_interface for b in brokers if b.settings.vip_interface), None),
+        router_id=next((b.settings.vip_router_id for b in brokers if b.settings.vip_router_id), None)
+        or own.vip_router_id
+        or router_id_of(vip),
+        priority=max(1, _HIGHEST - _STEP * position),
+        source=literal[name] if unicast else None,
+        peers=tuple(one for other, one in literal.items() if one and other != name) if unicast else (),
+        pure=_is_pure(group),
+        fronts=tuple(_fronts(group)),
+    )
+
+
+def literal_address(name: str, settings: Settings) -> str | None:
+    """The balancer's own address as an IP address, None where it is known by a name only."""
+    try:
+        return str(ipaddress.ip_address(settings.address or name))
+    except ValueError:
+        return None
+
+
+def router_id_of(vip: str) -> int:
+    """The virtual router id of an address: its last byte, so that it differs within a small network."""
+    last = ipaddress.ip_address(vip).packed[-1]
+    return last or 1 + int.from_bytes(hashlib.sha256(vip.encode()).digest()[:4], "big") % 255
+
+
+def _is_pure(group: Group) -> bool:
+    return any(broker.settings.ha == "pure" for broker in group.brokers)
+
+
+def _fronts(group: Group) -> Iterator[Front]:
+    """One for each connector that a balancer can look at, in the order of the first broker that has it."""
+    found: dict[str, list[tuple[Broker, Connector]]] = {}
+    for pair in group.pairs:
+        for broker in pair.in_order:
+            for connector in broker.connectors:
+                if connector.name != "replication" and not (_is_pure(group) and broker.role != "master"):
+                    found.setdefault(connector.name, []).append((broker, connector))
+    for name, members in found.items():
+        broker, first = members[0]
+        protocol = _protocol(first.scheme)
+        if protocol is None:
+            continue
+        yield Front(
+            connector=name,
+            protocol=protocol,
+            port=first.port - broker.settings.port_offset,
+            tls=first.tls,
+            greets=protocol == "openwire" and not first.scheme.startswith("auto"),
+            backends=tuple(_backends(group, name, members)),
+        )
+
+
+def _protocol(scheme: str) -> Literal["mqtt", "stomp", "openwire"] | None:
+    if is_openwire(scheme):
+        return "openwire"
+    if scheme.startswith("mqtt"):
+        return "mqtt"
+    return "stomp" if scheme.startswith("stomp") else None
+
+
+def _backends(group: Group, connector: str, members: Sequence[tuple[Broker, Connector]]) -> Iterator[Backend]:
+    by_unit: dict[str, list[Server]] = {}
+    for broker, one in members:
+        unit = f"{group.name}.{connector}.masters" if _is_pure(group) else f"{broker.unit}.{connector}"
+        server = Server(plain(broker.identity.host), (broker.address, one.port), _limit(one))
+        by_unit.setdefault(plain(unit), []).append(server)
+    for name, servers in by_unit.items():
+        yield Backend(name, tuple(servers))
+
+
+def _limit(connector: Connector) -> int | None:
+    said = connector.options.get("maximumConnections", "")
+    return max(1, int(said) - _ROOM) if said.isdigit() else None
+
+
+def plain(name: str) -> str:
+    """A name as HAProxy takes it."""
+    return _OTHER.sub("_", name)
