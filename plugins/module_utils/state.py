@@ -7,14 +7,15 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, pending, probe
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, fitness, pending, probe
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, has_messages, read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
@@ -23,6 +24,7 @@ _POLL = 0.5
 _HOPELESS = 3
 _JUST = 10
 _SHOWN = 400
+_PROPERTIES = "ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,10 @@ def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] =
     # Who waits has just started the broker: what its log said before is not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:
-        result = _look_once(Layout(os.path.abspath(base)), unit, recent)
+        result, more = _look_once(Layout(os.path.abspath(base)), unit, recent)
         first = first or result
         if not wanted or result["state"] in wanted or time.monotonic() >= end or _is_hopeless(first, result):
-            return result
+            return {**result, **more()}
         time.sleep(_POLL)
 
 
@@ -99,7 +101,8 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return is_now.get("ActiveState") == "failed" or starts >= _HOPELESS
 
 
-def _look_once(layout: Layout, unit: str | None, recent: float) -> dict[str, Any]:
+def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+    """The state, and what else there is to know, for whoever does not look again."""
     process = find_broker(layout.base)
     owed = pending.read(layout)
     is_owed = owed is not None and process is not None and not owed.is_settled_by(process)
@@ -115,7 +118,7 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> dict[str, Any
     evidence = Evidence(process, phase, answers, deployed.pure, ending)
     verdict = judge(evidence)
     returned = [answer.returned for answer in answers.values() if answer.returned is not None]
-    return {
+    result = {
         "changed": False,
         "state": verdict.state,
         "how": verdict.how,
@@ -130,8 +133,8 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> dict[str, Any
         "connectors": {key: answer.detail for key, answer in answers.items()},
         "message_returned": returned[0] if returned else None,
         "store": deployed.store or None,
-        "store_used": has_messages(deployed.store) if deployed.store else None,
     }
+    return result, partial(fitness.gather, layout, process, owed if is_owed else None, deployed.store)
 
 
 def _deployed(layout: Layout, name: str | None) -> Deployed:
@@ -156,12 +159,22 @@ def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
 
 def _unit(unit: str) -> dict[str, str] | None:
     """What systemd says, or None where there is no systemd."""
-    command = ["systemctl", "show", "--property=ActiveState,SubState,Result,UnitFileState,NRestarts", unit]
+    command = ["systemctl", "show", f"--property={_PROPERTIES}", unit, _return_timer(unit)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    own, _, timer = done.stdout.partition("\n\n")
+    return {**_fields(own), "Returns": _fields(timer).get("ActiveState", "")}
+
+
+def _return_timer(unit: str) -> str:
+    """The timer that starts a broker again which is stopped for its peer to take over."""
+    return f"{unit.rpartition('.')[0]}-fleet-return.timer"
+
+
+def _fields(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
 def _printed(unit: str | None) -> str:

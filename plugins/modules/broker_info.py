@@ -118,6 +118,51 @@ store_used:
   description: Whether that store was ever used, or null.
   type: bool
   returned: always
+store_access:
+  description:
+    - Why the account of the process could not open the lock of that store, empty when it can. The log of a
+      standby that cannot says that the lock is held, too.
+  type: str
+  returned: always
+store_marker:
+  description: The lines of the store's marker, or null where there is none.
+  type: list
+  elements: str
+  returned: always
+release:
+  description: The release whose jars the process has open, or null where that cannot be seen.
+  type: str
+  returned: always
+  sample: 5.18.3
+home:
+  description: Where the process was told that its release is, or null.
+  type: str
+  returned: always
+age:
+  description: Seconds since the process was started, by a clock that nobody sets, or null.
+  type: float
+  returned: always
+clock:
+  description: The host's time at the end of the look, in seconds since the epoch.
+  type: float
+  returned: always
+complete:
+  description: Whether a whole version of the configuration is in force.
+  type: bool
+  returned: always
+drift:
+  description: What was changed in it by hand, one line a file.
+  type: list
+  elements: str
+  returned: always
+previous_intact:
+  description: Whether RV(previous) is still whole, or null where no restart is owed.
+  type: bool
+  returned: always
+free:
+  description: Bytes that can still be written, by directory.
+  type: dict
+  returned: always
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -1,0 +1,184 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What else decides whether a broker may be touched: what it really runs, its files, its store, its clock.
+
+All that asks a shared store is done in a child, as the broker's own account and with a time limit:
+a share whose server is away stops whoever asks it, and a standby whose account cannot open the
+lock says in its log the same as one that waits (every failure to lock reads as a lock that is held).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import time
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.deployed import has_messages
+from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
+from ansible_collections.activemq.fleet.plugins.module_utils.pending import Owed
+from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.store import MARKER
+from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout, Version, read_version
+
+_JAR = re.compile(r"/activemq-(?:broker|core|all)-(\d[^/]*)\.jar(?: \(deleted\))?$")
+_HOME = "-Dactivemq.home="
+_PATIENCE = 10.0
+
+
+def gather(layout: Layout, process: Process | None, owed: Owed | None, store: str) -> dict[str, Any]:
+    """The results of ``broker_info`` beside the state. ``owed`` is a restart that is owed still."""
+    name = layout.current_name()
+    current = read_version(layout.directory(name)) if name else None
+    shown = _asked_in_child(store, process) if store else {}
+    free = {layout.base: _free(layout.base)}
+    if store:
+        free[store] = shown.get("free")
+    return {
+        "release": running_release(process) if process else None,
+        "home": _home(process) if process else None,
+        "age": round(uptime() - process.started, 2) if process else None,
+        "clock": time.time(),
+        "complete": current is not None,
+        "drift": _drift(current) if current else [],
+        "previous_intact": _is_intact(layout, owed.previous) if owed else None,
+        "store_access": shown.get("access") if store else None,
+        "store_marker": shown.get("marker"),
+        "store_used": shown.get("used") if store else None,
+        "free": {directory: room for directory, room in free.items() if room is not None},
+    }
+
+
+def running_release(process: Process) -> str | None:
+    """The release whose jars the process has open, whatever its home holds by now; None where that cannot be seen."""
+    place = f"/proc/{process.pid}/fd"
+    try:
+        numbers = os.listdir(place)
+    except OSError:
+        return None
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            found = _JAR.search(os.readlink(os.path.join(place, number)))
+            if found:
+                return found[1]
+    return None
+
+
+def _home(process: Process) -> str | None:
+    return next((word[len(_HOME) :] for word in process.command if word.startswith(_HOME)), None)
+
+
+def _drift(version: Version) -> list[str]:
+    """What was changed by hand. Who owns what is the business of ``configure``."""
+    found = version.drift(lambda _mode: Owner())
+    return [f"{path} {what}" for path, what in sorted(found.items()) if "by hand" in what]
+
+
+def _is_intact(layout: Layout, name: str) -> bool:
+    version = read_version(layout.directory(name)) if name else None
+    return version is not None and not _drift(version)
+
+
+def _free(path: str) -> int | None:
+    """Bytes that an account other than root can still write."""
+    try:
+        room = os.statvfs(path)
+    except OSError:
+        return None
+    return room.f_bavail * room.f_frsize
+
+
+def _asked_in_child(store: str, process: Process | None) -> dict[str, Any]:
+    """``access``, ``marker``, ``used`` and ``free`` of a store as the broker's process sees it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _answer(store, process, writing)
+    os.close(writing)
+    try:
+        data = _read(reading, _PATIENCE)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+            # Who waits for a share cannot even be killed: it is left to end when the share comes back.
+            os.waitpid(child, 0 if data else os.WNOHANG)
+    if not data:
+        return {"access": f"{store} does not answer within {_PATIENCE:g} s"}
+    found: dict[str, Any] = json.loads(data)
+    return found
+
+
+def _read(descriptor: int, patience: float) -> bytes:
+    data, end = b"", time.monotonic() + patience
+    while True:
+        ready = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]
+        part = os.read(descriptor, 1 << 16) if ready else b""
+        if not part:
+            return data if ready else b""
+        data += part
+
+
+def _answer(store: str, process: Process | None, writing: int) -> None:
+    """The child: never returns, and keeps no way open on which the controller waits."""
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        root = _become(process) if process else ""
+        os.write(writing, json.dumps(_look_at(root + store)).encode())
+    finally:
+        os._exit(0)
+
+
+def _become(process: Process) -> str:
+    """Take the account of the process; return the root directory that it sees."""
+    if os.geteuid() != 0:
+        return ""
+    with open(f"/proc/{process.pid}/status") as file:
+        said = dict(line.split(":", 1) for line in file if ":" in line)
+    # Opened as root: who may look at a process is another question than who may open a file.
+    os.chdir(f"/proc/{process.pid}/root")
+    uid, gid = int(said["Uid"].split()[1]), int(said["Gid"].split()[1])
+    os.setgroups([int(word) for word in said["Groups"].split()])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    return "."
+
+
+def _look_at(store: str) -> dict[str, Any]:
+    return {
+        "access": _access(store),
+        "marker": _marker(store),
+        "used": has_messages(store),
+        "free": _free(store),
+    }
+
+
+def _access(store: str) -> str:
+    """Why the lock cannot be opened to be locked; empty when it can. It is not locked here."""
+    lock = os.path.join(store, "lock")
+    try:
+        # No O_CREAT: the lock is made by a broker.
+        os.close(os.open(lock, os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        return (
+            ""
+            if os.access(store, os.W_OK | os.X_OK)
+            else f"{store[1:] if store[:1] == '.' else store} cannot be written"
+        )
+    except OSError as error:
+        return f"{os.path.basename(lock)}: {os.strerror(error.errno or 0).lower()}"
+    return ""
+
+
+def _marker(store: str) -> list[str] | None:
+    try:
+        with open(os.path.join(store, MARKER), encoding="utf-8", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:
+        return None
