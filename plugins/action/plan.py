@@ -49,6 +49,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"{', '.join(unseen)}: not a broker of this fleet")
         try:
             return {"changed": False, **answer(arguments, self._display.warning)}
+        except library("operate").RefusalError as error:
+            raise AnsibleActionFail("\n".join([error.head, *error.problems])) from None
         except library("errors").FleetError as error:
             raise AnsibleActionFail(str(error)) from None
 
@@ -131,10 +133,46 @@ def _collect(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, An
     return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}
 
 
+def _rolling(arguments: Arguments, act: str, **more: Any) -> tuple[list[Any], Any]:
+    """The evidence of every host, and the run so far, for the questions that are asked before every step."""
+    operate, options = library("operate"), arguments["options"]
+    nodes = [operate.node_of(host, arguments["brokers"][host], look) for host, look in arguments["looks"].items()]
+    acted = {host for host, acts in options["acted"].items() if act in acts}
+    since, looked_at = float(arguments["target"]["since_epoch"]), float(options["looked_at"])
+    done = {node.host for node in nodes if not node.restart_required and operate.started_since(node, since, looked_at)}
+    run = operate.Run(
+        act=act,
+        chosen=arguments["target"]["chosen"],
+        acted=acted,
+        waited=float(options["waited"]),
+        window=time.time() - looked_at,
+        settle=float(options["settle"]),
+        **{"done": done | acted, **more},
+    )
+    return nodes, run
+
+
+def _restart(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
+    return _step(library("operate").next_restart(*_rolling(arguments, "restart")), warn)
+
+
+def _switchover(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
+    nodes, run = _rolling(arguments, "switch")
+    return _step(library("operate").next_switchover(nodes, arguments["target"]["to"], run), warn)
+
+
+def _step(step: Any, warn: Callable[[str], None]) -> dict[str, Any]:
+    for note in step.notes:
+        warn(note)
+    return {"step": step.to_dict()}
+
+
 _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any]]] = {
     "collect": _collect,
     "preflight": _preflight,
     "roll": _roll,
     "stores": _stores,
     "target": _target,
+    "restart": _restart,
+    "switchover": _switchover,
 }

@@ -1,0 +1,262 @@
+"""What is wrong with a pair before one of its nodes is touched, from what ``broker_info`` found.
+
+Each problem names host, state and remedy. One that may pass by itself has a patience: so many
+seconds are waited for it, with a fresh look each time, before it ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.operate.roll import State
+
+_OPTIONAL = ("pid", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
+SETTLE = 120.0
+"""Seconds that a broker found starting, stopping or taking over is given."""
+_BLINK = 4.0  # two looks at one moment are made one after the other
+_HUNG = 10.0  # a machine under load may be slow to answer once
+_ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
+_SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One broker as it was found. ``None`` is always: not known, or there is none.
+
+    ``age`` is in seconds since its process was started, by a clock that nobody sets; ``clock`` is
+    the host's own time in seconds since the epoch. ``access`` is why the broker's account could
+    not open the lock of the store, empty when it can. ``free`` are bytes by directory.
+    """
+
+    host: str
+    pair: str
+    ha: str
+    state: State
+    role: str = "master"
+    how: str = ""
+    service: str = "systemd"
+    unit_name: str = "activemq.service"
+    base: str = ""
+    pid: int | None = None
+    age: float | None = None
+    clock: float | None = None
+    release: str | None = None
+    wanted: str | None = None
+    version: str | None = "known"
+    complete: bool = True
+    drift: tuple[str, ...] = ()
+    restart_required: bool = False
+    previous: str | None = None
+    previous_intact: bool | None = None
+    unit: Mapping[str, str] | None = None
+    store: str | None = None
+    marker: tuple[str, ...] | None = None
+    access: str | None = None
+    free: Mapping[str, int] | None = None
+
+    @property
+    def label(self) -> str:
+        """What a message calls it."""
+        return self.host
+
+    @property
+    def comes_up(self) -> bool:
+        """No process now, and systemd is at it: a job, a restart after a crash, or the return that we asked for."""
+        unit = self.unit or {}
+        busy = unit.get("ActiveState") in ("activating", "deactivating", "reloading")
+        return self.state == "stopped" and (
+            busy or unit.get("Job", "0") not in ("", "0") or unit.get("Returns") == "active"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One line for the user. ``patience``: seconds after which it does not pass by itself any more."""
+
+    host: str
+    text: str
+    patience: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.host}: {self.text}"
+
+
+def node_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> Node:
+    """The evidence of one host: what ``compile`` says of its broker, and what ``broker_info`` returned."""
+    marker = look.get("store_marker")
+    return Node(
+        host=host,
+        pair=broker["pair"],
+        role=broker["role"],
+        ha=broker["ha"],
+        service=broker["service"],
+        unit_name=f"{broker['instance']}.service",
+        base=broker["base"],
+        wanted=broker["release"],
+        drift=tuple(look.get("drift", ())),
+        marker=None if marker is None else tuple(marker),
+        # What a fleet shares is said by the inventory, what there is of it by the host.
+        store=broker["store"],
+        access=look.get("store_access"),
+        free=look.get("free"),
+        state=look["state"],
+        how=look["how"],
+        restart_required=look["restart_required"],
+        **{key: look.get(key) for key in _OPTIONAL},
+        complete=look.get("complete", True),
+    )
+
+
+def problems_of(
+    nodes: Sequence[Node], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
+) -> list[Problem]:
+    """What keeps a pair (or a broker on its own) from being touched; empty when nothing does.
+
+    ``window`` is the time in seconds within which the looks were made. With ``upgrade`` a release
+    that differs from the inventory's is not a problem: it is what the run is about.
+    """
+    found = [problem for node in nodes for check in _OF_NODES for problem in check(node, settle)]
+    if not upgrade:
+        found += [problem for node in nodes for problem in _release(node)]
+    if len(nodes) > 1:
+        found += [*_who_serves(nodes, settle), *_one_store(nodes), *_clocks(nodes, window)]
+    return found
+
+
+def _runs(node: Node, settle: float) -> Iterator[Problem]:
+    kill = f"systemctl kill -s KILL {node.unit_name}"
+    if node.comes_up:
+        yield Problem(node.host, f"does not come up ({node.how}): see journalctl -u {node.unit_name}", settle)
+    elif node.state == "stopped":
+        see = f"see why in journalctl -u {node.unit_name}, then systemctl start {node.unit_name}"
+        yield Problem(node.host, f"is stopped ({node.how}): {see}")
+    elif node.state == "starting":
+        see = f"see {node.base}/data/activemq.log, put right what it waits for, or {kill}"
+        yield Problem(node.host, f"is neither active nor standby, it is starting ({node.how}): {see}", settle)
+    elif node.state == "hung":
+        what = "it holds the lock if it was active, so that nobody takes over; "
+        yield Problem(node.host, f"is hung ({node.how}): {what}end it with {kill}, systemd starts it again", _HUNG)
+
+
+def _is_ours(node: Node, _settle: float) -> Iterator[Problem]:
+    if node.service != "systemd":
+        yield Problem(
+            node.host, f"activemq_service is {node.service}: only brokers that systemd runs can be restarted from here"
+        )
+        return
+    unit = node.unit or {}
+    if unit.get("LoadState", "loaded") != "loaded":
+        yield Problem(node.host, f"its unit {node.unit_name} is {unit['LoadState']}: run the playbook site first")
+    main = unit.get("MainPID")
+    if node.pid is not None and main is not None and main != str(node.pid):
+        yield Problem(
+            node.host,
+            f"process {node.pid} was not started by {node.unit_name}, so systemd cannot restart it: "
+            f"end that process and systemctl start {node.unit_name}",
+            _BLINK,
+        )
+
+
+def _configuration(node: Node, _settle: float) -> Iterator[Problem]:
+    if node.version is None or not node.complete:
+        what = "no configuration of ours is in force" if node.version is None else "the configuration is not complete"
+        yield Problem(node.host, f"{what} below {node.base}: run the playbook site first")
+    if node.drift:
+        more = f" and {len(node.drift) - 3} more" if len(node.drift) > 3 else ""
+        yield Problem(
+            node.host,
+            f"{', '.join(node.drift[:3])}{more}: a restart would read that; put the change into the inventory "
+            "and run the playbook site, which also takes it back",
+        )
+    if node.restart_required and node.previous_intact is False:
+        yield Problem(
+            node.host,
+            f"would start with a new configuration, and {node.previous or 'the one that it runs with'} is no longer "
+            f"whole below {node.base}/versions, so there is no way back: run the playbook site with the inventory "
+            "as it was, then again as it is",
+        )
+
+
+def _room(node: Node, _settle: float) -> Iterator[Problem]:
+    for directory, free in sorted((node.free or {}).items()):
+        if free < _ROOM:
+            yield Problem(
+                node.host,
+                f"{directory} has {free >> 20} MiB left, less than {_ROOM >> 20}: make room, or the broker may not "
+                "come back",
+            )
+
+
+def _store(node: Node, settle: float) -> Iterator[Problem]:
+    if node.ha != "shared-file" or node.store is None or node.pid is None:
+        return
+    if node.access:
+        yield Problem(
+            node.host,
+            f"could not take the lock of {node.store}, though its log says that it waits for it: {node.access}: "
+            "put the share or its owner right",
+            min(settle, _HUNG),
+        )
+    elif node.marker is None:
+        yield Problem(
+            node.host,
+            f"{node.store} has no marker, so the unit would not start again: see whether the share is mounted, "
+            "then run the playbook site",
+        )
+    elif node.pair not in node.marker:
+        named = (node.marker or ("nobody",))[0]
+        yield Problem(node.host, f"{node.store} is the store of {named}, not of {node.pair}: mount the right one")
+
+
+def _release(node: Node) -> Iterator[Problem]:
+    if node.release and node.wanted and node.release != node.wanted:
+        yield Problem(
+            node.host,
+            f"runs {node.release}, and the inventory says {node.wanted}: that is an upgrade and no restart: "
+            "run the playbook upgrade, or set activemq_release to what runs",
+        )
+
+
+def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
+    active = [node for node in nodes if node.state == "active"]
+    if len(active) > 1:
+        names = " and ".join(node.host for node in active)
+        yield Problem(
+            active[0].host,
+            f"{names} are both active: they do not share one lock; stop the one without clients at once, and see "
+            "whether both have the same store",
+            _BLINK,
+        )
+    if not active and all(node.state == "standby" for node in nodes):
+        yield Problem(
+            nodes[0].host,
+            f"nobody is active, and {' and '.join(node.host for node in nodes)} wait for the lock: somebody else "
+            f"holds it: look for who has {nodes[0].store or 'the lease'} open",
+            settle,
+        )
+
+
+def _one_store(nodes: Sequence[Node]) -> Iterator[Problem]:
+    marked = [node for node in nodes if node.ha == "shared-file" and node.pair in (node.marker or ())]
+    if len({node.marker for node in marked}) > 1:
+        yield Problem(
+            marked[1].host, f"does not see the store that {marked[0].host} sees in {marked[1].store}: mount one share"
+        )
+
+
+def _clocks(nodes: Sequence[Node], window: float) -> Iterator[Problem]:
+    known = [(node.clock, node.host) for node in nodes if node.clock is not None]
+    if len(known) < 2 or nodes[0].ha != "shared-jdbc":
+        return
+    (early, behind), (late, ahead) = min(known), max(known)
+    if late - early - window > _SKEW:
+        yield Problem(
+            behind,
+            f"its clock is {late - early - window:.0f} s or more behind that of {ahead}, and a lease counts on both: "
+            "synchronise the clocks",
+        )
+
+
+_OF_NODES: tuple[Callable[[Node, float], Iterator[Problem]], ...] = (_runs, _is_ours, _configuration, _room, _store)

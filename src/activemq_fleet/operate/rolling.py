@@ -1,0 +1,189 @@
+"""One node of a pair at a time: the next step of restart, upgrade and switchover.
+
+The whole state is the evidence of this moment, so the decision is made anew before every step and
+a run that was killed is continued by running it again. Invariants: a node is touched only while
+its pair has no problem, which means one active and one standby that was seen to wait for the lock
+in this very look; the standby goes first; one step touches one node; every act makes one more node
+done, so it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.errors import FleetError
+from activemq_fleet.operate.health import SETTLE, Node, Problem, problems_of
+
+
+class RefusalError(FleetError):
+    """Why nothing (further) is touched; ``problems`` holds one line each."""
+
+    exit_code = 1
+
+    def __init__(self, head: str, problems: Sequence[str]) -> None:
+        self.head, self.problems = head, tuple(problems)
+        super().__init__(f"{head} {'; '.join(problems)}")
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """``act``: what to do on ``hosts``, or ``wait`` (``seconds``), or ``done``. ``say``: that in one line.
+
+    ``peer`` is who stands in meanwhile, None for a broker on its own. ``notes`` are for a warning.
+    """
+
+    act: str
+    say: str
+    hosts: tuple[str, ...] = ()
+    peer: str | None = None
+    was: str = ""
+    seconds: int = 0
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As playbooks read it."""
+        return {
+            "act": self.act,
+            "say": self.say,
+            "hosts": list(self.hosts),
+            "peer": self.peer,
+            "was": self.was,
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a run knows beside its looks.
+
+    ``chosen`` are the hosts that may be touched. ``done`` are those that need nothing more.
+    ``acted`` are those that were touched in this run: one that is not done after that never will
+    be. ``waited`` are the seconds since the last act; ``window`` those within which the looks were
+    made. ``act`` names what is done to a node.
+    """
+
+    act: str
+    chosen: Collection[str]
+    done: Collection[str]
+    acted: Collection[str] = ()
+    waited: float = 0.0
+    window: float = 0.0
+    settle: float = SETTLE
+    upgrade: bool = False
+
+
+def started_since(node: Node, since: float, looked_at: float) -> bool:
+    """Whether the process was started after ``since``; both are the controller's seconds since the epoch.
+
+    The age of a process is measured by a clock that nobody sets, and from the moment before the
+    look: a host's wrong clock decides nothing, and a slow look makes a process too old, never too young.
+    """
+    return node.age is not None and looked_at - node.age >= since
+
+
+def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
+    """The next step of a roll over all these pairs.
+
+    Raises RefusalError when a problem of any pair does not pass by itself.
+    """
+    pairs, notes = _pairs(nodes, run)
+    waiting = _wait_or_refuse(pairs, run)
+    if waiting:
+        return waiting
+    for pair in pairs:
+        left = [node for node in pair if node.host in run.chosen and node.host not in run.done]
+        if not left:
+            continue
+        # Whoever serves comes last, whatever its preferred role.
+        node = min(left, key=lambda node: (node.state == "active", node.role != "slave", node.host))
+        if node.host in run.acted:
+            raise RefusalError(
+                _head(run), [f"{node.host}: {run.act} was done in this run and does not show: see what the host says"]
+            )
+        return _touch(node, pair, run.act, notes)
+    return NextStep("done", _end(pairs, run), notes=notes)
+
+
+def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> NextStep:
+    """The next step that makes the nodes ``to`` (by pair) active; nothing where they are."""
+    pairs, notes = _pairs([node for node in nodes if node.pair in to], run)
+    waiting = _wait_or_refuse(pairs, run)
+    if waiting:
+        return waiting
+    for pair in pairs:
+        wanted, active = to[pair[0].pair], next(node for node in pair if node.state == "active")
+        if active.host == wanted or len(pair) == 1:
+            continue
+        if active.host in run.acted:
+            raise RefusalError(
+                _head(run), [f"{active.host}: it took the lock back before {wanted} had it: see the log of {wanted}"]
+            )
+        return NextStep(
+            run.act,
+            f"{wanted} takes over from {active.host}, which stops and comes back as its standby",
+            (active.host,),
+            wanted,
+            active.state,
+            notes=notes,
+        )
+    names = ", ".join(node.host for pair in pairs for node in pair if node.state == "active")
+    return NextStep("done", f"active: {names}", notes=notes)
+
+
+def _pairs(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[str, ...]]:
+    """The nodes by pair, without pure ones. Raises RefusalError when none is left."""
+    pairs: dict[str, list[Node]] = {}
+    for node in nodes:
+        pairs.setdefault(node.pair, []).append(node)
+    pure = [
+        f"{pair}: pure brokers are left alone: what would be a {run.act} of theirs is the playbook resync"
+        for pair, members in sorted(pairs.items())
+        if members[0].ha == "pure"
+    ]
+    kept = [members for _, members in sorted(pairs.items()) if members[0].ha != "pure"]
+    if pure and not kept:
+        raise RefusalError("nothing was touched:", pure)
+    return kept, tuple(pure)
+
+
+def _wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | None:
+    problems = [
+        problem
+        for pair in pairs
+        for problem in problems_of(pair, window=run.window, settle=run.settle, upgrade=run.upgrade)
+    ]
+    if not problems:
+        return None
+    if any(problem.patience <= run.waited for problem in problems):
+        raise RefusalError(_head(run), list(_lines(problems, run.waited)))
+    seconds = max(1, min(10, int(run.waited / 3)))
+    return NextStep("wait", f"wait {seconds} s and look again: {'; '.join(map(str, problems))}", seconds=seconds)
+
+
+def _lines(problems: Sequence[Problem], waited: float) -> Iterator[str]:
+    for problem in problems:
+        yield f"{problem} (after {waited:.0f} s)" if 0 < problem.patience <= waited else str(problem)
+
+
+def _head(run: Run) -> str:
+    return "nothing further is touched:" if run.acted else "nothing was touched:"
+
+
+def _touch(node: Node, pair: Sequence[Node], act: str, notes: tuple[str, ...]) -> NextStep:
+    peer = next((other for other in pair if other.host != node.host), None)
+    if peer is None:
+        say = f"{act} {node.host}, which has no peer: its clients wait"
+    elif node.state == "active":
+        say = f"{act} {node.host}, which is active: {peer.host} takes over ({peer.how})"
+    else:
+        say = f"{act} {node.host}, the standby: {peer.host} serves ({peer.how})"
+    return NextStep(act, say, (node.host,), peer.host if peer else None, node.state, notes=notes)
+
+
+def _end(pairs: Sequence[Sequence[Node]], run: Run) -> str:
+    chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
+    active = ", ".join(node.host for pair in pairs for node in pair if node.state == "active")
+    return f"{run.act}: nothing is left to do for {len(chosen)} brokers; active: {active}"

@@ -1,0 +1,155 @@
+"""What keeps a pair from being touched: each state is named, with its host and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from activemq_fleet.operate import Node, Problem, node_of, problems_of
+
+PAIR = "orders-mq01"
+A, B = f"{PAIR}-a", f"{PAIR}-b"
+RUNNING = {"ActiveState": "active", "LoadState": "loaded", "MainPID": "7", "Job": ""}
+ACTIVE = Node(
+    host=A,
+    pair=PAIR,
+    ha="shared-file",
+    state="active",
+    how="process 7 lives and answers",
+    base="/var/lib/activemq/activemq",
+    pid=7,
+    age=1000.0,
+    clock=5000.0,
+    release="5.18.3",
+    wanted="5.18.3",
+    unit=RUNNING,
+    store="/srv/activemq/orders-mq01",
+    marker=(PAIR, "word"),
+    access="",
+    free={"/var/lib/activemq/activemq": 1 << 40},
+)
+STANDBY = replace(ACTIVE, host=B, role="slave", state="standby", how="process 7 lives and its log says: locked")
+
+
+def problems(active: dict[str, Any] | None = None, standby: dict[str, Any] | None = None, **more: Any) -> list[Problem]:
+    return problems_of([replace(ACTIVE, **(active or {})), replace(STANDBY, **(standby or {}))], **more)
+
+
+def only(found: list[Problem]) -> Problem:
+    assert len(found) == 1, [str(problem) for problem in found]
+    return found[0]
+
+
+def test_a_pair_of_one_active_and_one_standby_has_no_problem() -> None:
+    assert problems() == []
+
+
+GONE: dict[str, Any] = {"state": "stopped", "how": "no process", "pid": None, "age": None}
+# What one of the two shows, whose problem it is, what it is called, and what is to be done about it.
+ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
+    (
+        "the peer is stopped",
+        {},
+        GONE | {"unit": RUNNING | {"ActiveState": "failed"}},
+        B,
+        "is stopped",
+        "systemctl start activemq.service",
+    ),
+    (
+        "the active one is stopped",
+        GONE | {"unit": RUNNING | {"ActiveState": "inactive"}},
+        {},
+        A,
+        "is stopped",
+        "journalctl -u activemq.service",
+    ),
+    ("the peer hangs", {}, {"state": "hung"}, B, "is hung", "systemctl kill -s KILL activemq.service"),
+    ("the active one hangs", {"state": "hung"}, {}, A, "nobody takes over", "systemctl kill -s KILL activemq.service"),
+    ("both are active", {}, {"state": "active"}, A, f"{A} and {B} are both active", "stop the one without clients"),
+    ("nobody is active", {"state": "standby"}, {}, A, "nobody is active", "who has /srv/activemq/orders-mq01 open"),
+    ("the peer starts for ever", {}, {"state": "starting"}, B, "it is starting", "data/activemq.log"),
+    (
+        "the peer crashes again and again",
+        {},
+        GONE | {"unit": RUNNING | {"ActiveState": "activating", "NRestarts": "12"}},
+        B,
+        "does not come up",
+        "journalctl -u activemq.service",
+    ),
+    ("the lock cannot be had", {}, {"access": "lock: permission denied"}, B, "not take the lock", "put the share"),
+    ("the marker is gone", {}, {"marker": None}, B, "has no marker", "share is mounted"),
+    ("the store is another pair's", {}, {"marker": ("stock-mq01",)}, B, "store of stock-mq01", "mount the right one"),
+    ("they see two stores", {}, {"marker": (PAIR, "other")}, B, f"not see the store that {A} sees", "mount one share"),
+    ("the disk is nearly full", {}, {"free": {"/var": 9 << 20}}, B, "/var has 9 MiB left", "make room"),
+    ("another release runs", {"release": "5.17.6"}, {}, A, "runs 5.17.6", "run the playbook upgrade"),
+    ("a file was changed by hand", {"drift": ("conf/x was changed by hand",)}, {}, A, "conf/x was", "playbook site"),
+    (
+        "there is no way back",
+        {"restart_required": True, "previous": "0a1b", "previous_intact": False},
+        {},
+        A,
+        "0a1b is no longer whole",
+        "run the playbook site",
+    ),
+    ("nothing of ours is there", {}, {"version": None, "complete": False}, B, "no configuration of ours", "site first"),
+    ("half a configuration is there", {}, {"complete": False}, B, "is not complete", "run the playbook site first"),
+    ("somebody started it by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "not started by", "end that process"),
+    ("its unit is not there", {}, {"unit": RUNNING | {"LoadState": "not-found"}}, B, "its unit activemq", "site"),
+    ("systemd does not run it", {}, {"service": "none"}, B, "activemq_service is none", "that systemd runs"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("active", "standby", "host", "state", "remedy"), [case[1:] for case in ILL], ids=[c[0] for c in ILL]
+)
+def test_a_state_is_named_with_its_host_and_the_remedy(
+    active: dict[str, Any], standby: dict[str, Any], host: str, state: str, remedy: str
+) -> None:
+    problem = only(problems(active, standby))
+    assert problem.host == host
+    assert state in problem.text
+    assert remedy in problem.text
+
+
+@pytest.mark.parametrize(
+    "shown", [{"ActiveState": "activating"}, {"ActiveState": "deactivating"}, {"Job": "77"}, {"Returns": "active"}]
+)
+def test_a_broker_that_systemd_is_about_to_start_is_waited_for(shown: dict[str, str]) -> None:
+    unit = {"ActiveState": "inactive", "LoadState": "loaded", "Job": "0", "Returns": "inactive"}
+    assert only(problems({}, GONE | {"unit": unit | shown})).patience > 60
+    assert only(problems({}, GONE | {"unit": unit})).patience == 0
+
+
+def test_clocks_apart_are_a_problem_of_leases_only() -> None:
+    apart = {"clock": 5030.0}
+    assert problems({}, apart) == []
+    lease = {"ha": "shared-jdbc", "store": None}
+    problem = only(problems(lease, lease | apart, window=3.0))
+    assert "its clock is 27 s or more behind" in problem.text
+    assert problem.host == A
+
+
+def test_clocks_are_not_blamed_for_the_time_between_two_looks() -> None:
+    lease = {"ha": "shared-jdbc", "store": None}
+    assert problems(lease, lease | {"clock": 5030.0}, window=30.0) == []
+
+
+def test_an_upgrade_does_not_mind_another_release() -> None:
+    assert problems({"release": "5.17.6"}, upgrade=True) == []
+
+
+def test_a_broker_on_its_own_needs_no_peer() -> None:
+    assert problems_of([replace(ACTIVE, ha="none")]) == []
+    assert "is stopped" in only(problems_of([replace(ACTIVE, ha="none", **GONE)])).text
+
+
+def test_evidence_is_read_from_the_module_and_the_compiled_fleet() -> None:
+    broker = {
+        "pair": PAIR, "role": "slave", "ha": "shared-file", "service": "systemd", "instance": "activemq",
+        "base": "/var/lib/activemq/activemq", "release": "5.18.3", "store": "/srv/x",
+    }  # fmt: skip
+    look = {"state": "stopped", "how": "no process", "restart_required": False, "store_marker": [PAIR], "unit": None}
+    node = node_of(B, broker, look)
+    assert (node.host, node.unit_name, node.marker, node.age) == (B, "activemq.service", (PAIR,), None)
