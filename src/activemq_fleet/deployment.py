@@ -58,6 +58,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
     settings, where = broker.settings, paths(broker)
     return {
         "release": broker.release.text,
+        "watch": _watched(broker),
         "group": broker.group,
         "pair": broker.pair,
         "role": broker.role,
@@ -90,6 +91,15 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "replication": broker.ports.get("replication"),
         "listens": _LOOPBACK.get(settings.bind, settings.bind),
     }
+
+
+def _watched(broker: Broker) -> str | None:
+    """What ``broker_watch`` asks: the connector that can give a message back, else the first one."""
+    connectors = sorted(broker.connectors, key=lambda each: each.scheme.split("+")[0] not in ("mqtt", "stomp"))
+    if not connectors:
+        return None
+    host = f"[{broker.address}]" if ":" in broker.address else broker.address
+    return f"{connectors[0].scheme}://{host}:{connectors[0].port}"
 
 
 def agent_facts(agent: Agent) -> dict[str, Any]:

@@ -1,0 +1,118 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.broker_watch``: who served when, while something was done."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: broker_watch
+short_description: Measure who serves, and how long nobody does, while something is done
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Makes one round trip after the other against the connectors of a pair, with a new connection each time, as
+    a client that lost its broker would. Over STOMP and MQTT one message must come back from a topic of the
+    module's own; over OpenWire the broker's greeting is enough.
+  - Says who served when, and the gaps, from the last answer before to the first one after.
+  - It signs in with the account that M(activemq.fleet.broker_info) uses, from the configuration below O(base).
+  - Run it with C(async) on a host that reaches all of them. It makes the file O(flag) when the first message
+    came back, and ends with the first answer after somebody removed that file, or after O(seconds).
+  - It changes nothing on the brokers.
+options:
+  addresses:
+    description: What to ask, such as C(mqtt+nio://orders-mq01-a.example.com:1883).
+    type: list
+    elements: str
+    required: true
+  base:
+    description: The directory of a broker of the same group, from which the account is read.
+    type: path
+  seconds:
+    description: How long at most.
+    type: int
+    default: 600
+  interval:
+    description: Seconds between two round trips.
+    type: float
+    default: 0.1
+  timeout:
+    description: Seconds after which an address that says nothing is passed over.
+    type: float
+    default: 2.0
+  flag:
+    description: A file that must not be there. Without it the module ends after O(seconds).
+    type: path
+attributes:
+  check_mode:
+    description: Does the same as without, but for the file O(flag).
+    support: full
+  diff_mode:
+    description: It changes nothing.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Watch the pair for a minute
+  activemq.fleet.broker_watch:
+    addresses: ["mqtt://orders-mq01-a.example.com:1883", "mqtt://orders-mq01-b.example.com:1883"]
+    base: /var/lib/activemq/activemq
+    seconds: 60
+  async: 120
+  poll: 0
+"""
+
+RETURN = r"""
+trips:
+  description: Round trips that came back.
+  type: int
+  returned: always
+spans:
+  description: Who served, each with C(address), C(began) and C(ended) in RFC 3339, UTC, and C(trips).
+  type: list
+  elements: dict
+  returned: always
+gaps:
+  description:
+    - When nobody served, each with C(began), C(ended), C(seconds), and the addresses C(before) and C(after). A
+      gap at the end has no C(after).
+  type: list
+  elements: dict
+  returned: always
+longest:
+  description: The longest of the gaps, in seconds; 0 where there was none.
+  type: float
+  returned: always
+last:
+  description: What each address said last.
+  type: dict
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.watching import watch
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "addresses": {"type": "list", "elements": "str", "required": True},
+            "base": {"type": "path"},
+            "seconds": {"type": "int", "default": 600},
+            "interval": {"type": "float", "default": 0.1},
+            "timeout": {"type": "float", "default": 2.0},
+            "flag": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    flag = None if module.check_mode else module.params["flag"]
+    try:
+        result = watch(**{**module.params, "flag": flag})
+    except (InstallError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()
