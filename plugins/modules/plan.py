@@ -15,6 +15,7 @@ description:
     change at any time.
   - V(roll) puts starts and restarts into an order. One node of a pair at a time, the one that serves last.
     Pure pairs are started only when neither store was ever used, and never restarted.
+  - V(collect) says which brokers and agents C(activemq_target) means.
   - V(preflight) asks the rules about hosts, and fails for an error that no waiver lets pass.
   - V(target) says which pairs C(activemq_target) and C(activemq_to) mean.
   - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
