@@ -52,7 +52,7 @@ def test_power_off_is_silent_and_the_disk_stays(pair: tuple[Machine, Machine]) -
     two.power_on()
     two.wait_until_ready()
     assert two.run("cat", "/root/note") == "kept\n"
-    assert reaches(one, "two", within=10)
+    assert reaches(one, "two", within=60)
 
 
 def test_power_can_go_and_come_again_at_once(pair: tuple[Machine, Machine]) -> None:
@@ -81,7 +81,7 @@ def test_a_frozen_machine_does_not_answer_until_it_is_thawed(pair: tuple[Machine
         assert not reaches(one, "two")
     finally:
         two.thaw()
-    assert reaches(one, "two", within=10)
+    assert reaches(one, "two", within=60)
 
 
 def test_an_isolated_machine_runs_on_alone(pair: tuple[Machine, Machine]) -> None:
@@ -92,7 +92,7 @@ def test_an_isolated_machine_runs_on_alone(pair: tuple[Machine, Machine]) -> Non
         assert not reaches(one, "two")
     finally:
         two.reconnect()
-    assert reaches(one, "two", within=10)
+    assert reaches(one, "two", within=60)
 
 
 def test_two_racks_with_the_same_addresses_do_not_meet(pair: tuple[Machine, Machine], tmp_path: Path) -> None:
