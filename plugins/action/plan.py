@@ -66,6 +66,15 @@ def _preflight(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, A
     return {"findings": [finding.to_dict() for finding in findings]}
 
 
+def _lines(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
+    brokers = arguments["brokers"]
+    running = {host: look.get("release") for host, look in arguments["looks"].items()}
+    changes = library("operate").line_changes(running, {host: brokers[host]["release"] for host in running})
+    if changes:
+        raise AnsibleActionFail("\n".join(["nothing was changed:", *changes]))
+    return {}
+
+
 def _roll(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
     operate, brokers, looks = library("operate"), arguments["brokers"], dict(arguments["looks"])
     # In check mode the hosts cannot know what the files that were not installed would need.
@@ -167,8 +176,28 @@ def _step(step: Any, warn: Callable[[str], None]) -> dict[str, Any]:
     return {"step": step.to_dict()}
 
 
+def _drill(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
+    """``options``: what the action ``drill`` said of its state: ``turn``, the pair to be struck, and ``struck``."""
+    drill, options, brokers = library("operate.drill"), arguments["options"], arguments["brokers"]
+    seen = [
+        drill.Seen(host=host, pair=brokers[host]["pair"], state=look["state"], how=look["how"])
+        for host, look in arguments["looks"].items()
+    ]
+    step = drill.decide(
+        dict.fromkeys(node.pair for node in seen),
+        seen,
+        options["turn"],
+        options["struck"],
+        waited=float(options["waited"]),
+        settle=float(options["settle"]),
+    )
+    return {"step": step.to_dict()}
+
+
 _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any]]] = {
     "collect": _collect,
+    "drill": _drill,
+    "lines": _lines,
     "preflight": _preflight,
     "roll": _roll,
     "stores": _stores,

@@ -87,6 +87,10 @@ user:
   description: Who runs the broker now.
   type: str
   returned: always
+release:
+  description: The release whose jars the broker that runs has open, or null where that cannot be seen.
+  type: str
+  returned: always
 interfaces:
   description: The interfaces that are up.
   type: list
@@ -104,6 +108,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils import machine
+from ansible_collections.activemq.fleet.plugins.module_utils.fitness import running_release
 from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
 
 
@@ -122,6 +127,7 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         "settings_files": machine.settings_files(parameters["home"], parameters["user"]),
         "clock_synchronised": machine.clock_synchronised(),
         "user": _owner(process.pid) if process else None,
+        "release": running_release(process) if process else None,
         "interfaces": machine.interfaces(),
         "cloud": machine.cloud(),
     }

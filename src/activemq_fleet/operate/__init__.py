@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.operate.health import Node, Problem, node_of, problems_of
+from activemq_fleet.operate.lines import line_changes
 from activemq_fleet.operate.roll import Look, Plan, Step, plan_roll
 from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, next_restart, next_switchover, started_since
 from activemq_fleet.operate.stores import StoreLook, StorePlan, plan_stores
@@ -21,6 +22,7 @@ __all__ = [
     "StoreLook",
     "StorePlan",
     "Target",
+    "line_changes",
     "next_restart",
     "next_switchover",
     "node_of",

@@ -1,0 +1,29 @@
+"""Whether a new release is more than a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from activemq_fleet.errors import ReleaseError
+from activemq_fleet.releases import Release
+
+
+def line_changes(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
+    """By host the release that runs, and the one that the inventory says: one line for each that leaves its line.
+
+    Within a line (5.18.3 to 5.18.6) the store and the files stay what they are, so a restart is all
+    it takes. From one line to the next a store may be changed for good.
+    """
+    return [
+        f"{host}: runs {release}, and the inventory says {wanted[host]}: site does not change the release line of a "
+        f"broker that runs; the playbook upgrade does, one node of a pair at a time"
+        for host, release in sorted(running.items())
+        if release and release != wanted[host] and _line(release) != _line(wanted[host])
+    ]
+
+
+def _line(text: str) -> str:
+    try:
+        return Release.of(text).line
+    except ReleaseError:
+        return text
