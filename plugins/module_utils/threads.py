@@ -21,7 +21,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.process import Proc
 
 COUNT = 3
 PAUSE = 5.0
-_ANSWER = 10.0
+_ANSWER = 20.0
 _POLL = 0.5
 _BEGIN = "Full thread dump"
 # The last lines of a dump: of its threads, and of the heap after them.

@@ -232,13 +232,13 @@ def test_collect_brings_what_brokers_and_agent_have_to_say_and_no_secret(connect
     assert not [path for path, content in texts.items() if b"made-up" in content]
     assert "made-up" not in done.stdout
     facts = {name: json.loads((place / "host.json").read_text()) for name, place in found.items()}
-    assert {facts[name]["state"] for name in NODES} == {"active", "standby"}
-    assert {facts[name]["release"] for name in NODES} == {RELEASE}
+    (active,) = (name for name in NODES if facts[name]["state"] == "active")
+    assert len(list(found[active].glob("threads/[123].txt"))) == 3, facts[active]["notes"]
+    assert b" started | " in texts[found[active] / "activemq.log"]
+    assert b"Full thread dump" in texts[found[active] / "journal/activemq.service.log"]
     for name in NODES:
-        assert len(list(found[name].glob("threads/[123].txt"))) == 3, facts[name]["notes"]
-        assert b" started | " in texts[found[name] / "activemq.log"]
+        assert facts[name]["release"] == RELEASE
         assert b"ExecStart=" in texts[found[name] / "units/activemq.service"]
-        assert b"Full thread dump" in texts[found[name] / "journal/activemq.service.log"]
         states = json.loads(texts[found[name] / "configuration/.fleet-found.json"])
         assert {entry["status"] for entry in states.values()} == {"same"}
     assert b'"kind":"handled"' in b"".join(path.read_bytes() for path in found[HOST].glob("agent/*.jsonl"))
