@@ -1,0 +1,130 @@
+"""Who served when, and how long nobody did."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.watching import Try, summary, watch
+
+A, B = "tcp://a:61616", "tcp://b:61616"
+
+
+def tries(*answers: str | None) -> list[Try]:
+    """One a second, each lasting half of it."""
+    return [Try(1000.0 + second, 1000.5 + second, answer) for second, answer in enumerate(answers)]
+
+
+def test_a_pair_that_always_serves_has_no_gap() -> None:
+    found = summary(tries(A, A, A))
+    assert (found["trips"], found["gaps"], found["longest"]) == (3, [], 0.0)
+    assert [(span["address"], span["trips"]) for span in found["spans"]] == [(A, 3)]
+
+
+def test_a_gap_lasts_from_the_last_answer_to_the_first_one_after() -> None:
+    found = summary(tries(A, None, None, B, B))
+    (gap,) = found["gaps"]
+    assert (gap["seconds"], gap["before"], gap["after"]) == (3.0, A, B)
+    assert gap["began"] == "1970-01-01T00:16:40.500Z"
+    assert [span["address"] for span in found["spans"]] == [A, B]
+
+
+def test_who_takes_over_between_two_round_trips_leaves_no_gap() -> None:
+    found = summary(tries(A, B))
+    assert found["gaps"] == []
+    assert [span["address"] for span in found["spans"]] == [A, B]
+
+
+def test_a_gap_that_does_not_end_is_one() -> None:
+    (gap,) = summary(tries(A, None, None))["gaps"]
+    assert (gap["seconds"], gap["after"]) == (2.0, None)
+
+
+def test_without_any_answer_all_of_the_time_is_a_gap() -> None:
+    found = summary(tries(None, None, B))
+    (gap,) = found["gaps"]
+    assert (gap["seconds"], gap["before"], gap["after"]) == (2.5, None, B)
+    assert summary([])["gaps"] == []
+
+
+@contextmanager
+def broker(greets: threading.Event) -> Iterator[int]:
+    """A port that speaks OpenWire as long as ``greets`` is set, and else closes at once."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.05)
+        ends = threading.Event()
+
+        def serve() -> None:
+            while not ends.is_set():
+                with suppress(OSError):
+                    connection = server.accept()[0]
+                    with connection:
+                        if greets.is_set():
+                            connection.sendall(b"\0\0\0\x50\x01ActiveMQ" + bytes(67))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            ends.set()
+            thread.join()
+
+
+def test_a_watch_begins_with_its_first_answer_and_ends_with_the_first_one_after_the_flag(tmp_path: Path) -> None:
+    flag, greets = tmp_path / "flag", threading.Event()
+    found: dict[str, object] = {}
+    with broker(greets) as port:
+        address = f"nio://127.0.0.1:{port}"
+        watching = threading.Thread(
+            target=lambda: found.update(watch([address], None, 60, 0.01, 5.0, str(flag))), daemon=True
+        )
+        watching.start()
+        greets.set()
+        wait_for(flag.exists)
+        greets.clear()
+        time.sleep(0.3)
+        flag.unlink()
+        time.sleep(0.3)
+        assert watching.is_alive(), "it ended in a gap"
+        greets.set()
+        watching.join(60)
+    assert found["spans"][-1]["address"] == address  # type: ignore[index]
+    assert found["gaps"][-1]["after"] == address  # type: ignore[index]
+    assert found["longest"] >= 0.5  # type: ignore[operator]
+
+
+def wait_for(condition: object, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_flag_that_is_there_already_is_somebody_elses(tmp_path: Path) -> None:
+    flag, greets = tmp_path / "flag", threading.Event()
+    flag.touch()
+    greets.set()
+    with broker(greets) as port, pytest.raises(FileExistsError):
+        watch([f"nio://127.0.0.1:{port}"], None, 60, 0.01, 5.0, str(flag))
+    assert flag.exists()
+
+
+def test_without_a_flag_it_ends_after_its_time() -> None:
+    greets = threading.Event()
+    with broker(greets) as port:
+        found = watch([f"nio://127.0.0.1:{port}"], None, 0.2, 0.01, 5.0, None)
+    assert found["trips"] == 0
+    assert found["last"]
+
+
+@pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b"])
+def test_what_is_no_address_is_said(text: str) -> None:
+    with pytest.raises(InstallError, match="is no address such as"):
+        watch([text], None, 1, 0.1, 1.0, None)

@@ -1,0 +1,162 @@
+"""What a host shows beside the state of its broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import fitness
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.pending import Owed
+from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, read_process
+from ansible_collections.activemq.fleet.plugins.module_utils.store import MARKER
+from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
+
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another account")
+
+
+@contextmanager
+def process(*opened: Path, user: int | None = None) -> Iterator[Process]:
+    """A process that has these files open, of this account."""
+    script = "import sys, os; files = [open(p) for p in sys.argv[1:]]; "
+    script += f"os.setgroups([]) or os.setgid({user}) or os.setuid({user}); " if user else ""
+    script += "print(); sys.stdout.flush(); sys.stdin.read()"
+    command = [sys.executable, "-c", script, *map(str, opened)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin
+    assert child.stdout
+    try:
+        child.stdout.readline()
+        found = read_process(child.pid)
+        assert found
+        yield found
+    finally:
+        child.stdin.close()
+        child.wait(60)
+        child.stdout.close()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Layout:
+    layout = Layout(str(tmp_path / "base"))
+    install(layout, {"conf/x": File(b"1", 0o640)}, Owners())
+    return layout
+
+
+def gather(
+    layout: Layout, running: Process | None = None, owed: Owed | None = None, store: str = ""
+) -> dict[str, object]:
+    found: dict[str, object] = fitness.gather(layout, running, owed, store)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("jar", "release"),
+    [
+        ("activemq-broker-5.18.3.jar", "5.18.3"),
+        ("activemq-core-5.5.1.jar", "5.5.1"),
+        ("activemq-all-6.3.1.jar", "6.3.1"),
+        ("activemq-broker-5.11.0.redhat-1.jar", "5.11.0.redhat-1"),
+        ("activemq-broker-jmx.jar", None),
+    ],
+)
+def test_the_release_is_that_of_the_jars_a_process_has_open(tmp_path: Path, jar: str, release: str | None) -> None:
+    (tmp_path / jar).touch()
+    (tmp_path / "activemq-http-9.9.9.jar").touch()
+    with process(tmp_path / "activemq-http-9.9.9.jar", tmp_path / jar) as running:
+        assert fitness.running_release(running) == release
+
+
+def test_jars_that_were_removed_since_still_tell_the_release(tmp_path: Path) -> None:
+    jar = tmp_path / "activemq-broker-5.18.3.jar"
+    jar.touch()
+    with process(jar) as running:
+        jar.unlink()
+        assert fitness.running_release(running) == "5.18.3"
+
+
+def test_the_age_of_a_process_is_that_of_this_boot(base: Layout) -> None:
+    with process() as running:
+        young = gather(base, running)["age"]
+        time.sleep(0.2)
+        old = gather(base, running)["age"]
+    assert isinstance(young, float)
+    assert isinstance(old, float)
+    assert old - young >= 0.1
+
+
+def test_a_configuration_as_it_was_installed_shows_nothing(base: Layout) -> None:
+    found = gather(base)
+    assert (found["complete"], found["drift"], found["release"], found["age"]) == (True, [], None, None)
+    assert found["store_access"] is None
+
+
+def test_files_changed_by_hand_are_named(base: Layout) -> None:
+    conf = Path(base.current) / "conf"
+    (conf / "x").write_text("2")
+    (conf / "y").touch()
+    assert gather(base)["drift"] == ["conf/x was changed by hand", "conf/y was added by hand"]
+
+
+def test_half_a_version_is_not_complete(base: Layout) -> None:
+    (Path(base.current) / ".fleet-manifest.json").unlink()
+    assert gather(base)["complete"] is False
+
+
+def test_the_way_back_is_there_or_not(base: Layout) -> None:
+    name = base.current_name()
+    assert gather(base, owed=Owed(name, (), "boot"))["previous_intact"] is True
+    (Path(base.current) / "conf/x").write_text("2")
+    assert gather(base, owed=Owed(name, (), "boot"))["previous_intact"] is False
+    assert gather(base, owed=Owed("gone", (), "boot"))["previous_intact"] is False
+    assert gather(base)["previous_intact"] is None
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / MARKER).write_text("x-mq01\nword\n")
+    (store / "lock").touch()
+    return store
+
+
+def test_a_store_shows_its_marker_and_its_room(base: Layout, store: Path) -> None:
+    with process() as running:
+        found = gather(base, running, store=str(store))
+    assert (found["store_access"], found["store_marker"], found["store_used"]) == ("", ["x-mq01", "word"], False)
+    assert sorted(found["free"]) == sorted([base.base, str(store)])  # type: ignore[call-overload]
+
+
+@needs_root
+def test_a_lock_that_the_brokers_account_cannot_open_is_said(base: Layout, store: Path) -> None:
+    for directory in (store, *store.parents):
+        if directory != Path("/") and directory.stat().st_uid == 0 and not directory.stat().st_mode & 0o001:
+            directory.chmod(directory.stat().st_mode | 0o011)
+    (store / "lock").chmod(0o600)
+    with process(user=NOBODY) as running:
+        found = gather(base, running, store=str(store))
+        assert found["store_access"] == "lock: permission denied"
+        (store / "lock").unlink()
+        assert "cannot be written" in str(gather(base, running, store=str(store))["store_access"])
+        store.chmod(0o777)
+        assert gather(base, running, store=str(store))["store_access"] == ""
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for(
+    base: Layout, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitness, "_PATIENCE", 0.3)
+    monkeypatch.setattr(fitness, "_look_at", lambda _store: time.sleep(600))
+    began = time.monotonic()
+    found = gather(base, store=str(store))
+    assert found["store_access"] == f"{store} does not answer within 0.3 s"
+    assert time.monotonic() - began < 60
