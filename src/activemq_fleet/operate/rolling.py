@@ -89,8 +89,8 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
 
     Raises RefusalError when a problem of any pair does not pass by itself.
     """
-    pairs, notes = _pairs(nodes, run)
-    waiting = _wait_or_refuse(pairs, run)
+    pairs, notes = pairs_of(nodes, run)
+    waiting = wait_or_refuse(pairs, run)
     if waiting:
         return waiting
     for pair in pairs:
@@ -101,7 +101,7 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
         node = min(left, key=lambda node: (node.state == "active", node.role != "slave", node.host))
         if node.host in run.acted:
             raise RefusalError(
-                _head(run), [f"{node.host}: {run.act} was done in this run and does not show: see what the host says"]
+                head_of(run), [f"{node.host}: {run.act} was done in this run and does not show: see what the host says"]
             )
         return _touch(node, pair, run.act, notes)
     return NextStep("done", _end(pairs, run), notes=notes)
@@ -109,8 +109,8 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
 
 def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> NextStep:
     """The next step that makes the nodes ``to`` (by pair) active; nothing where they are."""
-    pairs, notes = _pairs([node for node in nodes if node.pair in to], run)
-    waiting = _wait_or_refuse(pairs, run)
+    pairs, notes = pairs_of([node for node in nodes if node.pair in to], run)
+    waiting = wait_or_refuse(pairs, run)
     if waiting:
         return waiting
     for pair in pairs:
@@ -119,7 +119,7 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> N
             continue
         if active.host in run.acted:
             raise RefusalError(
-                _head(run), [f"{active.host}: it took the lock back before {wanted} had it: see the log of {wanted}"]
+                head_of(run), [f"{active.host}: it took the lock back before {wanted} had it: see the log of {wanted}"]
             )
         return NextStep(
             run.act,
@@ -133,7 +133,7 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> N
     return NextStep("done", f"active: {names}", notes=notes)
 
 
-def _pairs(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[str, ...]]:
+def pairs_of(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[str, ...]]:
     """The nodes by pair, without pure ones. Raises RefusalError when none is left."""
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
@@ -149,7 +149,8 @@ def _pairs(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[str
     return kept, tuple(pure)
 
 
-def _wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | None:
+def wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | None:
+    """None where every pair is well, a step that waits where it may become so; else raises RefusalError."""
     problems = [
         problem
         for pair in pairs
@@ -158,7 +159,7 @@ def _wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | Non
     if not problems:
         return None
     if any(problem.patience <= run.waited for problem in problems):
-        raise RefusalError(_head(run), list(_lines(problems, run.waited)))
+        raise RefusalError(head_of(run), list(_lines(problems, run.waited)))
     seconds = max(1, min(10, int(run.waited / 3)))
     return NextStep("wait", f"wait {seconds} s and look again: {'; '.join(map(str, problems))}", seconds=seconds)
 
@@ -168,7 +169,8 @@ def _lines(problems: Sequence[Problem], waited: float) -> Iterator[str]:
         yield f"{problem} (after {waited:.0f} s)" if 0 < problem.patience <= waited else str(problem)
 
 
-def _head(run: Run) -> str:
+def head_of(run: Run) -> str:
+    """How a refusal begins: whether this run has touched anything."""
     return "nothing further is touched:" if run.acted else "nothing was touched:"
 
 
