@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from typing import Any
 from xml.etree import ElementTree
 
 from ansible_collections.activemq.fleet.plugins.module_utils.probe import Login
@@ -14,6 +15,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.probe import Login
 _URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
+_HOLDERS = ("persistenceAdapter", "persistenceFactory")
 _STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)")
 
 
@@ -34,6 +36,7 @@ class Deployed:
     login: Login = field(default=Login(), repr=False)
     store: str = ""
     pure: bool = False
+    persistence: dict[str, Any] = field(default_factory=dict)
 
 
 def read_deployed(version: str, base: str) -> Deployed:
@@ -46,9 +49,34 @@ def read_deployed(version: str, base: str) -> Deployed:
         listeners=tuple(_listeners(root)),
         login=_login(root, conf),
         store=_REFERENCE.sub(lambda found: places.get(found[1], found[0]), stores[0]) if stores else "",
-        pure=any(broker.get("waitForSlave") == "true" for broker in _all(root, "broker"))
-        or bool(_all(root, "masterConnector")),
+        pure=_is_pure(root),
+        persistence=_persistence(root),
     )
+
+
+def persistence_of(document: bytes) -> dict[str, Any]:
+    """Where a configuration keeps its messages.
+
+    ``kind`` is the element of the store, None where there is none or the broker keeps nothing;
+    ``openwire`` what ``storeOpenWireVersion`` says, or None; ``pure``: it copies to a slave, or is one.
+    """
+    return _persistence(ElementTree.fromstring(document))  # noqa: S314 -- root's own file
+
+
+def _persistence(root: ElementTree.Element) -> dict[str, Any]:
+    brokers = _all(root, "broker")
+    openwire = brokers[0].get("storeOpenWireVersion") if brokers else None
+    kinds = [child for name in _HOLDERS for element in _all(root, name) for child in element]
+    return {
+        "kind": kinds[0].tag.rpartition("}")[2] if kinds else None,
+        "openwire": int(openwire) if openwire and openwire.isdecimal() else None,
+        "pure": _is_pure(root),
+    }
+
+
+def _is_pure(root: ElementTree.Element) -> bool:
+    waits = any(broker.get("waitForSlave") == "true" for broker in _all(root, "broker"))
+    return waits or bool(_all(root, "masterConnector"))
 
 
 def has_messages(store: str) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from activemq_fleet.operate.health import Node, Problem, node_of, problems_of
+from activemq_fleet.operate.jumps import Jump, Persistence, judge_jump
 from activemq_fleet.operate.lines import line_changes
 from activemq_fleet.operate.roll import Look, Plan, Step, plan_roll
 from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, next_restart, next_switchover, started_since
 from activemq_fleet.operate.stores import StoreLook, StorePlan, plan_stores
 from activemq_fleet.operate.target import Place, Target, read_since, resolve_target
+from activemq_fleet.operate.upgrade import Stores, check_upgrade, next_upgrade
 
 __all__ = [
+    "Jump",
     "Look",
     "NextStep",
     "Node",
+    "Persistence",
     "Place",
     "Plan",
     "Problem",
@@ -21,10 +25,14 @@ __all__ = [
     "Step",
     "StoreLook",
     "StorePlan",
+    "Stores",
     "Target",
+    "check_upgrade",
+    "judge_jump",
     "line_changes",
     "next_restart",
     "next_switchover",
+    "next_upgrade",
     "node_of",
     "plan_roll",
     "plan_stores",

@@ -1,0 +1,182 @@
+"""From one release to another: what a store survives, what changes on the way, until when one can go back.
+
+Measured on real brokers of thirteen releases (docs/proofs.md, ``tests/integration/test_jumps.py``): every
+release reads the KahaDB stores of all older ones, so no stop-over is ever needed. The way back is
+another matter: the index of a store bears a number (``Release.kahadb_version``), and a broker before
+5.12 does not go on with an index of a newer number, which is written as soon as a newer broker has
+had the store open for some seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from activemq_fleet.releases import Release
+
+Back = Literal["open", "rebuilds", "closed"]
+
+_KAHADB = ("kahaDB", "mKahaDB")
+_JDBC = "jdbcPersistenceAdapter"
+# Elements that held messages in their day, and the release that has them no more asks Release.supports.
+_REMOVED = ("amqPersistenceAdapter", "kahaPersistenceAdapter", "levelDB", "journaledJDBC")
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """Where a configuration keeps its messages.
+
+    ``kind`` is the element of the store, None where it is not known; ``directory`` that of a
+    kahaDB. ``openwire`` is ``storeOpenWireVersion`` where it is set. ``pure``: the broker copies to
+    a slave, or is one.
+    """
+
+    kind: str | None = "kahaDB"
+    directory: str | None = None
+    openwire: int | None = None
+    pure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """What a pair's way from one release to another means.
+
+    ``refusal`` says in one line why it is not gone, with the remedy; empty when nothing is against
+    it. ``changes`` are told before it is gone. ``back`` is about the store after the new release
+    has opened it, and ``way_back`` says how to return and until when.
+    """
+
+    found: str
+    wanted: str
+    refusal: str
+    changes: tuple[str, ...]
+    back: Back
+    way_back: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As playbooks read it."""
+        return {
+            "found": self.found,
+            "wanted": self.wanted,
+            "changes": list(self.changes),
+            "back": self.back,
+            "way_back": self.way_back,
+        }
+
+
+def judge_jump(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Jump:
+    """What it means that brokers of ``found`` with the store ``now`` become ``wanted`` with ``then``.
+
+    ``found`` is the release that has the store open, which of the two nodes of a pair is the active
+    one's: a standby has opened nothing.
+    """
+    back = way_back(found, wanted, now, then)
+    return Jump(
+        found.text,
+        wanted.text,
+        next(_refusals(found, wanted, now, then), ""),
+        tuple(_changes(found, wanted)),
+        back,
+        _told(found, wanted, back),
+    )
+
+
+def way_back(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
+    """Whether ``found`` goes on with a store that ``wanted`` has opened.
+
+    A store of JDBC has no index: its rows are read as long as both use one OpenWire version.
+    """
+    if now.kind == _JDBC:
+        return "open" if _openwire(found, now) == _openwire(wanted, then) else "closed"
+    if now.kind not in _KAHADB or found.kahadb_reads < wanted.kahadb_version:
+        return "closed"
+    return "rebuilds" if found.kahadb_version < wanted.kahadb_version else "open"
+
+
+def _refusals(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Iterator[str]:
+    if now.pure and then.pure:
+        yield (
+            "is one of a pure pair, where nobody could go on with the other's store: stop the slave, then the "
+            f"master, run the playbook site, which installs {wanted}, and then the playbook resync"
+        )
+    elif now.pure:
+        yield f"is one of a pure pair, and {wanted} is not to be: each of its nodes has a store of its own; {_MIGRATE}"
+    if now.kind in _REMOVED and not wanted.supports(now.kind):
+        yield f"keeps its messages in {now.kind}, which {wanted} does not have: {_MIGRATE}"
+    if now.kind is not None and now.kind != then.kind:
+        yield (
+            f"keeps its messages in {now.kind}, and would look for them in {then.kind}: they would stay behind; "
+            f"{_MIGRATE}"
+        )
+    if now.directory and then.directory and now.directory != then.directory:
+        yield (
+            f"keeps its messages in {now.directory}, and would look for them in {then.directory}: set "
+            f"activemq_store_directory to {now.directory}, an upgrade moves no store"
+        )
+    if now.kind == _JDBC and (version := _openwire(found, now)) != _openwire(wanted, then):
+        yield (
+            f"wrote its rows in OpenWire {version}, and {wanted} would read them as {_openwire(wanted, then)} and not "
+            f'start (measured): set activemq_broker_attributes to {{storeOpenWireVersion: "{version}"}}'
+        )
+    if now.kind in _KAHADB and wanted.kahadb_reads < found.kahadb_version:
+        yield (
+            f"has the store open as {found}, and {wanted} cannot go on with what it wrote: go back with the copy of "
+            f"the store from before the upgrade: stop both nodes, put it in place, run the playbook site as {wanted}"
+        )
+
+
+_MIGRATE = "run the playbook migrate, which drains it into a new pair"
+
+
+def _openwire(release: Release, persistence: Persistence) -> int:
+    return persistence.openwire or release.store_openwire
+
+
+def _changes(found: Release, wanted: Release) -> Iterator[str]:
+    """What somebody has to look after himself. What we render follows the release by itself."""
+    if found.java_minimum != wanted.java_minimum:
+        yield f"Java {wanted.java_minimum} or later is needed, in place of {found.java_minimum}"
+    if found.log_file_name != wanted.log_file_name:
+        yield f"logging is set by {wanted.log_file_name} in place of {found.log_file_name}: port loggers of your own"
+    if found.environment_file != wanted.environment_file:
+        yield f"the start script reads {wanted.environment_file} in place of {found.environment_file}"
+    if (found.console_file, found.console_accounts) != (wanted.console_file, wanted.console_accounts):
+        yield f"the console is set by {wanted.console_file}, its accounts by {_ACCOUNTS[wanted.console_accounts]}"
+    if found.jms_package != wanted.jms_package:
+        yield (
+            f"plugins and Java clients that use the release's own jars need {wanted.jms_package} in place of "
+            f"{found.jms_package}; the wire protocol is the same, other clients need nothing"
+        )
+    if found.jmx_names != wanted.jmx_names:
+        yield f"MBeans have {wanted.jmx_names} names: monitoring that reads them must follow"
+    if found.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
+        yield "MQTT's a.b/c becomes another topic than before: MQTT sessions with such topics begin anew"
+    if found.has_pure_master_slave and not wanted.has_pure_master_slave:
+        yield "waitForSlave and its like are accepted and do nothing any more"
+    gone = [kind for kind in _REMOVED if found.supports(kind) and not wanted.supports(kind)]
+    if gone:
+        yield f"{', '.join(gone)} are gone" if len(gone) > 1 else f"{gone[0]} is gone"
+    if wanted.kahadb_version < found.kahadb_version:
+        yield f"{wanted} builds the index of a KahaDB store anew from the journal when it opens what {found} wrote"
+    if wanted.decreases_network_priority and not found.decreases_network_priority:
+        yield "consumers behind a bridge come after local ones, also on links of your own (AMQ-5137)"
+
+
+_ACCOUNTS = {"realm": "jetty-realm.properties", "jaas": "users.properties and groups.properties"}
+
+
+def _told(found: Release, wanted: Release, back: Back) -> str:
+    again = f"set activemq_release to {found} again and run the playbook upgrade"
+    if back == "open":
+        return f"the way back is open: {found} goes on with what {wanted} wrote; {again}"
+    if back == "rebuilds":
+        return (
+            f"the way back is open: {again}; {found} cannot read the index of {wanted} and builds it anew from the "
+            "journal, which takes as long as reading all of the journal"
+        )
+    return (
+        f"the way back closes for a pair as soon as {wanted} opens its store, which is its switch over: {found} cannot "
+        f"go on with what {wanted} wrote. Until then: {again}. After that only a copy of the store from before leads "
+        "back, with both nodes stopped, and what came since is not in it: make one first (a snapshot)"
+    )

@@ -1,0 +1,158 @@
+"""The next step of an upgrade: the standby, then a switch over, then the one that was active.
+
+The node that serves is never given another release: it stops as what it is, its peer takes over with
+the new one and proves it, and if it does not, the old one serves on. Invariants are those of
+``rolling``; besides, the whole target is judged before anything is touched, and again before every
+step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from activemq_fleet.errors import ReleaseError
+from activemq_fleet.operate.health import Node, problems_of
+from activemq_fleet.operate.jumps import Jump, Persistence, judge_jump
+from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, head_of, pairs_of, wait_or_refuse
+from activemq_fleet.releases import Release
+
+_TRIES = 3  # of a switch over: the one that stopped may win the lock back
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where a host's broker keeps its messages: as it runs, and as the inventory wants it. ``install``: how it came."""
+
+    now: Persistence = field(default_factory=Persistence)
+    then: Persistence = field(default_factory=Persistence)
+    install: str = "archive"
+
+
+def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> dict[str, Jump]:
+    """The jump of every pair that has one to make, by pair.
+
+    A pair without an active broker cannot be judged and is left out: it is waited for or refused
+    elsewhere. Raises RefusalError with one line for each pair or host that cannot go on.
+    """
+    pairs: dict[str, list[Node]] = {}
+    for node in nodes:
+        pairs.setdefault(node.pair, []).append(node)
+    jumps: dict[str, Jump] = {}
+    refused: list[str] = []
+    for name, pair in sorted(pairs.items()):
+        active = [node for node in pair if node.state == "active"]
+        lines = list(_unfit(pair, stores, run))
+        if not lines and len(active) == 1 and any(node.release != node.wanted for node in pair):
+            try:
+                jumps[name] = _jump(active[0], stores[active[0].host])
+                lines = [jumps[name].refusal] if jumps[name].refusal else []
+            except ReleaseError as error:
+                lines = [f"runs what is not known here: {error}"]
+            lines = [f"{active[0].host}: {line}" for line in lines]
+        refused += lines
+    if refused:
+        raise RefusalError(head_of(run), refused)
+    return jumps
+
+
+def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> dict[str, Jump]:
+    """As ``judge_upgrade``, and no pair has a problem that does not pass by itself. For the very start."""
+    jumps = judge_upgrade(nodes, stores, run)
+    problems = [
+        problem
+        for pair in pairs_of(nodes, run)[0]
+        for problem in problems_of(pair, window=run.window, settle=run.settle, upgrade=True)
+    ]
+    lasting = [str(problem) for problem in problems if not problem.patience]
+    if lasting:
+        raise RefusalError(head_of(run), lasting)
+    return jumps
+
+
+def next_upgrade(
+    nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run, switched: Mapping[str, int] | None = None
+) -> NextStep:
+    """The next step; ``switched`` counts by host the switch overs that it has stopped for in this run.
+
+    ``act`` is ``upgrade`` (its host gets the inventory's release) or ``switch`` (it stops, ``peer``
+    takes over, it comes back as it was). Raises RefusalError for a jump that is not to be made, and
+    for a problem that does not pass.
+    """
+    jumps = judge_upgrade(nodes, stores, run)
+    pairs, notes = pairs_of(nodes, run)
+    waiting = wait_or_refuse(pairs, run)
+    if waiting:
+        return waiting
+    for pair in pairs:
+        left = [node for node in pair if node.release != node.wanted]
+        if left:
+            return _step(pair, left, jumps.get(pair[0].pair), run, switched or {}, notes)
+    active = ", ".join(f"{node.host}" for pair in pairs for node in pair if node.state == "active")
+    return NextStep("done", f"all {len(nodes)} brokers run the release of the inventory; active: {active}", notes=notes)
+
+
+def _step(
+    pair: Sequence[Node],
+    left: Sequence[Node],
+    jump: Jump | None,
+    run: Run,
+    switched: Mapping[str, int],
+    notes: tuple[str, ...],
+) -> NextStep:
+    node = min(left, key=lambda node: (node.state == "active", node.role != "slave", node.host))
+    peer = next((other for other in pair if other.host != node.host), None)
+    if node.state == "active" and peer is not None:
+        if switched.get(node.host, 0) >= _TRIES:
+            raise RefusalError(
+                head_of(run),
+                [f"{node.host}: it took the lock back {_TRIES} times before {peer.host} had it: see its log"],
+            )
+        closing = ": after this the way back is closed" if jump and jump.back == "closed" else ""
+        say = f"{peer.host} takes over from {node.host} and opens the store as {peer.release}{closing}"
+        return NextStep("switch", say, (node.host,), peer.host, node.state, notes=notes)
+    if node.host in run.acted:
+        raise RefusalError(
+            head_of(run),
+            [f"{node.host}: was upgraded in this run and still runs {node.release}: see what the host says"],
+        )
+    how = f"the standby: {peer.host} serves" if peer else "which has no peer: its clients wait"
+    say = f"upgrade {node.host} from {node.release} to {node.wanted}, {how}"
+    return NextStep("upgrade", say, (node.host,), peer.host if peer else None, node.state, notes=notes)
+
+
+def _unfit(pair: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> Iterator[str]:
+    """What can be said of a pair before its jump is looked at."""
+    running = [node for node in pair if node.pid is not None]
+    left_out = [node.host for node in pair if node.host not in run.chosen]
+    if left_out:
+        yield (
+            f"{pair[0].pair}: a pair runs one release, and {', '.join(left_out)} would keep another: "
+            f"name the pair, -e activemq_target={pair[0].pair}"
+        )
+    for node in pair:
+        if node.release == node.wanted:
+            continue
+        if stores[node.host].install == "package":
+            yield (
+                f"{node.host}: its release comes with a package of the system: install that one on one node after the "
+                "other, the standby first, and run the playbook restart in between"
+            )
+    for node in running:
+        if node.release is None:
+            yield f"{node.host}: which release process {node.pid} runs cannot be seen: see what it has open"
+    if len({node.wanted for node in pair}) > 1:
+        says = ", ".join(f"{node.host} {node.wanted}" for node in pair)
+        yield f"{pair[0].pair}: activemq_release differs within the pair ({says}): set it for the pair or the group"
+    others = {node.release for node in running if node.release and node.release != node.wanted}
+    if len(others) > 1:
+        says = ", ".join(f"{node.host} {node.release}" for node in running)
+        yield (
+            f"{pair[0].pair}: runs two releases ({says}), none of them the {pair[0].wanted} of the inventory: set "
+            "activemq_release to what the active one runs, upgrade, and go on from there"
+        )
+
+
+def _jump(active: Node, stores: Stores) -> Jump:
+    """Of the broker that has the store open; ``_unfit`` has seen that its release is known to the host."""
+    return judge_jump(Release.of(active.release or ""), Release.of(active.wanted or ""), stores.now, stores.then)
