@@ -41,6 +41,13 @@ NOT_SETTINGS = frozenset({
     "activemq_to",
     "activemq_since",
     "activemq_drill_allowed",
+    "activemq_drill_kills",
+    "activemq_drill_what",
+    "activemq_drill_rate",
+    "activemq_drill_seed",
+    "activemq_drill_report",
+    "activemq_migrate_seconds",
+    "activemq_retire",
     "activemq_collect_to",
     "activemq_collect_megabytes",
     "activemq_collect_days",
@@ -237,10 +244,10 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
             raise ValueError("activemq_network_password is one that the releases ship: set another")
         if is_shipped(self.agent_username or "", self.agent_password):
             raise ValueError("activemq_agent_password is one that the releases ship: set another")
-        if self.ha == "shared-jdbc" and self.jdbc is None:
-            raise ValueError("activemq_ha is shared-jdbc, so activemq_jdbc must be set")
         if is_shipped(self.vip_username or "", self.vip_password):
             raise ValueError("activemq_vip_password is one that the releases ship: set another")
+        if self.ha == "shared-jdbc" and self.jdbc is None:
+            raise ValueError("activemq_ha is shared-jdbc, so activemq_jdbc must be set")
         names = [connector.name for connector in self.connectors or ()]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -222,8 +223,10 @@ def _until(holds: Callable[[], object], timeout: float, complaint: Callable[[], 
         time.sleep(0.1)
 
 
-def run(directory: Path, longest: float) -> None:
+def run(directory: Path, longest: float, parent: int | None = None) -> None:
     """The seats of ``directory`` until a file ``stop`` appears, or ``longest`` seconds have passed.
+
+    It ends as well when the process ``parent`` is gone.
 
     ``ready`` appears when all are under load, ``done`` at the end, ``failed`` with the reason.
     """
@@ -236,7 +239,7 @@ def run(directory: Path, longest: float) -> None:
             for seat in seats:
                 seat.start()
             (directory / "ready").touch()
-            while not stop.exists() and time.monotonic() < deadline:
+            while not stop.exists() and time.monotonic() < deadline and _lives(parent):
                 _tell(directory, seats)
                 time.sleep(0.5)
             for seat in seats:
@@ -244,11 +247,16 @@ def run(directory: Path, longest: float) -> None:
                 seat.forget()
             (directory / "done").touch()
         except AgentError as error:
-            (directory / "failed").write_text(f"{error}\n")
+            with suppress(OSError):
+                (directory / "failed").write_text(f"{error}\n")
             raise
         finally:
             for seat in seats:
                 seat.__exit__()
+
+
+def _lives(process: int | None) -> bool:
+    return process is None or Path(f"/proc/{process}").exists()
 
 
 def _tell(directory: Path, seats: Iterable[Seat]) -> None:
@@ -273,9 +281,10 @@ def specs_to_json(specs: Iterable[SeatSpec]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``DIRECTORY [SECONDS]``: 0 when everything came to its end, else 1."""
+    """``DIRECTORY [SECONDS [PARENT]]``: 0 when everything came to its end, else 1."""
     try:
-        run(Path(arguments[0]), float(arguments[1]) if len(arguments) > 1 else 3600.0)
+        longest, parent = [*arguments[1:3], "", ""][:2]
+        run(Path(arguments[0]), float(longest or 3600), int(parent) if parent else None)
     except AgentError as error:
         print(f"seats: error: {error}", file=sys.stderr)
         return 1

@@ -46,7 +46,8 @@ text.blow-number{font-size:11px;font-weight:600}text.void-number{font-size:11px;
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
 th{text-align:left;color:var(--muted);font-weight:600;font-size:12.5px;vertical-align:bottom;line-height:1.25}
 th,td{padding:4px 9px;border-bottom:1px solid var(--grid)}
-.n{text-align:right}td.n,td.h{white-space:nowrap}td.id{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:11.5px;
+.n{text-align:right}td.n,td.h{white-space:nowrap}
+td.id{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:11.5px;
 overflow-wrap:anywhere}
 tr.bad td{color:var(--bad)}tr.void td{color:var(--muted)}tr.total td{font-weight:600;border-top:1px solid var(--line)}
 tr.said td{font-size:12.5px;padding-top:0}

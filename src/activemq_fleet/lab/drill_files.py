@@ -47,8 +47,13 @@ def read_journal(directory: Path, owner: str) -> Journal:
     return Journal.of(owner, records)
 
 
-def settle(directory: Path, pair: str, protocol: str, blows: Sequence[Blow]) -> tuple[Account, list[Blow]]:
-    """The account of a pair's seat, and its blows with what the journals say about them."""
+def settle(
+    directory: Path, pair: str, protocol: str, blows: Sequence[Blow], *, skew: float = 0.0
+) -> tuple[Account, list[Blow]]:
+    """The account of a pair's seat, and its blows with what the journals say about them.
+
+    ``skew``: seconds by which the clocks of struck hosts and of this one may differ.
+    """
     where = directory / pair
     publisher = read_journal(where / "publisher", f"the publisher of {pair}")
     subscriber = read_journal(where / "subscriber", f"the subscriber of {pair}")
@@ -56,12 +61,14 @@ def settle(directory: Path, pair: str, protocol: str, blows: Sequence[Blow]) -> 
     found = account(pair, protocol, publisher, subscriber, promised)
     mine = publisher.ids("accepted").keys() | set(promised)
     handled, acknowledged = subscriber.moments("handled", mine), publisher.moments("acknowledged", mine)
-    return found, [_measured(blow, publisher, handled, acknowledged) for blow in blows]
+    return found, [_measured(blow, publisher, handled, acknowledged, skew) for blow in blows]
 
 
-def _measured(blow: Blow, publisher: Journal, handled: Sequence[float], acknowledged: Sequence[float]) -> Blow:
-    silence = longest_silence(handled, blow.at, _until(blow))
-    unacknowledged = longest_silence(acknowledged, blow.at, _until(blow))
+def _measured(
+    blow: Blow, publisher: Journal, handled: Sequence[float], acknowledged: Sequence[float], skew: float
+) -> Blow:
+    silence = longest_silence(handled, blow.at, _until(blow) + skew, skew=skew)
+    unacknowledged = longest_silence(acknowledged, blow.at, _until(blow) + skew, skew=skew)
     return replace(
         blow,
         silent_from=silence[0] if silence else None,

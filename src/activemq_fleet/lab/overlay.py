@@ -218,6 +218,8 @@ def _broker(
         "activemq_base": str(here.layout.base(broker.host)),
         "activemq_heap": HEAP,
         "activemq_java_options": [*_properties(broker), *_jvm(broker, here)],
+        # It is there to be tried: the playbook `drill` may strike its brokers.
+        "activemq_drill_allowed": True,
     }
     if _is_literal(broker.address):
         own["activemq_address"] = address

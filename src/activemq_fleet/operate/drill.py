@@ -7,14 +7,15 @@ struck, and only while every pair of the drill is whole: one active node, one th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
 
 ALLOWED = "activemq_drill_allowed"
-Act = Literal["strike", "wait", "start", "done"]
+_PAUSE = 3  # seconds between two looks at what may pass by itself
+Act = Literal["strike", "wait", "start", "thaw", "done"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +42,22 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next:
-    """The one thing to do next: strike or start ``host`` of ``pair``, wait, or end. ``why`` says it in words."""
+    """The one thing to do next on ``host``: strike, start, thaw; or wait, or done. ``say`` is that in one line."""
 
     act: Act
+    say: str
     host: str | None = None
+    peer: str | None = None
     pair: str | None = None
-    why: str = ""
+    seconds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """For a playbook."""
-        return {"act": self.act, "host": self.host, "pair": self.pair, "why": self.why}
+        """As the loop of steps reads it."""
+        hosts = [] if self.host is None else [self.host]
+        return {
+            "act": self.act, "hosts": hosts, "peer": self.peer, "pair": self.pair, "seconds": self.seconds,
+            "say": self.say,
+        }  # fmt: skip
 
 
 def is_allowed(value: Any) -> bool:
@@ -120,28 +127,45 @@ def refusal(one: Candidate, what: str) -> str | None:
     return None
 
 
-def decide(pairs: Iterable[str], seen: Sequence[Seen], turn: str | None) -> Next:
+def decide(
+    pairs: Iterable[str],
+    seen: Sequence[Seen],
+    turn: str | None,
+    struck: Collection[str] = (),
+    *,
+    waited: float = 0.0,
+    settle: float = 120.0,
+) -> Next:
     """What comes next, from fresh evidence. ``turn`` is the pair to be struck, None when all blows are done.
 
-    A node that is down is started, and nothing is struck before every pair is whole again.
+    Nothing is struck before every pair is whole: one active node and one that stands by. Of nodes
+    that are not well only those are touched that this drill has struck. ``waited``: seconds since
+    the last act; after ``settle`` what has not passed by itself ends the drill.
+
+    Raises InputError for a pair that is not whole and does not become so.
     """
     for pair in pairs:
-        nodes = [node for node in seen if node.pair == pair]
-        step = _heal(pair, nodes)
+        step = _heal(pair, [node for node in seen if node.pair == pair], struck)
+        if step is not None and step.act == "wait" and waited >= settle:
+            raise InputError(f"{step.say}; nothing (more) is struck: make it whole first")
         if step is not None:
             return step
     if turn is None:
-        return Next(act="done", why="every blow was struck and every pair is whole")
+        return Next(act="done", say="every blow was struck and every pair is whole")
     active = next(node for node in seen if node.pair == turn and node.state == "active")
-    return Next(act="strike", host=active.host, pair=turn, why=f"{active.host} is active: {active.how}".rstrip(": "))
+    peer = next(node.host for node in seen if node.pair == turn and node.host != active.host)
+    say = f"{active.host} is active and is struck; {peer} stands by"
+    return Next(act="strike", host=active.host, peer=peer, pair=turn, say=say)
 
 
-def _heal(pair: str, nodes: Sequence[Seen]) -> Next | None:
-    states = sorted(node.state for node in nodes)
-    if states == ["active", "standby"]:
+def _heal(pair: str, nodes: Sequence[Seen], struck: Collection[str]) -> Next | None:
+    if sorted(node.state for node in nodes) == ["active", "standby"]:
         return None
-    said = ", ".join(f"{node.host} is {node.state}" for node in nodes)
-    down = next((node for node in nodes if node.state == "stopped"), None)
-    if down is not None:
-        return Next(act="start", host=down.host, pair=pair, why=said)
-    return Next(act="wait", pair=pair, why=f"{pair} is not whole: {said}")
+    said = f"{pair} is not whole: " + ", ".join(f"{node.host} is {node.state}" for node in nodes)
+    for node in nodes:
+        peer = next((other.host for other in nodes if other.host != node.host), None)
+        if node.host in struck and node.state == "hung":
+            return Next(act="thaw", host=node.host, peer=peer, pair=pair, say=said)
+        if node.host in struck and node.state == "stopped":
+            return Next(act="start", host=node.host, peer=peer, pair=pair, say=said)
+    return Next(act="wait", pair=pair, say=said, seconds=_PAUSE)

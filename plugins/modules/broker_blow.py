@@ -1,0 +1,106 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.broker_blow``: strikes an active broker, for a drill."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: broker_blow
+short_description: Strike an active broker, for a drill
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
+  - Kills, freezes or stops the broker of this host, if it is active, and says when. Clients lose it.
+  - With a unit, a timer of the host's own systemd brings the broker back after O(again) seconds, so that whoever
+    dies here leaves none that is down or frozen.
+options:
+  base:
+    description: The directory of the broker, C(activemq_base/activemq_instance).
+    type: path
+    required: true
+  unit:
+    description: The unit of systemd. Without it the process itself is signalled.
+    type: str
+  act:
+    description:
+      - V(kill), V(pause) and V(stop) strike. V(resume) lets a frozen one go on. V(stay) takes the timer away.
+      - V(started) waits until the broker's log says that it is started, and says when that was.
+    type: str
+    choices: [kill, pause, stop, resume, stay, started]
+    required: true
+  again:
+    description: Seconds after which systemd brings a struck broker back.
+    type: int
+    default: 300
+  wait:
+    description: Seconds to wait for V(started).
+    type: int
+    default: 120
+attributes:
+  check_mode:
+    description: Strikes nobody.
+    support: none
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Kill the broker
+  activemq.fleet.broker_blow:
+    base: /var/lib/activemq/activemq
+    unit: activemq.service
+    act: kill
+"""
+
+RETURN = r"""
+at:
+  description: When, in seconds since the epoch, by the host's clock. Null for a broker that has not started.
+  type: float
+  returned: for all but V(stay)
+pid:
+  description: The process that was struck.
+  type: int
+  returned: for a blow
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils import blows
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "base": {"type": "path", "required": True},
+            "unit": {"type": "str"},
+            "act": {
+                "type": "str",
+                "choices": ["kill", "pause", "stop", "resume", "stay", "started"],
+                "required": True,
+            },
+            "again": {"type": "int", "default": 300},
+            "wait": {"type": "int", "default": 120},
+        },
+    )
+    base, unit, act = (module.params[name] for name in ("base", "unit", "act"))
+    result: dict[str, object] = {"changed": act in ("kill", "pause", "stop")}
+    try:
+        if act == "started":
+            result |= blows.started(base, module.params["wait"])
+        elif act == "resume":
+            result |= blows.resume(base, unit)
+        elif act == "stay":
+            if unit:
+                blows.stay(unit)
+        else:
+            result |= blows.strike(base, unit, act, module.params["again"])
+    except (InstallError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation of ``activemq.fleet.drill``, which is an action and never runs on a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: drill
+short_description: The controller's part of a drill
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
+  - Keeps pairs under load from agents on the controller, writes down what was struck, and accounts for every
+    event at the end.
+options:
+  step:
+    description:
+      - V(begin) refuses groups that may not be drilled, decides whom to strike in which order, and begins the load.
+      - V(status) says whose turn it is. V(wait) waits until enough flows. V(note) writes a blow down.
+      - V(end) ends the load, writes the report and returns the verdict.
+    type: str
+    choices: [begin, status, wait, note, end]
+    required: true
+  directory:
+    description: What V(begin) returned.
+    type: path
+  pairs:
+    description: The pairs that are meant.
+    type: list
+    elements: str
+    default: []
+  options:
+    description: What only this step needs.
+    type: dict
+    default: {}
+  looks:
+    description: For each host the result of M(activemq.fleet.broker_info).
+    type: dict
+    default: {}
+  blow:
+    description: What was struck, when and with what end.
+    type: dict
+    default: {}
+  report:
+    description: Where the report is written (HTML; JSON beside it).
+    type: path
+attributes:
+  check_mode:
+    description: Fails, because a drill strikes brokers.
+    support: none
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+requirements:
+  - activemq-fleet with its extras agent and lab on the controller (pip install 'activemq-fleet[agent,lab]')
+"""
+
+EXAMPLES = r"""
+- name: End the drill
+  activemq.fleet.drill:
+    step: end
+    directory: "{{ begun.directory }}"
+    report: drill.html
+  run_once: true
+  register: drilled
+"""
+
+RETURN = r"""
+directory:
+  description: Where the drill keeps what it has.
+  type: str
+  returned: for V(begin)
+order:
+  description: The pair of each blow.
+  type: list
+  elements: str
+  returned: for V(begin)
+drill:
+  description: Whose turn it is, the number of the blow, and who was struck so far.
+  type: dict
+  returned: for V(status)
+load:
+  description: Events a second accepted and handled.
+  type: dict
+  returned: for V(wait)
+void:
+  description: Why the blow proves nothing and is repeated, or null.
+  type: str
+  returned: for V(note)
+verdict:
+  description: V(clean), V(findings), V(incomplete) or V(void).
+  type: str
+  returned: for V(end)
+headline:
+  description: The verdict in one sentence.
+  type: str
+  returned: for V(end)
+reasons:
+  description: What is behind it, the gravest first.
+  type: list
+  elements: str
+  returned: for V(end)
+"""

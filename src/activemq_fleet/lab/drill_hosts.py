@@ -1,0 +1,278 @@
+"""The controller's part of the playbook ``drill``: load from here, what was struck, and the end of it.
+
+Everything is in one directory, so that each task of the playbook finds what the earlier ones left:
+``drill.json`` (what was asked for), ``blows.json`` (what was struck), and what the seats leave.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.agent.seats import specs_to_json
+from activemq_fleet.drills import Blow, Conditions, DrillResult, html_report, judge
+from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
+from activemq_fleet.drills.model import State
+from activemq_fleet.errors import InputError, LabError
+from activemq_fleet.lab.drill import candidates
+from activemq_fleet.lab.drill_files import machine, settle, spans
+from activemq_fleet.lab.drill_seats import seat_spec, speaks_mqtt
+from activemq_fleet.lab.overlay import MARK, for_clients
+from activemq_fleet.operate.drill import refuse_production, schedule
+from activemq_fleet.topology import Broker, Fleet
+
+_START = 150.0
+_END = 240.0
+_A_BLOW = 600.0
+_POLL = 0.3
+_NEEDED = ("paho", "psutil", "structlog", "prometheus_client")
+
+
+def check_programs() -> None:
+    """Raises InputError for what the load needs and is not installed."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"the load of a drill needs {', '.join(missing)}: pip install 'activemq-fleet[agent,lab]'")
+
+
+def begin(
+    fleet: Fleet,
+    pairs: Sequence[str],
+    allowed: Mapping[str, Any],
+    options: Mapping[str, Any],
+    directory: Path,
+) -> dict[str, Any]:
+    """Refuse what must not be drilled, decide the order, and put the pairs under load.
+
+    ``allowed``: by group, what the variable says. ``options``: kills, what, rate, seed, and ``parent``,
+    the process with which the load ends. Raises FleetError.
+    """
+    refuse_production({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
+    check_programs()
+    what, blows, rate, seed = _read(options)
+    for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
+        if broker.settings.service == "none" and not _is_lab(broker):
+            raise InputError(f"{broker.host}: activemq_service is none, so nobody could start it again")
+    every = [one for one in candidates(list(fleet.pairs.values())) if one.pair in pairs]
+    fit = [one for one in every if one.ha != "pure" and speaks_mqtt(fleet.pairs[one.pair])]
+    if every and not fit:
+        raise InputError(
+            "no pair can be drilled by the playbook: pure pairs and releases without a usable MQTT are drilled in "
+            "the lab only (activemq-fleet lab drill)"
+        )
+    order = schedule(fit, blows, seed, what)
+    chosen = list(dict.fromkeys(order))
+    here = _as_dialled(fleet)
+    specs = [seat_spec(here, here.pairs[pair], rate) for pair in chosen]
+    (directory / "drill.json").write_text(
+        json.dumps({"order": order, "what": what, "rate": rate, "seed": seed, "target": options.get("target") or ""})
+    )
+    _launch(directory, specs_to_json(specs), len(order) * _A_BLOW, int(options["parent"]))
+    return {"order": list(order), "pairs": chosen, "seed": seed, "where": _where(fleet)}
+
+
+def _read(options: Mapping[str, Any]) -> tuple[Any, int, float, int]:
+    what = str(options.get("what") or "kill")
+    if what not in ("kill", "pause", "stop"):
+        raise InputError(f"activemq_drill_what must be kill, pause or stop, not {what!r}")
+    try:
+        blows = int(options.get("kills") or 5)
+        rate = float(options.get("rate") or 100.0)
+        seed = int(options.get("seed") or random.SystemRandom().randrange(1, 1_000_000))
+    except (TypeError, ValueError):
+        raise InputError("activemq_drill_kills, activemq_drill_rate and activemq_drill_seed must be numbers") from None
+    if not 1 <= blows <= 1000 or not 1 <= rate <= 2000:
+        raise InputError("activemq_drill_kills must be 1 to 1000, and activemq_drill_rate 1 to 2000 events a second")
+    return what, blows, rate, seed
+
+
+def _is_lab(broker: Broker) -> bool:
+    return any(option.startswith(MARK) for option in broker.settings.java_options)
+
+
+def _where(fleet: Fleet) -> str:
+    return "lab" if all(map(_is_lab, fleet.brokers)) else "hosts"
+
+
+def _as_dialled(fleet: Fleet) -> Fleet:
+    """In a lab names are the brokers' own affair: clients dial the addresses that these are bound to."""
+    if _where(fleet) == "lab":
+        return for_clients(fleet, {broker.host: broker.settings.bind for broker in fleet.brokers})
+    return fleet
+
+
+def _launch(directory: Path, seats: str, longest: float, parent: int) -> None:
+    descriptor = os.open(directory / "seats.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(seats)
+    with (directory / "seats.log").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "activemq_fleet.agent.seats", str(directory), str(longest), str(parent)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _START
+    while not (directory / "ready").exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            (directory / "stop").touch()
+            raise LabError(f"the load could not be put on: {_said(directory)}")
+        time.sleep(_POLL)
+
+
+def _said(directory: Path) -> str:
+    for name in ("failed", "seats.log"):
+        path = directory / name
+        lines = path.read_text(errors="replace").split("\n") if path.exists() else []
+        said = [line for line in lines if line.strip()]
+        if said:
+            return said[-1].strip()
+    return "it gave no sign in time"
+
+
+def _load(directory: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((directory / "drill.json").read_text())
+    return content
+
+
+def _blows(directory: Path) -> list[Blow]:
+    path = directory / "blows.json"
+    return [Blow(**data) for data in json.loads(path.read_text())] if path.exists() else []
+
+
+def status(directory: Path, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What was struck, and whose turn it is. The first ``looks`` are kept: the fleet as it was found."""
+    drill, blows = _load(directory), _blows(directory)
+    if "first" not in drill:
+        drill |= {"first": {host: look["state"] for host, look in looks.items()}, "began": time.time()}
+        (directory / "drill.json").write_text(json.dumps(drill))
+    if (directory / "failed").exists():
+        raise LabError(f"the load has ended: {_said(directory)}")
+    number, left = _turn(drill["order"], blows)
+    return {
+        "turn": drill["order"][number - 1] if left else None,
+        "number": number,
+        "struck": sorted({blow.host for blow in blows}),
+        "what": drill["what"],
+    }
+
+
+def _turn(order: Sequence[str], blows: Sequence[Blow]) -> tuple[int, bool]:
+    """The number of the next blow, and whether there is one. A void one is repeated, a few times."""
+    for number in range(1, len(order) + 1):
+        mine = [blow for blow in blows if blow.number == number]
+        if not any(blow.void is None for blow in mine) and len(mine) < ATTEMPTS:
+            return number, True
+    return len(order), False
+
+
+def wait(directory: Path, pair: str, patience: float) -> dict[str, Any]:
+    """Wait until a pair's agents have settled and enough flows; when it does not, the blow may be void."""
+    rate, deadline = float(_load(directory)["rate"]), time.monotonic() + patience
+    while True:
+        now = _seat(directory, pair)
+        steady = bool(now.get("steady")) and min(now["accepted"], now["handled"]) >= lowest_rate(rate)
+        if steady or time.monotonic() > deadline:
+            return {"accepted": now.get("accepted", 0.0), "handled": now.get("handled", 0.0), "steady": steady}
+        if (directory / "failed").exists():
+            raise LabError(f"the load has ended: {_said(directory)}")
+        time.sleep(_POLL)
+
+
+def _seat(directory: Path, pair: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((directory / "status.json").read_text())[pair]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return found
+
+
+def note(directory: Path, blow: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a blow down. ``blow``: the fields of ``Blow`` that the playbook knows."""
+    drill, blows = _load(directory), _blows(directory)
+    known = {field.name for field in fields(Blow)}
+    void = why_void(float(blow["rate_accepted"]), float(blow["rate_handled"]), float(drill["rate"]))
+    numbers = ("at", "takeover", "back", "rate_accepted", "rate_handled")
+    given = {key: value for key, value in blow.items() if key in known and value not in (None, "")}
+    given |= {key: float(given[key]) for key in numbers if key in given}
+    given["number"] = int(given["number"])
+    blows.append(Blow(**{**given, "void": void}))
+    (directory / "blows.json").write_text(json.dumps([asdict(one) for one in blows]))
+    return {"void": void}
+
+
+def end(directory: Path, fleet: Fleet, skew: float) -> DrillResult:
+    """End the load, settle every event and judge. Raises LabError when the load does not come to an end."""
+    (directory / "stop").touch()
+    deadline = time.monotonic() + _END
+    while not any((directory / name).exists() for name in ("done", "failed")) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    drill, ended = _load(directory), time.time()
+    began = float(drill.get("began", ended))
+    accounts, blows = [], list[Blow]()
+    for pair in dict.fromkeys(drill["order"]):
+        struck = [blow for blow in _blows(directory) if blow.pair == pair]
+        found, settled = settle(directory, pair, "MQTT", struck, skew=skew)
+        accounts.append(found)
+        blows += settled
+    blows.sort(key=lambda blow: blow.at)
+    verdict, reasons = judge(blows, accounts, len(drill["order"]))
+    masters = {pair: fleet.pairs[pair].preferred_master for pair in dict.fromkeys(drill["order"])}
+    return DrillResult(
+        verdict=verdict,
+        reasons=reasons,
+        began=began,
+        ended=ended,
+        blows=tuple(blows),
+        accounts=tuple(accounts),
+        spans=tuple(_spans(drill, fleet, blows, began, ended)),
+        conditions=Conditions(
+            where="lab" if _where(fleet) == "lab" else "hosts",
+            what=drill["what"],
+            wanted=len(drill["order"]),
+            rate=drill["rate"],
+            seed=drill["seed"],
+            target=drill["target"] or "the whole fleet",
+            releases={pair: broker.release.text for pair, broker in masters.items()},
+            profiles={pair: broker.settings.ha for pair, broker in masters.items()},
+            protocols=dict.fromkeys(masters, "MQTT"),
+            machine=machine(),
+            notes=("Load and journals are on the controller; states of the hosts are as the playbook found them.",),
+        ),
+    )
+
+
+def _spans(drill: Mapping[str, Any], fleet: Fleet, blows: Sequence[Blow], began: float, ended: float) -> list[Any]:
+    changes: dict[str, list[tuple[float, State]]] = {}
+    for blow in blows:
+        down: State = "hung" if blow.what == "pause" else "stopped"
+        changes.setdefault(blow.host, []).append((blow.at, down))
+        if blow.successor and blow.takeover is not None:
+            changes.setdefault(blow.successor, []).append((blow.at + blow.takeover, "active"))
+        if blow.back is not None:
+            changes[blow.host].append((blow.at + blow.back, "standby" if blow.successor else "active"))
+    return [
+        span
+        for pair in dict.fromkeys(drill["order"])
+        for broker in fleet.pairs[pair].in_order
+        for span in spans(
+            broker.host, drill.get("first", {}).get(broker.host, "unknown"), changes.get(broker.host, []), began, ended
+        )
+    ]
+
+
+def write(result: DrillResult, report: Path) -> None:
+    """The report, and its data beside it (``.json``)."""
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(html_report(result), encoding="utf-8")
+    report.with_suffix(".json").write_text(json.dumps(result.to_dict(), indent=2), encoding="utf-8")
