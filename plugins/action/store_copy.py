@@ -1,0 +1,91 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.store_copy``: carries the pieces of a store between a host and the controller."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.module_utils import storecopy
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+_MODULE = "activemq.fleet.store_copy"
+_SPARE = 64 << 20
+
+
+class ActionModule(ActionBase):
+    """Two of the states are done here, piece by piece; the others are the module's."""
+
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        variables = task_vars or {}
+        try:
+            if arguments.get("state") == "fetched":
+                return result | self._fetch(arguments, variables)
+            if arguments.get("state") == "placed":
+                return result | self._place(arguments, variables)
+        except InstallError as error:
+            raise AnsibleActionFail(str(error)) from None
+        except OSError as error:
+            raise AnsibleActionFail(f"on the controller: {error}") from None
+        return result | self._module(arguments, variables)
+
+    def _fetch(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """From the host into the spool. What the spool has already does not travel again."""
+        files, spool = arguments["files"], Path(arguments["spool"])
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        needed = sum(files[name]["size"] for name in arguments["missing"])
+        if shutil.disk_usage(spool).free < needed + _SPARE:
+            raise InstallError(f"the controller needs {needed >> 20} MiB below {spool}")
+        for name in arguments["missing"]:
+            self._fetch_file(arguments, variables, name, spool / storecopy.flat(name))
+        return {"changed": bool(arguments["missing"])}
+
+    def _fetch_file(self, arguments: dict[str, Any], variables: dict[str, Any], name: str, path: Path) -> None:
+        entry, offset = arguments["files"][name], int(arguments["missing"][name])
+        # The spool begins where the other host has nothing yet, so what it holds is told by its name.
+        part = path.with_name(f"{path.name}.from-{offset}")
+        have = part.stat().st_size if part.exists() else 0
+        with part.open("ab") as file:
+            os.chmod(part, 0o600)
+            while offset + have < entry["size"]:
+                asked = {"state": "read", "directory": arguments["directory"], "files": {name: entry}, "name": name}
+                piece = storecopy.unpack(self._module(asked | {"offset": offset + have}, variables)["data"])
+                if not piece:
+                    raise InstallError(f"{name} is shorter than it was: something writes to the store")
+                file.write(piece)
+                file.flush()
+                have += len(piece)
+
+    def _place(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """From the spool to the host, which verifies each file when it is whole."""
+        files, spool = arguments["files"], Path(arguments["spool"])
+        for name, begun in arguments["missing"].items():
+            path = spool / f"{storecopy.flat(name)}.from-{begun}"
+            offset = int(begun)
+            with path.open("rb") as file:
+                while data := file.read(storecopy.CHUNK):
+                    sent = {"state": "written", "directory": arguments["directory"], "files": files, "name": name}
+                    try:
+                        self._module(sent | {"offset": offset, "data": storecopy.pack(data)}, variables)
+                    except InstallError:
+                        path.unlink(missing_ok=True)  # it may be what is wrong: it is fetched again
+                        raise
+                    offset += len(data)
+        storecopy.tidy(str(spool))
+        return {"changed": bool(arguments["missing"])}
+
+    def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        done: dict[str, Any] = self._execute_module(_MODULE, module_args=arguments, task_vars=variables)
+        if done.get("failed") and arguments["state"] in ("read", "written"):
+            raise InstallError(done.get("msg") or "the host did not answer")
+        return done

@@ -1,0 +1,158 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a kahaDB store holds, in a form that can be compared with the store of another host.
+
+Times play no part: two hosts' clocks may be minutes apart. What counts is which messages a store
+holds, and of which it has ever heard.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils import journal
+from ansible_collections.activemq.fleet.plugins.module_utils.journal import Command
+
+LIMIT = 1_000_000
+"""Records that are told of a store, the newest ones. About 9 bytes each travel to the controller."""
+_STARTS = 1000
+_RECORD = struct.Struct(">BQ")
+_ITEM = struct.Struct(">QQ")
+_TOPIC = ("1:", "3:")
+
+
+def key(*words: str) -> int:
+    """64 bits that stand for a message on a destination, for a subscription, or for both together."""
+    text = "\0".join(words).encode(errors="surrogateescape")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+@dataclass
+class Contents:
+    """What a row of records leaves in a store.
+
+    ``order`` is every record about a message or subscription: kind and key, and a 0 for each start of
+    a broker, whose words are in ``loads``. ``live`` holds, by destination, each thing that is still
+    there, and the key of the record that brought it: a message of a queue, a message of a topic for
+    one durable subscription, or such a subscription itself.
+    """
+
+    order: list[tuple[int, int]] = field(default_factory=list)
+    live: dict[str, dict[int, int]] = field(default_factory=dict)
+    subscribers: dict[str, set[str]] = field(default_factory=dict)
+    undecided: dict[bytes, list[Command]] = field(default_factory=dict)
+    loads: list[str] = field(default_factory=list)
+    dropped: int = 0
+
+    def read(self, commands: Iterable[Command]) -> None:
+        """Follow the records. A local transaction that has no end was rolled back; one of XA is in doubt."""
+        for command in commands:
+            self._note(command)
+            if command.transaction and command.kind in (journal.ADD, journal.REMOVE):
+                self.undecided.setdefault(command.transaction, []).append(command)
+            elif command.kind in (journal.COMMIT, journal.ROLLBACK):
+                self._end(command)
+            else:
+                self._apply(command)
+        for commands_of in self.undecided.values():
+            for command in commands_of:
+                if command.xa and command.kind == journal.ADD:
+                    self._apply(command)
+
+    def _end(self, outcome: Command) -> None:
+        for command in self.undecided.pop(outcome.transaction, ()):
+            if outcome.kind == journal.COMMIT:
+                self._apply(command)
+
+    def _note(self, command: Command) -> None:
+        if command.kind == journal.TRACE:
+            self.loads.append(command.message)
+            self.order.append((journal.TRACE, 0))
+        elif command.kind in (journal.ADD, journal.REMOVE):
+            self.order.append((command.kind, key(command.destination, command.message, command.subscription)))
+        elif command.kind == journal.SUBSCRIPTION:
+            self.order.append((command.kind, key(command.destination, "", command.subscription)))
+        if len(self.order) >= 2 * LIMIT:
+            self.dropped += LIMIT
+            del self.order[:LIMIT]
+
+    def _apply(self, command: Command) -> None:
+        here = self.live.setdefault(command.destination, {})
+        if command.kind == journal.ADD:
+            brought = key(command.destination, command.message, "")
+            if command.destination.startswith(_TOPIC):
+                for subscriber in self.subscribers.get(command.destination, ()):
+                    here[key(command.destination, command.message, subscriber)] = brought
+            else:
+                here[brought] = brought
+        elif command.kind == journal.REMOVE:
+            here.pop(key(command.destination, command.message, command.subscription), None)
+        elif command.kind == journal.REMOVE_DESTINATION:
+            here.clear()
+            self.subscribers.pop(command.destination, None)
+        elif command.kind == journal.SUBSCRIPTION:
+            self._subscribe(command, here)
+
+    def _subscribe(self, command: Command, here: dict[int, int]) -> None:
+        itself = key(command.destination, "", command.subscription)
+        subscribers = self.subscribers.setdefault(command.destination, set())
+        if command.info:
+            subscribers.add(command.subscription)
+            here[itself] = itself
+        else:
+            subscribers.discard(command.subscription)
+            here.pop(itself, None)
+
+    def items(self) -> list[tuple[int, int]]:
+        """All that is there, as pairs of its key and that of the record which brought it; sorted."""
+        return sorted(pair for here in self.live.values() for pair in here.items())
+
+
+UNSEEN: dict[str, Any] = {
+    "seen": False,
+    "files": [],
+    "end": [0, 0],
+    "damaged": 0,
+    "loads": [],
+    "messages": None,
+    "records": None,
+    "whole": False,
+    "order": "",
+    "live": "",
+    "state": "",
+}
+"""In place of the contents of a store that nobody asked to be read."""
+
+
+def look(store: str) -> dict[str, Any]:
+    """The contents of a store, as JSON. Nothing is opened for writing. Raises OSError."""
+    tail, contents = journal.Tail(), Contents()
+    contents.read(journal.commands(store, tail))
+    items = contents.items()
+    files = [[number, os.path.getsize(path)] for number, path in journal.data_files(store)]
+    order = contents.order[-LIMIT:]
+    packed = b"".join(_ITEM.pack(*item) for item in items)
+    return {
+        "seen": True,
+        "files": files,
+        "end": [tail.file, tail.offset],
+        "damaged": tail.damaged + tail.unread,
+        "loads": contents.loads[-_STARTS:],
+        "messages": len(items),
+        "records": len(contents.order) + contents.dropped,
+        "whole": len(contents.order) + contents.dropped == len(order) and len(items) <= LIMIT,
+        "order": _shrunk(b"".join(_RECORD.pack(*record) for record in order)),
+        "live": _shrunk(packed[: LIMIT * _ITEM.size]),
+        "state": hashlib.sha256(packed).hexdigest(),
+    }
+
+
+def _shrunk(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 1)).decode()

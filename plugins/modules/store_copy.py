@@ -1,0 +1,166 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.store_copy``: one step of copying a store from one host to another."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: store_copy
+short_description: A verified copy of a broker's store from one host to another
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Copies a directory between two hosts through the controller, over nothing but Ansible's own connections.
+    Every file is verified by its SHA-256 where it arrives, what was cut short is continued, files that the
+    other host has already do not travel, and the copy takes its place by a rename.
+  - What was there before stays beside it under the name C(DIRECTORY.before-TIME), with its sums in a file of
+    that name with C(.json). No such backup is ever overwritten or removed.
+  - The steps are, in this order, V(manifest) on the host that has the store, V(staged) on the one that gets
+    it, V(fetched) on the first, V(placed) and V(switched) on the second. Any of them may be repeated.
+  - A copy travels in pieces of 8 MiB, each the argument or the result of a module, so that it costs the time of
+    a task for each of them. A copy of some gigabytes takes minutes. The controller needs as much free space as
+    the files that travel.
+  - The broker must have ended on both hosts. A store whose lock is held is refused.
+options:
+  state:
+    description:
+      - V(manifest) returns what is to be copied. V(staged) makes room and returns what has yet to come.
+        V(fetched) brings that to the controller. V(placed) takes it from there. V(switched) verifies all of it
+        and puts it in place. V(finished) does only what is left of a V(switched) that was cut short.
+      - V(read) and V(written) move one piece, and are what V(fetched) and V(placed) are made of.
+    type: str
+    choices: [manifest, staged, fetched, placed, switched, finished, read, written]
+    required: true
+  directory:
+    description: The kahaDB directory, on the host that the task is for.
+    type: path
+    required: true
+  files:
+    description: What RV(files) of V(manifest) was.
+    type: dict
+    default: {}
+  missing:
+    description: What RV(missing) of V(staged) was.
+    type: dict
+    default: {}
+  spool:
+    description: A directory on the controller for V(fetched) and V(placed). The last of them removes it.
+    type: str
+  source:
+    description: Who had the store, for the notes beside the backup.
+    type: str
+    default: ""
+  name:
+    description: A file, for V(read) and V(written).
+    type: str
+  offset:
+    description: Where in the file the piece begins.
+    type: int
+    default: 0
+  data:
+    description: The piece, packed.
+    type: str
+attributes:
+  check_mode:
+    description: It does nothing and says so.
+    support: partial
+    details: Only V(manifest) does the same as without.
+  diff_mode:
+    description: Messages are not shown.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: See what is to be copied
+  activemq.fleet.store_copy:
+    state: manifest
+    directory: /var/lib/activemq/activemq/data/kahadb
+  register: manifest
+
+- name: Make room for it on the other node
+  activemq.fleet.store_copy:
+    state: staged
+    directory: /var/lib/activemq/activemq/data/kahadb
+    files: "{{ manifest.files }}"
+  delegate_to: orders-mq01-b.example.com
+  register: staged
+"""
+
+RETURN = r"""
+files:
+  description: Size, sha256 and mode of each file.
+  type: dict
+  returned: for O(state=manifest)
+identity:
+  description: A name for exactly these contents.
+  type: str
+  returned: for O(state=manifest)
+missing:
+  description: For each file that has yet to come, how much of it is there.
+  type: dict
+  returned: for O(state=staged)
+backup:
+  description: Where the store is kept that was there, or nothing.
+  type: str
+  returned: for O(state=switched) and O(state=finished)
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils import storecopy
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+
+def act(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
+    state, directory, files = wanted["state"], wanted["directory"], wanted["files"]
+    if state == "manifest":
+        if storecopy.is_locked(directory):
+            raise InstallError(f"the lock of {directory} is held: a broker runs on it")
+        found = storecopy.manifest(directory)
+        return {"changed": False, "files": found, "identity": storecopy.identity(found)}
+    if state == "read":
+        size = files[wanted["name"]]["size"]
+        return {"changed": False, "data": storecopy.read(directory, wanted["name"], wanted["offset"], size)}
+    if check:
+        return {"changed": True, "missing": {}, "backup": "", "skipped": True}
+    if state == "staged":
+        return {"changed": True, "missing": storecopy.stage(directory, files)}
+    if state == "written":
+        length = storecopy.write(directory, files, wanted["name"], wanted["offset"], wanted["data"])
+        return {"changed": True, "length": length}
+    if state == "switched":
+        return {"changed": True, "backup": storecopy.switch(directory, files, wanted["source"])}
+    return {"changed": True, "backup": storecopy.finish(directory)}
+
+
+def main() -> None:
+    states = ["manifest", "staged", "fetched", "placed", "switched", "finished", "read", "written"]
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": states, "required": True},
+            "directory": {"type": "path", "required": True},
+            "files": {"type": "dict", "default": {}},
+            "missing": {"type": "dict", "default": {}},
+            "spool": {"type": "str"},
+            "source": {"type": "str", "default": ""},
+            "name": {"type": "str"},
+            "offset": {"type": "int", "default": 0},
+            # Messages: they are to appear in no log.
+            "data": {"type": "str", "no_log": True},
+        },
+        required_if=[("state", "read", ["name"]), ("state", "written", ["name", "data"])],
+        supports_check_mode=True,
+    )
+    if module.params["state"] in ("fetched", "placed"):
+        module.fail_json(msg="this state is the controller's: call the module as a task")
+    try:
+        result = act(module.params, module.check_mode)
+    except (InstallError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.store_info``: what the store of a pure broker holds, to be compared with its peer's."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: store_info
+short_description: What the kahaDB store of a broker holds, and what its log says of its runs
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - A part of the playbook C(activemq.fleet.resync). It is no interface for other playbooks and may change at any
+    time.
+  - Reads the journal of the store (releases 5.3 to 5.7), whether the broker runs or not, and returns which
+    messages and durable subscriptions it holds and of which it has ever heard, as hashes. From that of both
+    nodes of a pair the controller tells which store is the newer one. No time of a file is looked at.
+  - It changes nothing. It needs to read the broker's files, so run it as root or as the broker's account.
+options:
+  base:
+    description: The directory of the broker, C(activemq_base/activemq_instance).
+    type: path
+    required: true
+  directory:
+    description: The kahaDB directory.
+    type: path
+    required: true
+  contents:
+    description: Whether to read the journal. It takes a minute for some gigabytes.
+    type: bool
+    default: true
+attributes:
+  check_mode:
+    description: Does the same as without.
+    support: full
+  diff_mode:
+    description: It changes nothing.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Look at the store
+  activemq.fleet.store_info:
+    base: /var/lib/activemq/activemq
+    directory: /var/lib/activemq/activemq/data/kahadb
+  register: store
+"""
+
+RETURN = r"""
+exists:
+  description: Whether the directory is there.
+  type: bool
+  returned: always
+locked:
+  description: Whether somebody holds the lock of the store.
+  type: bool
+  returned: always
+pid:
+  description: The broker's process, or null.
+  type: int
+  returned: always
+boot:
+  description: What the kernel calls the machine's present boot.
+  type: str
+  returned: always
+unfinished:
+  description: Whether a copy was being put in place when something ended it.
+  type: bool
+  returned: always
+obstacle:
+  description: Why the store could not be replaced, or nothing.
+  type: str
+  returned: always
+allocated:
+  description: Bytes that the store takes of its disk.
+  type: int
+  returned: always
+free:
+  description: Bytes that are free beside it.
+  type: int
+  returned: always
+runs:
+  description:
+    - The runs of which the log tells, oldest first. C(began) is local time. C(served) means that a slave
+      lost its master, or found none. C(attached) counts the slaves that a master saw.
+  type: list
+  elements: dict
+  returned: always
+seen:
+  description: Whether the journal was read. What follows is empty otherwise.
+  type: bool
+  returned: always
+files:
+  description: Number and size of each journal file.
+  type: list
+  elements: list
+  returned: always
+end:
+  description: File and offset of the journal's end.
+  type: list
+  elements: int
+  returned: always
+damaged:
+  description: Places of the journal that cannot be read.
+  type: int
+  returned: always
+loads:
+  description: What the journal says of the last starts of a broker.
+  type: list
+  elements: str
+  returned: always
+messages:
+  description: How many messages and subscriptions the store holds.
+  type: int
+  returned: always
+records:
+  description: How many records the journal has about messages and subscriptions.
+  type: int
+  returned: always
+whole:
+  description: Whether all records are told, not only the newest million.
+  type: bool
+  returned: always
+order:
+  description: The records, oldest first, packed.
+  type: str
+  returned: always
+live:
+  description: What the store holds, packed.
+  type: str
+  returned: always
+state:
+  description: SHA-256 of what the store holds. Equal stores have equal ones.
+  type: str
+  returned: always
+"""
+
+import os
+import shutil
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils import contents, purelog, storecopy
+from ansible_collections.activemq.fleet.plugins.module_utils.process import boot_id, find_broker
+
+
+def look(base: str, directory: str, read: bool) -> dict[str, Any]:
+    process = find_broker(base)
+    parent = os.path.dirname(directory)
+    return {
+        "changed": False,
+        "exists": os.path.isdir(directory),
+        "locked": storecopy.is_locked(directory),
+        "pid": process.pid if process else None,
+        "boot": boot_id(),
+        "unfinished": storecopy.is_unfinished(directory),
+        "obstacle": storecopy.obstacle(directory),
+        "allocated": storecopy.allocated(directory),
+        "free": shutil.disk_usage(parent).free if os.path.isdir(parent) else 0,
+        "runs": purelog.runs(os.path.join(base, "data")),
+        **(contents.look(directory) if read else contents.UNSEEN),
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "base": {"type": "path", "required": True},
+            "directory": {"type": "path", "required": True},
+            "contents": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = look(module.params["base"], module.params["directory"], module.params["contents"])
+    except OSError as error:
+        module.fail_json(msg=f"the store {module.params['directory']} cannot be read: {error}")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,324 @@
+"""Which node of a pure pair has the store to go on with: from what both journals hold, never from clocks.
+
+What 5.5.1 does (source and measured): the master sends every message and acknowledgement to its
+slave before it stores them itself. So while both run, the slave has all that the master ever
+acknowledged, and a little more that is still in flight. A master alone waits for its slave and
+stores nothing. A master whose slave dies goes on and says nothing of it in its log. A slave whose
+master dies, or that finds none, serves, and always says so in its log.
+
+Invariants: a store is overwritten only when nothing that is still in it is unknown to the other,
+or what is unknown can only be what the master had not acknowledged yet. Everything else is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from activemq_fleet.errors import FleetError
+
+_TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
+_IN_FLIGHT = 1000
+"""One message a connection, and ``maximumConnections`` of them: more cannot be on its way to a master."""
+_LOADED = re.compile(r"LOADED \w+ (\w+ +\d+ \d\d:\d\d:\d\d) \S+(?: \S+)? (\d{4})$")
+_LONGEST_RECOVERY = timedelta(hours=1)
+_SECOND = timedelta(seconds=1)
+
+
+class ResyncRefused(FleetError):
+    """The evidence does not say which store to go on with, or something is in the way."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a broker, as its log has it. ``began`` is local time, ``served``: without its master.
+
+    ``attached`` counts slaves that a master saw; ``established``: a slave reached its master.
+    """
+
+    began: str
+    started: bool = False
+    attached: int = 0
+    established: bool = False
+    served: bool = False
+
+
+@dataclass(frozen=True)
+class Store:
+    """What one node shows of its store; see ``module_utils.contents`` for its shape.
+
+    ``order`` is every record: kind and key, oldest first. ``live`` is what is still there: its key ->
+    that of the record which brought it. ``cleaned``: older records may be gone, or were not told.
+    ``loads`` is what the journal says of each start of a broker that it still tells of.
+    """
+
+    host: str
+    role: str
+    order: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    live: Mapping[int, int] = field(default_factory=dict, repr=False)
+    state: str = ""
+    seen: bool = True
+    cleaned: bool = False
+    damaged: int = 0
+    loads: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+
+    @classmethod
+    def of(cls, host: str, role: str, look: Mapping[str, Any]) -> Store:
+        """From the result of ``activemq.fleet.store_info``."""
+        numbers = [number for number, _ in look["files"]]
+        rows = struct.iter_unpack(">BQ", _opened(look["order"]))
+        items = struct.iter_unpack(">QQ", _opened(look["live"]))
+        return cls(
+            host=host,
+            role=role,
+            order=tuple((int(kind), int(key)) for kind, key in rows),
+            live={int(key): int(brought) for key, brought in items},
+            state=look["state"],
+            seen=look["seen"],
+            cleaned=not look["whole"] or numbers != list(range(1, len(numbers) + 1)),
+            damaged=look["damaged"],
+            loads=tuple(look["loads"]),
+            runs=tuple(Run(**run) for run in look["runs"]),
+        )
+
+    @cached_property
+    def known(self) -> frozenset[int]:
+        """Everything of which the journal has ever heard."""
+        return frozenset(key for kind, key in self.order if kind != _TRACE)
+
+    @property
+    def empty(self) -> bool:
+        """No message and no subscription was ever stored, as far as the journal reaches back."""
+        return not self.known and not self.cleaned
+
+    @property
+    def run(self) -> Run | None:
+        """The run that wrote the end of the journal; None where the log does not prove which it was.
+
+        The journal names the start of each run by the same clock as the log does.
+        """
+        if not self.loads:
+            # The file that named the start is gone, and every later start would be named in a later file.
+            return self.runs[-1] if self.known and self.runs and self.runs[-1].began else None
+        moment = _loaded_at(self.loads[-1])
+        before = [run for run in self.runs if moment and run.began and _time(run.began) <= moment + _SECOND]
+        if moment is None or not before or moment - _time(before[-1].began) > _LONGEST_RECOVERY:
+            return None
+        return before[-1]
+
+    @property
+    def last_service(self) -> Run | None:
+        """The last run in which this node served, or was attached, up to the end of the journal."""
+        last = self.run
+        if last is None:
+            return None
+        runs = self.runs[: self.runs.index(last) + 1]
+        return next((run for run in reversed(runs) if run.served or run.established or run.attached), None)
+
+    @property
+    def served(self) -> bool | None:
+        """Whether a slave has served without its master since it was attached last; None: not proven."""
+        if self.run is None:
+            return None
+        service = self.last_service
+        return service is not None and service.served
+
+    def start_of(self, run: Run) -> int | None:
+        """Where in the journal a run begins; 0 when that file is gone, None when it cannot be told."""
+        traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
+        moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
+        following = self.runs[self.runs.index(run) + 1 :]
+        end = _time(following[0].began) if following and following[0].began else datetime.max
+        if not run.began or None in moments or len(moments) != len(traces):
+            return None
+        begins = _time(run.began) - _SECOND
+        own = [at for at, moment in zip(traces, moments, strict=True) if moment and begins <= moment < end]
+        if own:
+            return own[0]
+        return 0 if all(moment and moment >= end for moment in moments) else None
+
+    def starts_after(self, positions: Collection[int]) -> int:
+        """How many runs began after the oldest of these records."""
+        first = min(positions)
+        return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
+
+    def places(self, brought: Iterable[int]) -> list[int]:
+        """Where the records with these keys stand; -1 for one that is not told any more."""
+        last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
+        return [last.get(key, -1) for key in brought]
+
+
+def _opened(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text)) if text else b""
+
+
+def _time(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
+
+
+def _loaded_at(text: str) -> datetime | None:
+    found = _LOADED.match(text)
+    return datetime.strptime(f"{found[1]} {found[2]}", "%b %d %H:%M:%S %Y") if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``winner`` is the host with the store to go on with. ``equal``: both hold the same, nothing is copied."""
+
+    winner: str
+    equal: bool
+    reasons: tuple[str, ...]
+
+
+def judge(master: Store, slave: Store, chosen: str | None = None) -> Verdict:
+    """Which of the two stores to go on with. ``chosen`` is the operator's own decision.
+
+    Raises ResyncRefused, with what to look at, when the evidence is not enough.
+    """
+    for store in (master, slave):
+        if not store.seen:
+            raise ResyncRefused(f"{store.host}: its store was not read, so nothing is decided: run the command again")
+    if master.state == slave.state:
+        same = f"both stores hold the same {len(master.live)} messages and subscriptions"
+        return Verdict(chosen or master.host, True, (same,))
+    if chosen:
+        return _chosen(master, slave, chosen)
+    for store in (master, slave):
+        if store.damaged:
+            raise _refused(master, slave, f"the journal of {store.host} has {store.damaged} damaged places")
+    if master.empty or slave.empty:
+        return _judge_empty(master, slave)
+    return _judge_contents(master, slave)
+
+
+def differences(master: Store, slave: Store) -> str:
+    """Why the slave of an attached pair is no copy of its master, or nothing.
+
+    A message on its way is no difference: the slave has it first. Neither is what the master took
+    after the slave was looked at. The evidence may be of different moments.
+    """
+    only_master, _ = _unknown(master, slave)
+    only_slave, _ = _unknown(slave, master)
+    heard = max((at for at, (kind, key) in enumerate(master.order) if kind == _ADD and key in slave.known), default=-1)
+    missed = sum(1 for at in master.places(only_master) if 0 <= at < heard)
+    starts = [at for at, (kind, _) in enumerate(slave.order) if kind == _TRACE]
+    alone = sum(1 for at in slave.places(only_slave) if starts and 0 <= at < starts[-1])
+    found = []
+    if missed:
+        found.append(f"{slave.host} has never heard of {missed} messages that {master.host} holds")
+    if alone:
+        found.append(f"{slave.host} holds {alone} messages from before it was attached that {master.host} never had")
+    return " and ".join(found)
+
+
+def _chosen(master: Store, slave: Store, chosen: str) -> Verdict:
+    winner, loser = (master, slave) if chosen == master.host else (slave, master)
+    lost, _ = _unknown(loser, winner)
+    left = f"; {len(lost)} messages that only {loser.host} has stay in its backup" if lost else ""
+    return Verdict(chosen, False, (f"activemq_resync_from says {chosen}{left}",))
+
+
+def _judge_empty(master: Store, slave: Store) -> Verdict:
+    if slave.empty:
+        return Verdict(master.host, False, (f"the store of {slave.host} has never held anything",))
+    if slave.served:
+        return Verdict(slave.host, False, (f"the store of {master.host} has never held anything",))
+    raise _refused(
+        master,
+        slave,
+        f"the store of {master.host} is empty, and no log shows that {slave.host} served alone: "
+        f"its store may be older than what {master.host} has lost",
+    )
+
+
+def _judge_contents(master: Store, slave: Store) -> Verdict:
+    only_master, cleaned_slave = _unknown(master, slave)
+    only_slave, cleaned_master = _unknown(slave, master)
+    done_master = _done(master, slave) + cleaned_master
+    done_slave = _done(slave, master) + cleaned_slave
+    served = slave.served
+    m, s = master.host, slave.host
+    if not only_slave and not (done_slave and (only_master or done_master)):
+        if only_master or done_master:
+            return Verdict(m, False, _more(m, s, len(only_master), done_master))
+        return Verdict(s, False, _more(s, m, 0, done_slave))
+    if not only_master and not done_master:
+        return Verdict(s, False, _more(s, m, len(only_slave), done_slave))
+    if served is False and _is_in_flight(master, slave, only_slave):
+        attached = f"{s} was attached to {m} to its end and never served: {m} has all that was acknowledged"
+        return Verdict(m, False, (attached, *_more(m, s, len(only_master), done_master)))
+    if served and not only_master:
+        alone = f"{s} served without {m} after it was attached, and knows every message that {m} still has"
+        return Verdict(s, False, (alone, *_more(s, m, len(only_slave), done_slave)))
+    facts = [f"{m} has {len(only_master)} messages that {s} knows nothing of, {s} has {len(only_slave)}"]
+    facts.append(f"{m} has delivered {done_master} that {s} still has, {s} {done_slave} that {m} still has")
+    facts.append({True: f"{s} served alone", False: f"{s} never served alone", None: f"no log tells of {s}"}[served])
+    raise _refused(master, slave, "; ".join(facts))
+
+
+def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
+    return (
+        f"{winner} has taken {only} messages of which {loser} knows nothing, "
+        f"and delivered {done} that {loser} still has",
+    )
+
+
+def _unknown(store: Store, other: Store) -> tuple[list[int], int]:
+    """The records of what is still in a store and of which the other has never heard.
+
+    Second, how many were left out because the other must have delivered them and cleaned up: it
+    knows a later message of the same run, during which the slave was attached once.
+    """
+    missing = [brought for key, brought in store.live.items() if key not in other.known and brought not in other.known]
+    if not missing or not other.cleaned:
+        return missing, 0
+    first, last = _shared(store, other)
+    places = store.places(missing)
+    left = [brought for brought, at in zip(missing, places, strict=True) if not first <= at < last]
+    return left, len(missing) - len(left)
+
+
+def _shared(store: Store, other: Store) -> tuple[int, int]:
+    """From where to where everything in the journal was in the other store too, whatever it says now."""
+    service = store.last_service
+    start = store.start_of(service) if service else None
+    if service is None or start is None or (store.role == "master" and service.attached != 1):
+        return (0, 0)
+    last = max((at for at, (kind, key) in enumerate(store.order) if kind == _ADD and key in other.known), default=0)
+    return (start, last)
+
+
+def _done(store: Store, other: Store) -> int:
+    """How many messages the other still has that this one has delivered."""
+    return sum(
+        1
+        for key, brought in other.live.items()
+        if key not in store.live and (key in store.known or brought in store.known)
+    )
+
+
+def _is_in_flight(master: Store, slave: Store, only_slave: Collection[int]) -> bool:
+    """Whether what only an attached slave has can be what its master had not acknowledged yet."""
+    service = master.last_service
+    if service is None or not service.attached:
+        return False
+    places = slave.places(only_slave)
+    return not places or (min(places) >= 0 and slave.starts_after(places) == 0 and len(places) <= _IN_FLIGHT)
+
+
+def _refused(master: Store, slave: Store, why: str) -> ResyncRefused:
+    return ResyncRefused(
+        f"{master.host} and {slave.host}: it cannot be told whose store is the newer one: {why}. Look at both "
+        "logs (who said 'Master Failed', who took clients last), decide yourself, and run again with "
+        "-e activemq_resync_from=HOST; the other's store is kept as a backup"
+    )

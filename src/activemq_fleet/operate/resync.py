@@ -1,0 +1,229 @@
+"""The next step of bringing pure pairs back: look, stop both, copy, master first, then the slave.
+
+A pure function of what both nodes show now, asked again before every step. So a run that was
+killed anywhere is continued by running it again, and nothing has to be remembered but the copy.
+
+Invariants: nothing is copied while a process of either node lives or its lock is held; the store
+that is gone on with is never written to; the slave is started only when both stores hold the same
+and its master waits for it; a store is judged again once both brokers have stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.operate.recency import ResyncRefused, Store, Verdict, differences, judge
+
+Act = Literal["done", "wait", "stop", "finish", "copy", "start"]
+_INACTIVE = ("", "inactive", "failed")
+_WAIT = 2
+_PATIENCE = 300
+_SPARE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """Whether brokers that are well are restarted: those whose processes are older, in seconds."""
+
+    older: float | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """What one node of a pure pair shows.
+
+    ``state`` and ``said`` are of ``broker_info``; ``unit`` is systemd's ActiveState, empty where it
+    has no unit; ``phase`` is the log's, ``age`` the process's in seconds. ``locked``: somebody holds the store's lock. ``unfinished``:
+    a copy was put in place only half. ``obstacle`` says why its store cannot be replaced.
+    """
+
+    store: Store
+    state: str
+    said: str = ""
+    unit: str = ""
+    phase: str = ""
+    returned: bool | None = None
+    listening: bool = False
+    age: float | None = None
+    restart_required: bool = False
+    locked: bool = False
+    unfinished: bool = False
+    obstacle: str = ""
+
+    @classmethod
+    def of(cls, store: Store, broker: Mapping[str, Any], look: Mapping[str, Any], needed: int = 0) -> Node:
+        """From the results of ``broker_info`` and ``store_info``; ``needed``: bytes of the peer's store."""
+        obstacle = look["obstacle"]
+        if not obstacle and look["free"] < needed + _SPARE:
+            obstacle = f"beside its store are {look['free'] >> 20} MiB free, and a copy takes {needed + _SPARE >> 20}"
+        answer = broker["connectors"].get("replication", "")
+        return cls(
+            store=store,
+            state=broker["state"],
+            said=broker["how"],
+            unit=(broker["unit"] or {}).get("ActiveState", ""),
+            phase=broker["log"]["phase"],
+            returned=broker["message_returned"],
+            listening=answer.startswith("greets"),
+            age=broker["age"],
+            restart_required=broker["restart_required"],
+            locked=look["locked"],
+            unfinished=look["unfinished"],
+            obstacle=obstacle,
+        )
+
+    @property
+    def host(self) -> str:
+        return self.store.host
+
+    @property
+    def down(self) -> bool:
+        """No process, and no unit that is about to start one."""
+        return self.state == "stopped" and self.unit in _INACTIVE
+
+    @property
+    def waits(self) -> bool:
+        """A master that has a store open, and takes nothing before its slave is attached."""
+        return self.state == "starting" and self.phase == "starting"
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncStep:
+    """What to do next, on which hosts. ``winner`` and ``reasons`` are set where stores differ."""
+
+    act: Act
+    say: str
+    hosts: tuple[str, ...] = ()
+    seconds: int = 0
+    winner: str = ""
+    accept: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As playbooks read it."""
+        return asdict(self) | {"hosts": list(self.hosts), "accept": list(self.accept), "reasons": list(self.reasons)}
+
+
+def plan_resync(
+    pairs: Mapping[str, Sequence[Node]], *, chosen: str = "", owed: Owed | None = None, waited: float = 0.0
+) -> ResyncStep:
+    """The next step for all pairs, one pair after the other by name; each is (master, slave).
+
+    ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act.
+    Raises ResyncRefused with what to look at, InputError for a host that is not of the one pair.
+    """
+    if not pairs:
+        raise InputError("there is no pure pair in the target: only activemq_ha=pure needs a resync")
+    winner = _find(pairs, chosen) if chosen else None
+    said = []
+    for name in sorted(pairs):
+        master, slave = pairs[name]
+        step = _next(name, master, slave, winner, owed or Owed())
+        if step.act == "wait" and waited > _PATIENCE:
+            raise ResyncRefused(f"{step.say}: it did not come about in {waited:g} s. Look at their logs")
+        if step.act != "done":
+            return step
+        said.append(step.say)
+    return ResyncStep("done", "; ".join(said))
+
+
+def _find(pairs: Mapping[str, Sequence[Node]], chosen: str) -> str:
+    hosts = [node.host for nodes in pairs.values() for node in nodes]
+    found = [host for host in hosts if chosen in (host, host.partition(".")[0])]
+    if len(pairs) != 1:
+        raise InputError(f"activemq_resync_from decides for one pair: say which with activemq_target, not {len(pairs)}")
+    if not found:
+        raise InputError(f"activemq_resync_from {chosen} is no node of the pair: there are {', '.join(hosts)}")
+    return found[0]
+
+
+def _next(pair: str, master: Node, slave: Node, chosen: str | None, owed: Owed) -> ResyncStep:
+    both = (master, slave)
+    if well := _well(pair, master, slave, owed):
+        return well
+    for node in both:
+        if node.unfinished and node.down:
+            return ResyncStep("finish", f"{node.host}: put the copied store in place", (node.host,))
+    if rising := _rising(master, slave):
+        return rising
+    verdict = _judge(master, slave, chosen)
+    if not master.down or not slave.down:
+        return next(_stops(master, slave, verdict))
+    for node in both:
+        if node.locked:
+            raise ResyncRefused(
+                f"{node.host}: no broker of ours runs, and yet the lock of its store is held: "
+                "find out by whom (fuser on the file lock in it) and end it"
+            )
+    if verdict.equal:
+        text = f"{master.host}: start the master, {verdict.reasons[0]}"
+        return ResyncStep("start", text, (master.host,), accept=("starting",), winner=verdict.winner)
+    loser = slave if verdict.winner == master.host else master
+    if loser.obstacle:
+        raise ResyncRefused(f"{loser.host}: {loser.obstacle}")
+    text = f"copy the store of {verdict.winner} to {loser.host}: {'; '.join(verdict.reasons)}"
+    return ResyncStep("copy", text, (verdict.winner, loser.host), winner=verdict.winner, reasons=verdict.reasons)
+
+
+def _well(pair: str, master: Node, slave: Node, owed: Owed) -> ResyncStep | None:
+    """For a pair that needs nothing but perhaps a restart."""
+    if master.state != "active" or slave.state != "standby" or slave.phase != "attached":
+        return None
+    if master.returned is False:
+        return ResyncStep("wait", f"{master.host} has yet to give a message back", seconds=_WAIT)
+    due = [node for node in (master, slave) if node.restart_required or _is_older(node, owed)]
+    if due:
+        why = f"{' and '.join(node.host for node in due)} must be restarted"
+        return ResyncStep("stop", f"{slave.host}: stop the slave first, {why}", (slave.host,))
+    if differences(master.store, slave.store):
+        return None
+    return ResyncStep("done", f"{pair}: {slave.host} is attached and {master.host} has started: nothing is to do")
+
+
+def _is_older(node: Node, owed: Owed) -> bool:
+    return owed.older is not None and node.age is not None and node.age > owed.older
+
+
+def _rising(master: Node, slave: Node) -> ResyncStep | None:
+    """For a pair that is on its way up with equal stores."""
+    attached = slave.state == "standby" and slave.phase == "attached"
+    if attached and master.state == "starting":
+        return ResyncStep("wait", f"{master.host} has yet to start, with {slave.host} attached", seconds=_WAIT)
+    if not master.waits or slave.locked or master.store.state != slave.store.state:
+        return None
+    if not master.listening:
+        return ResyncStep("wait", f"{master.host} has yet to listen for its slave", seconds=_WAIT)
+    if slave.down:
+        text = f"{slave.host}: start the slave, {master.host} waits for it with an equal store"
+        return ResyncStep("start", text, (slave.host,), accept=("standby",))
+    if slave.state in ("starting", "stopped"):
+        return ResyncStep("wait", f"{slave.host} has yet to reach {master.host}", seconds=_WAIT)
+    return None
+
+
+def _judge(master: Node, slave: Node, chosen: str | None) -> Verdict:
+    if chosen is None and master.state == "active" and slave.state == "active":
+        raise ResyncRefused(
+            f"{master.host} and {slave.host} both serve, and have each taken what the other does not know: keep "
+            "clients away from one of them, let its messages be consumed, and run again with "
+            "-e activemq_resync_from=HOST; the other's store is kept as a backup"
+        )
+    verdict = judge(master.store, slave.store, chosen)
+    loser = slave if verdict.winner == master.host else master
+    if not verdict.equal and loser.obstacle:
+        raise ResyncRefused(f"{loser.host}: {loser.obstacle}; nothing was touched")
+    return verdict
+
+
+def _stops(master: Node, slave: Node, verdict: Verdict) -> Iterator[ResyncStep]:
+    """The node whose store is overwritten first; a slave that loses its master would begin to serve."""
+    order = (slave, master) if verdict.winner == master.host else (master, slave)
+    for node in order:
+        if not node.down:
+            why = "both stores hold the same" if verdict.equal else f"{verdict.winner} has the newer store"
+            if not verdict.equal and (told := differences(master.store, slave.store)):
+                why += f" ({told})"
+            yield ResyncStep("stop", f"{node.host}: stop it, {why}", (node.host,), winner=verdict.winner)

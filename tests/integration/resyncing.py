@@ -1,0 +1,122 @@
+"""A pure pair in a lab, and the steps of resync done to it: the playbook's own, without Ansible between.
+
+What the playbook does on hosts, this does with the same modules' functions on the lab's directories,
+and asks the same library what is next. So a run can be cut short after any of its acts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.lab import Lab
+from activemq_fleet.operate.recency import Store
+from activemq_fleet.operate.resync import Node, ResyncStep, plan_resync
+
+_COLLECTION = "ansible_collections.activemq.fleet.plugins"
+_ROUNDS = 200
+
+
+class Cut(Exception):
+    """The controller was killed here."""
+
+
+def _utility(name: str) -> Any:
+    return importlib.import_module(f"{_COLLECTION}.module_utils.{name}")
+
+
+class Controller:
+    """One run of resync after the other over one pair; ``cut`` ends a run after the act of that name."""
+
+    def __init__(self, lab: Lab, master: str, slave: str) -> None:
+        self.lab, self.master, self.slave = lab, master, slave
+        self.said: list[str] = []
+        self.acts: list[str] = []
+        self.winner = ""
+        self.backup = ""
+
+    def base(self, host: str) -> str:
+        return str(Path(self.lab.directory) / "hosts" / host / "activemq")
+
+    def store(self, host: str) -> str:
+        return self.lab.fleet.broker(host).store_directory
+
+    def contents(self, directory: str) -> dict[str, Any]:
+        """What a store holds, in force or kept."""
+        found: dict[str, Any] = _utility("contents").look(directory)
+        return found
+
+    def look(self, host: str, peer: str, role: str) -> Node:
+        found = importlib.import_module(f"{_COLLECTION}.modules.store_info").look
+        broker = _utility("state").look(self.base(host), None)
+        store = found(self.base(host), self.store(host), read=True)
+        needed = _utility("storecopy").allocated(self.store(peer))
+        return Node.of(Store.of(host, role, store), broker, store, needed)
+
+    def step(self, chosen: str = "") -> ResyncStep:
+        """What is next, from what both nodes show now."""
+        nodes = self.look(self.master, self.slave, "master"), self.look(self.slave, self.master, "slave")
+        return plan_resync({"pair": nodes}, chosen=chosen)
+
+    def run(self, chosen: str = "", cut: str = "") -> ResyncStep:
+        """Go on until nothing is to do. Raises Cut after the act ``cut``, ResyncRefused as the library does."""
+        self.acts = []
+        for _ in range(_ROUNDS):
+            step = self.step(chosen)
+            self.said.append(step.say)
+            if step.act == "done":
+                return step
+            if step.act == "wait":
+                time.sleep(0.3)
+            for act in self._act(step):
+                self.acts.append(act)
+                if act == cut:
+                    raise Cut
+        raise AssertionError(f"no end: {self.said[-5:]}")
+
+    def _act(self, step: ResyncStep) -> Iterator[str]:
+        if step.act == "stop":
+            self.lab.kill(step.hosts[0])
+            yield f"stop {self._node(step)}"
+        elif step.act == "start":
+            self.lab.start(step.hosts[0])
+            yield f"start {self._node(step)}"
+        elif step.act == "finish":
+            _utility("storecopy").finish(self.store(step.hosts[0]))
+            yield "finish"
+        elif step.act == "copy":
+            self.winner = step.winner
+            yield from self._copy(self.store(step.hosts[0]), self.store(step.hosts[1]), step.winner)
+
+    def _node(self, step: ResyncStep) -> str:
+        return "m" if step.hosts[0] == self.master else "s"
+
+    def _copy(self, source: str, target: str, winner: str) -> Iterator[str]:
+        copying = _utility("storecopy")
+        files = copying.manifest(source)
+        yield "manifest"
+        missing = copying.stage(target, files)
+        yield "staged"
+        pieces = 0
+        for name, offset in missing.items():
+            at = offset
+            while at < files[name]["size"]:
+                data = copying.read(source, name, at, files[name]["size"])
+                at = copying.write(target, files, name, at, data)
+                pieces += 1
+                yield f"piece {pieces}"
+        self.backup = copying.switch(target, files, winner)
+        assert copying.manifest(target) == copying.manifest(source)
+        yield "switched"
+
+    def shift(self, host: str, seconds: float) -> None:
+        """Let the files of a host look that much older or newer, as under a clock that is wrong."""
+        for directory, _, names in os.walk(os.path.dirname(self.store(host))):
+            for name in names:
+                path = os.path.join(directory, name)
+                moment = os.stat(path).st_mtime + seconds
+                os.utime(path, (moment, moment))

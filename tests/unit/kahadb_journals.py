@@ -1,0 +1,94 @@
+"""Writes journals as a kahaDB store of 5.5 does: batches of records, each a framed protocol buffer."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+LOADED = "LOADED Sat Nov 21 13:46:31 UTC 2026"
+
+
+def _varint(number: int) -> bytes:
+    out = b""
+    while True:
+        number, digit = number >> 7, number & 0x7F
+        out += bytes([digit | 0x80 if number else digit])
+        if not number:
+            return out
+
+
+def _field(number: int, content: bytes | str | int) -> bytes:
+    if isinstance(content, int):
+        return _varint(number << 3) + _varint(content)
+    data = content.encode() if isinstance(content, str) else content
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _record(kind: int, body: bytes) -> bytes:
+    data = bytes([kind]) + _varint(len(body)) + body
+    return struct.pack(">iB", len(data) + 5, 1) + data
+
+
+def _destination(name: str) -> bytes:
+    kind, _, plain = name.rpartition("/")
+    return _field(1, 1 if kind == "topic" else 0) + _field(2, plain)
+
+
+def _transaction(number: int) -> bytes:
+    return _field(1, _field(1, "ID:c") + _field(2, number)) if number else b""
+
+
+def add(message: str, destination: str = "work", transaction: int = 0) -> bytes:
+    """``destination`` is a queue's name, or ``topic/NAME``; the message has a body that looks like records."""
+    named = _field(1, _transaction(transaction)) if transaction else b""
+    body = named + _field(2, _destination(destination)) + _field(3, message) + _field(4, b"\x08\x96\x01WRITE")
+    return _record(1, body + _field(5, 4))
+
+
+def remove(message: str, destination: str = "work", subscription: str = "", transaction: int = 0) -> bytes:
+    named = _field(1, _transaction(transaction)) if transaction else b""
+    body = named + _field(2, _destination(destination)) + _field(3, message)
+    return _record(2, body + (_field(5, subscription) if subscription else b""))
+
+
+def commit(transaction: int) -> bytes:
+    return _record(4, _field(1, _transaction(transaction)))
+
+
+def rollback(transaction: int) -> bytes:
+    return _record(5, _field(1, _transaction(transaction)))
+
+
+def drop(destination: str) -> bytes:
+    return _record(6, _field(1, _destination(destination)))
+
+
+def subscribe(topic: str, key: str) -> bytes:
+    return _record(7, _field(1, _destination(f"topic/{topic}")) + _field(2, key) + _field(4, b"info"))
+
+
+def unsubscribe(topic: str, key: str) -> bytes:
+    return _record(7, _field(1, _destination(f"topic/{topic}")) + _field(2, key))
+
+
+def trace(text: str = LOADED) -> bytes:
+    return _record(0, _field(1, text))
+
+
+def audit() -> bytes:
+    return _record(8, _field(1, b"\xac\xed\x00\x05"))
+
+
+def batch(*records: bytes) -> bytes:
+    content = b"".join(records)
+    return struct.pack(">iB", 28, 2) + b"WRITE BATCH" + struct.pack(">iq", len(content), 0) + content
+
+
+def write(store: Path, *records: bytes, number: int = 1, reserved: int = 4096, each: int = 2) -> Path:
+    """One data file, ``each`` records to a batch, and behind them the space that is reserved."""
+    store.mkdir(exist_ok=True, parents=True)
+    batches: Sequence[bytes] = [batch(*records[at : at + each]) for at in range(0, len(records), each)]
+    path = store / f"db-{number}.log"
+    path.write_bytes(b"".join(batches) + bytes(reserved))
+    return path

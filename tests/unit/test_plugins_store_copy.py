@@ -1,0 +1,258 @@
+"""The verified copy of a store: resumed, proved, put in place by a rename, with what was there kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import disk, storecopy
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+
+@pytest.fixture
+def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A store to copy and one to be replaced; pieces are ten bytes."""
+    monkeypatch.setattr(storecopy, "CHUNK", 10)
+    source, target = tmp_path / "a" / "kahadb", tmp_path / "b" / "kahadb"
+    for store, text in ((source, b"new"), (target, b"old")):
+        store.mkdir(parents=True)
+        (store / "db-1.log").write_bytes(b"same in both of them")
+        (store / "db-2.log").write_bytes(text * 9 + bytes(16))
+        (store / "db.data").write_bytes(text)
+        (store / "lock").write_bytes(b"")
+    (source / "db.redo").write_bytes(b"")
+    return str(source), str(target)
+
+
+def transfer(source: str, target: str) -> str:
+    """All of it; returns the backup."""
+    files = storecopy.manifest(source)
+    for name, offset in storecopy.stage(target, files).items():
+        at = offset
+        while at < files[name]["size"]:
+            at = storecopy.write(target, files, name, at, storecopy.read(source, name, at, files[name]["size"]))
+    backup: str = storecopy.switch(target, files, "a")
+    return backup
+
+
+def test_the_copy_is_the_same_and_what_was_there_is_kept_with_its_sums(stores: tuple[str, str]) -> None:
+    source, target = stores
+    before = storecopy.manifest(target)
+    backup = transfer(source, target)
+    assert storecopy.manifest(target) == storecopy.manifest(source)
+    assert storecopy.manifest(backup) == before
+    assert json.loads(Path(f"{backup}.json").read_text())["files"] == before
+    assert sorted(os.listdir(Path(target).parent)) == sorted(["kahadb", Path(backup).name, f"{Path(backup).name}.json"])
+
+
+def test_the_lock_does_not_travel(stores: tuple[str, str]) -> None:
+    source, target = stores
+    transfer(source, target)
+    assert "lock" not in os.listdir(target)
+
+
+def test_what_the_other_host_has_does_not_travel(stores: tuple[str, str]) -> None:
+    source, target = stores
+    missing = storecopy.stage(target, storecopy.manifest(source))
+    assert missing == {"db-2.log": 0, "db.data": 0}
+
+
+def test_a_backup_shares_no_file_with_the_store(stores: tuple[str, str]) -> None:
+    """A broker would go on writing into its own backup."""
+    source, target = stores
+    backup = transfer(source, target)
+    assert os.stat(f"{backup}/db-1.log").st_ino != os.stat(f"{target}/db-1.log").st_ino
+
+
+def test_each_copy_keeps_a_backup_of_its_own(stores: tuple[str, str]) -> None:
+    source, target = stores
+    first = transfer(source, target)
+    Path(source, "db.data").write_bytes(b"newer")
+    second = transfer(source, target)
+    assert first != second
+    assert Path(first, "db.data").read_bytes() == b"old"
+    assert Path(second, "db.data").read_bytes() == b"new"
+
+
+def test_a_file_that_was_cut_short_goes_on_where_it_ended(stores: tuple[str, str]) -> None:
+    source, target = stores
+    files = storecopy.manifest(source)
+    storecopy.stage(target, files)
+    storecopy.write(target, files, "db-2.log", 0, storecopy.read(source, "db-2.log", 0, 43))
+    assert storecopy.stage(target, files) == {"db-2.log": 10, "db.data": 0}
+
+
+def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> None:
+    source, target = stores
+    files = storecopy.manifest(source)
+    storecopy.stage(target, files)
+    with pytest.raises(InstallError, match="byte 10 was sent, byte 0 was due"):
+        storecopy.write(target, files, "db-2.log", 10, storecopy.read(source, "db-2.log", 10, 43))
+
+
+def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, str]) -> None:
+    source, target = stores
+    files = storecopy.manifest(source)
+    storecopy.stage(target, files)
+    with pytest.raises(InstallError, match="did not arrive as it was sent"):
+        storecopy.write(target, files, "db.data", 0, storecopy.pack(b"nEw"))
+    assert storecopy.stage(target, files)["db.data"] == 0
+
+
+def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
+    source, target = stores
+    before = storecopy.manifest(target)
+    files = storecopy.manifest(source)
+    storecopy.stage(target, files)
+    with pytest.raises(InstallError, match="is not the whole copy"):
+        storecopy.switch(target, files, "a")
+    assert storecopy.manifest(target) == before
+
+
+def test_a_store_that_changes_while_it_is_copied_is_told(stores: tuple[str, str]) -> None:
+    source, _ = stores
+    with pytest.raises(InstallError, match="has changed while it was copied"):
+        storecopy.read(source, "db.data", 0, 999)
+
+
+def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> None:
+    source, target = stores
+    script = (
+        "import fcntl, sys, time\n"
+        "file = open(sys.argv[1], 'r+')\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "print('held', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", script, f"{target}/lock"], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert storecopy.is_locked(target)
+        with pytest.raises(InstallError, match="is held: a broker runs on it"):
+            storecopy.stage(target, storecopy.manifest(source))
+    finally:
+        holder.kill()
+        holder.wait()
+    assert not storecopy.is_locked(target)
+
+
+def test_the_reserved_end_of_a_journal_file_stays_a_hole(
+    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = stores
+    monkeypatch.setattr(storecopy, "CHUNK", 1 << 20)
+    with open(f"{source}/db-3.log", "wb") as file:
+        file.write(b"record")
+        file.truncate(8 << 20)
+    transfer(source, target)
+    assert storecopy.manifest(target) == storecopy.manifest(source)
+    assert os.stat(f"{target}/db-3.log").st_blocks * 512 < 1 << 20
+
+
+def test_a_host_without_a_store_gets_one(stores: tuple[str, str]) -> None:
+    source, target = stores
+    os.rename(target, f"{target}-gone")
+    assert transfer(source, target) == ""
+    assert storecopy.manifest(target) == storecopy.manifest(source)
+
+
+def test_a_link_in_a_store_is_refused(stores: tuple[str, str]) -> None:
+    os.symlink("/etc/hostname", f"{stores[0]}/db-9.log")
+    with pytest.raises(InstallError, match="neither a file nor a directory"):
+        storecopy.manifest(stores[0])
+
+
+def test_a_name_that_leads_out_of_the_store_is_refused(stores: tuple[str, str]) -> None:
+    files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
+    with pytest.raises(InstallError, match="does not lie inside the store"):
+        storecopy.stage(stores[1], files)
+
+
+def _put_behind_a_link(store: str) -> None:
+    os.rename(store, f"{store}-elsewhere")
+    os.symlink(f"{store}-elsewhere", store)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda store, patch: patch.setattr(storecopy.os.path, "ismount", lambda path: path == store), "mount point"),
+        (lambda store, patch: patch.setattr(storecopy, "_SPARE", 1 << 60), "MiB free, and the copy needs"),
+        (lambda store, _: _put_behind_a_link(store), "is a link"),
+    ],
+)
+def test_a_store_that_cannot_be_replaced_is_told_beforehand(
+    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, spoil: Callable[..., Any], said: str
+) -> None:
+    assert storecopy.obstacle(stores[1]) == ""
+    spoil(stores[1], monkeypatch)
+    assert said in storecopy.obstacle(stores[1])
+
+
+class PowerCut(BaseException):
+    """The host ended here."""
+
+
+WRITES = ("make_directory", "write_file", "replace_file", "rename", "sync_directory", "remove", "remove_tree")
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
+    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    source, target = stores
+    before, wanted = storecopy.manifest(target), storecopy.manifest(source)
+    count, limit = 0, 0
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **more: Any) -> Any:
+            nonlocal count
+            count += 1
+            number = count
+            if number == limit and not after:
+                raise PowerCut
+            done = real(*arguments, **more)
+            if number == limit:
+                raise PowerCut
+            return done
+
+        return call
+
+    for name in WRITES:
+        monkeypatch.setattr(disk, name, counted(getattr(disk, name)))
+    for limit in range(1, 200):
+        count = 0
+        try:
+            transfer(source, target)
+            break
+        except PowerCut:
+            pass
+        parent = Path(target).parent
+        kept = [path for path in (Path(target), *parent.glob("kahadb.before-*")) if path.is_dir()]
+        assert any(storecopy.manifest(str(path)) == before for path in kept), limit
+        limit, here = 0, limit
+        if storecopy.is_unfinished(target):
+            storecopy.finish(target)
+        if storecopy.manifest(target) != wanted:
+            transfer(source, target)
+        assert storecopy.manifest(target) == wanted
+        limit = here
+        _begin_anew(target, before, parent)
+    assert limit > 10
+
+
+def _begin_anew(target: str, before: dict[str, Any], parent: Path) -> None:
+    """The old store back in its place."""
+    backup = next(path for path in parent.glob("kahadb.before-*") if path.is_dir())
+    assert storecopy.manifest(str(backup)) == before
+    for path in parent.iterdir():
+        if path != backup:
+            disk.remove_tree(str(path))
+    backup.rename(target)
