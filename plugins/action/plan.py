@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.plugin_utils import migration
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 _ARGUMENTS = {
@@ -198,6 +199,8 @@ _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any
     "collect": _collect,
     "drill": _drill,
     "lines": _lines,
+    "migrate": migration.migrate,
+    "migration": migration.migration,
     "preflight": _preflight,
     "roll": _roll,
     "stores": _stores,

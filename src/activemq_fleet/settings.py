@@ -41,6 +41,8 @@ NOT_SETTINGS = frozenset({
     "activemq_to",
     "activemq_since",
     "activemq_drill_allowed",
+    "activemq_migrate_seconds",
+    "activemq_retire",
     "activemq_drill_kills",
     "activemq_drill_what",
     "activemq_drill_rate",

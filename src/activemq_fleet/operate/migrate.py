@@ -1,0 +1,337 @@
+"""How a pure pair is emptied into new pairs, and when it may be ended.
+
+New pairs stand beside the old ones and dial the old masters over duplex links. What nobody consumes
+crosses while the new side is made to want it. Invariants: no old broker is ended before what it
+holds was counted as nothing, twice, and no client is connected; its slave is ended first, so that
+it is never promoted; its stores are kept; a promoted slave is never dialled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from activemq_fleet.errors import InputError
+
+Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
+
+STALLED = 4
+"""Looks in a row between which nothing has gone, after which waiting is given up."""
+LINK_PATIENCE = 60
+"""Seconds that a link may take to come up."""
+_PAUSE = 5
+_ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the name of an MBean
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationLink:
+    """A link of a new pair; ``target`` is the pair that it leads to."""
+
+    name: str
+    target: str
+    duplex: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What ``store_depths`` counted. ``subscriptions``: (topic, client, name, messages)."""
+
+    running: bool
+    store: str
+    queues: Mapping[str, int]
+    subscriptions: Sequence[tuple[str, str, str, int]]
+    prepared: int
+    clients: Sequence[tuple[str, str, str]]
+    """(client, address, connector)."""
+    bridges: Sequence[str]
+    """Names of the brokers at the far ends of its bridges."""
+    certain: bool
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationLook:
+    """One broker as it is now. ``held`` is of pure masters only; ``counts`` are its ``messages``, oldest first."""
+
+    host: str
+    name: str
+    """The broker's own, ``brokerName``."""
+    pair: str
+    role: str
+    ha: str
+    state: str
+    how: str = ""
+    links: tuple[MigrationLink, ...] = ()
+    held: Held | None = None
+    counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationStep:
+    """``want`` has ``queues`` wanted on ``hosts``, ``stop`` ends these, ``wait`` and ``done`` do nothing."""
+
+    act: Literal["want", "stop", "wait", "done"]
+    phase: Phase
+    say: str
+    hosts: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    seconds: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As playbooks read it."""
+        return asdict(self) | {name: list(getattr(self, name)) for name in ("hosts", "queues", "notes")}
+
+
+def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str]) -> dict[str, str]:
+    """Every host whose links lead to one of the pairs ``old``, with its pair.
+
+    ``brokers`` are facts with ``pair``, ``ha`` and ``links``.
+    """
+    wanted = set(old)
+    return {
+        host: broker["pair"]
+        for host, broker in brokers.items()
+        if broker["ha"] != "pure" and any(link["target"] in wanted for link in broker["links"])
+    }
+
+
+def plan_migration(
+    looks: Sequence[MigrationLook], old: Sequence[str], *, retire: bool = False, waited: float = 0
+) -> MigrationStep:
+    """The next step for the pairs ``old``. ``looks`` are those of their nodes and of the pairs that drain them.
+
+    ``waited``: seconds since the last act. Raises InputError with one line that says what is in the way
+    and what to do.
+    """
+    masters, slaves = [], []
+    for pair in old:
+        master, slave = _old_nodes(pair, [look for look in looks if look.pair == pair])
+        masters.append(master)
+        slaves.append(slave)
+    if all(node.state == "stopped" for node in (*masters, *slaves) if node):
+        return _retired(masters)
+    for master in masters:
+        _check_running(master, slaves)
+    running = [master for master in masters if master.state == "active"]
+    missing = [text for master in running for text in _links_missing(master, looks)]
+    if missing and waited < LINK_PATIENCE:
+        return MigrationStep(act="wait", phase="prepared", say=f"not up yet: {', '.join(missing)}", seconds=_PAUSE)
+    if missing:
+        raise InputError(
+            f"prepared, but not linked: {', '.join(missing)}: see the new broker's log for why it is not up"
+        )
+    return _drain(running, looks) or _drained(masters, slaves, looks, retire=retire)
+
+
+def _old_nodes(pair: str, nodes: Sequence[MigrationLook]) -> tuple[MigrationLook, MigrationLook | None]:
+    for node in nodes:
+        if node.ha != "pure":
+            raise InputError(
+                f"{node.host} is {node.ha}, not pure: migrate empties pure pairs only. Name the old group or pair "
+                "with -e activemq_target"
+            )
+    master = next((node for node in nodes if node.role == "master"), None)
+    if master is None:
+        raise InputError(f"{pair}: its preferred master was not looked at: run without --limit")
+    return master, next((node for node in nodes if node.role != "master"), None)
+
+
+def _check_running(master: MigrationLook, slaves: Iterable[MigrationLook | None]) -> None:
+    slave = next((node for node in slaves if node and node.pair == master.pair), None)
+    if slave and slave.state == "active":
+        raise InputError(
+            f"{slave.host} serves as promoted slave ({slave.how}): a link must not lead to it, it would take "
+            f"the dialling broker for its master. Run the playbook resync for {master.pair} first"
+        )
+    if master.state == "active" and master.held is None:
+        raise InputError(f"{master.host}: what it holds was not counted")
+    if master.state == "stopped" and slave and slave.state == "stopped":
+        _check_empty(master)  # ended by an earlier run; other pairs are still to come
+    elif master.state != "active":
+        raise InputError(
+            f"{master.host} is {master.state} ({master.how}): only an active master can be emptied. Run the playbook "
+            f"resync for {master.pair} first"
+        )
+
+
+def _drainers(master: MigrationLook, looks: Sequence[MigrationLook]) -> dict[str, tuple[MigrationLink, MigrationLook]]:
+    """By pair that drains: its link, and its active node."""
+    found: dict[str, tuple[MigrationLink, MigrationLook]] = {}
+    asleep: dict[str, MigrationLook] = {}
+    for look in looks:
+        for link in look.links:
+            if link.target != master.pair or look.ha == "pure":
+                continue
+            if not link.duplex:
+                raise InputError(
+                    f"{look.host}: link {link.name} is not duplex, so nothing comes back from {master.pair}: set "
+                    "duplex in activemq_links and run the playbook site"
+                )
+            if look.state == "active":
+                found[look.pair] = (link, look)
+            else:
+                asleep.setdefault(look.pair, look)
+    for pair, look in asleep.items():
+        if pair not in found:
+            raise InputError(
+                f"{pair} has no active node ({look.host} is {look.state}: {look.how}): run the playbook site"
+            )
+    if not found:
+        raise InputError(
+            f"no new pair has a link to {master.pair}: add {{from: NEW_GROUP, to: OLD_GROUP, duplex: true}} to "
+            "activemq_links, for all hosts, and run the playbook site"
+        )
+    return found
+
+
+def _links_missing(master: MigrationLook, looks: Sequence[MigrationLook]) -> Iterator[str]:
+    bridges = master.held.bridges if master.held else ()
+    for link, look in _drainers(master, looks).values():
+        if look.name not in bridges:
+            yield f"link {link.name} of {look.host} to {master.host}"
+
+
+def _is_of_link(client: str, link: str) -> bool:
+    """Whether a connection is one of a link: its client id is the link's name, and more after an underscore."""
+    return client.startswith((f"{link}_", f"{_ILLEGAL.sub('_', link)}_"))
+
+
+def _drain(masters: Sequence[MigrationLook], looks: Sequence[MigrationLook]) -> MigrationStep | None:
+    """Have queues wanted by the new pairs as long as there is anything in them."""
+    full = [master for master in masters if master.held and master.held.queues]
+    if not full:
+        _check_leftovers(masters, looks)
+        return None
+    left = {master.host: sum(master.held.queues.values()) for master in full if master.held}
+    stalled = [master for master in full if _is_stalled(master)]
+    if stalled:
+        held = stalled[0].held
+        queues = ", ".join(f"{queue} ({number})" for queue, number in sorted((held.queues if held else {}).items()))
+        raise InputError(
+            f"{stalled[0].host} still holds messages in {queues}, and none went in the last {STALLED} looks: does the "
+            "link's include or exclude leave them out, does a consumer hold them without acknowledging, "
+            "or is the new store full?"
+        )
+    hosts = sorted({look.host for master in full for _, look in _drainers(master, looks).values()})
+    wanted = sorted({queue for master in full if master.held for queue in master.held.queues})
+    said = ", ".join(f"{number} on {host}" for host, number in left.items())
+    return MigrationStep(
+        act="want",
+        phase="draining",
+        say=f"draining: {said} in {len(wanted)} queues; wanted on {', '.join(hosts)}",
+        hosts=tuple(hosts),
+        queues=tuple(wanted),
+    )
+
+
+def _is_stalled(master: MigrationLook) -> bool:
+    recent = master.counts[-STALLED:]
+    return len(recent) == STALLED and min(recent) == recent[0]
+
+
+def _check_leftovers(masters: Iterable[MigrationLook], looks: Sequence[MigrationLook]) -> None:
+    """What no link can take: the backlog of durable subscriptions, and transactions in doubt."""
+    links = {link.name for look in looks for link in look.links}
+    for master in masters:
+        held = master.held
+        if held is None:
+            continue
+        if held.prepared:
+            raise InputError(f"{master.host} has {held.prepared} XA transactions in doubt: end them with their manager")
+        waiting = [one for one in held.subscriptions if one[3]]
+        bridged = [one for one in waiting if any(_is_of_link(one[1], link) for link in links)]
+        if waiting and len(bridged) < len(waiting):
+            named = "; ".join(f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in waiting)
+            raise InputError(
+                f"{master.host} holds messages for durable subscriptions, which no link can take: {named}. Let each "
+                f"client connect to {master.host} once more and take them, or remove the subscription; then run this "
+                "again"
+            )
+        if bridged and _is_stalled(master):
+            raise InputError(f"{master.host}: {bridged[0][3]} messages wait for link {bridged[0][1]} and do not go")
+
+
+def _drained(
+    masters: Sequence[MigrationLook],
+    slaves: Sequence[MigrationLook | None],
+    looks: Sequence[MigrationLook],
+    *,
+    retire: bool,
+) -> MigrationStep:
+    running = [master for master in masters if master.state == "active"]
+    for master in running:
+        if master.counts[-2:] != (0, 0):
+            return MigrationStep(
+                act="wait", phase="draining", say=f"{master.host} holds nothing: counting once more", seconds=_PAUSE
+            )
+        if master.held and not master.held.certain:
+            raise InputError(f"{master.host}: its subscriptions are not known for certain, nothing is proved")
+    connected = [text for master in running for text in _clients(master, looks)]
+    names = ", ".join(master.host for master in running)
+    if not retire:
+        notes = (f"clients that are still connected to the old brokers: {', '.join(connected)}",) if connected else ()
+        return MigrationStep(
+            act="done",
+            phase="drained",
+            say=f"drained: {names} hold nothing, counted twice. When no client dials them any more, end them with "
+            "-e activemq_retire=true",
+            notes=notes,
+        )
+    if connected:
+        raise InputError(
+            f"drained, but clients are still connected: {', '.join(connected)}. Move them to the new pairs"
+        )
+    living = [slave for slave in slaves if slave and slave.state != "stopped"]
+    first = living or running
+    kind = "slaves" if living else "masters"
+    return MigrationStep(
+        act="stop",
+        phase="drained",
+        say=f"drained: ending the {kind} {', '.join(node.host for node in first)}",
+        hosts=tuple(node.host for node in first),
+    )
+
+
+def _clients(master: MigrationLook, looks: Sequence[MigrationLook]) -> Iterator[str]:
+    """Connections that are neither links' nor the slave's."""
+    links = [link.name for look in looks for link in look.links]
+    for client, address, connector in master.held.clients if master.held else ():
+        if connector != "replication" and not any(_is_of_link(client, link) for link in links):
+            yield f"{client} from {address} to {master.host} ({connector})"
+
+
+def _check_empty(master: MigrationLook) -> None:
+    held = master.held
+    if held is None:
+        raise InputError(f"{master.host} is stopped and its store was not counted")
+    if held.messages or held.prepared:
+        parts = [f"queue {queue}: {number}" for queue, number in sorted(held.queues.items())]
+        parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in held.subscriptions if n]
+        raise InputError(
+            f"{master.host} is stopped and its store {held.store} still holds messages ({'; '.join(parts)}): start the "
+            f"pair again (playbook resync for {master.pair}) and run this again"
+        )
+
+
+def _retired(masters: Sequence[MigrationLook]) -> MigrationStep:
+    for master in masters:
+        _check_empty(master)
+    stores = ", ".join(f"{master.host}:{master.held.store}" for master in masters if master.held)
+    doubt = [master.host for master in masters if master.held and not master.held.certain]
+    notes = (
+        (
+            f"{', '.join(doubt)}: a stopped store does not name every durable subscription; the proof is the count "
+            "of the run that ended it",
+        )
+        if doubt
+        else ()
+    )
+    return MigrationStep(
+        act="done",
+        phase="retired",
+        say=f"retired: the old brokers are stopped and hold nothing. Their stores are kept: {stores}",
+        notes=notes,
+    )

@@ -1,0 +1,124 @@
+"""From a pure pair of 5.5.1 to a shared store of 6.3.1: everything arrives, and what was left is found.
+
+What is said here of releases was measured with these brokers: the duplex link of 6.3.1 brings
+queues that nobody consumes once they are wanted there; the management view of 5.5.1 says 0 for a
+durable subscription without a client; its journal says what waits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import depths, kahadb
+
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.stomp import StompConnection
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair
+from tests.integration.traffic import drain, numbered, send
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OLD, NEW = pair("old"), pair("new")
+QUEUES = ("orders", "invoices.eu", "ActiveMQ.DLQ")
+EACH = 120
+Migrate = Callable[..., str]
+
+
+def inventory(directory: Path) -> Path:
+    """An old and a new pair, each with its own release and profile."""
+    directory.mkdir(parents=True, exist_ok=True)
+    old = {"activemq_release": "5.5.1", "activemq_ha": "pure"}
+    both = {
+        "activemq_network_username": "net",
+        "activemq_network_password": "s3cret-net",
+        "activemq_links": [{"from": "new", "to": "old", "duplex": True}],
+        "activemq_waivers": [],
+    }
+    hosts = {host: {**old} for host in OLD} | {host: {"activemq_release": "6.3.1"} for host in NEW}
+    path = directory / "hosts.yml"
+    path.write_text(json.dumps({"all": {"hosts": hosts, "vars": both}}, indent=1))
+    return path
+
+
+@pytest.fixture
+def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
+    lab = lab_of(inventory(tmp_path / "inventory"))
+    lab.up()
+    return lab
+
+
+@pytest.fixture
+def migrate(lab: Lab, tmp_path: Path) -> Migrate:
+    """Runs the playbook on the lab; returns what it printed."""
+
+    def run(*options: str, fails: bool = False) -> str:
+        command = [
+            str(Path(sys.executable).with_name("ansible-playbook")),
+            "activemq.fleet.migrate",
+            *("-i", str(tmp_path / "inventory"), "-i", str(lab.inventory)),
+            *("-e", "activemq_target=old", "-e", "activemq_migrate_seconds=3", *options),
+        ]
+        environment = os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=280)
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def held(lab: Lab) -> dict[str, Any]:
+    found: dict[str, Any] = depths.look(str(lab.directory / "hosts" / OLD[0] / "activemq"))
+    return found
+
+
+def subscriber(lab: Lab, host: str) -> StompConnection:
+    """A durable subscriber of ``prices``, known as ``desk``."""
+    client = StompConnection(lab.addresses(host, "stomp")[0], lab.credentials(host), client_id="desk")
+    client.subscribe("/topic/prices", headers={"activemq.subscriptionName": "all", "activemq-subscription-name": "all"})
+    return client
+
+
+def take(client: StompConnection, count: int) -> list[str]:
+    bodies: list[str] = []
+    while len(bodies) < count and (message := client.receive(30)):
+        bodies.append(message.body)
+        client.acknowledge(message)
+    return bodies
+
+
+def test_a_pure_pair_is_emptied_and_what_no_link_can_take_is_found(lab: Lab, migrate: Migrate) -> None:
+    for queue in QUEUES:
+        send(lab, OLD[0], queue, numbered(queue, EACH))
+    subscriber(lab, OLD[0]).close()
+    prices = numbered("prices", 7)
+    with StompConnection(lab.addresses(OLD[0], "stomp")[0], lab.credentials(OLD[0])) as publisher:
+        for price in prices:
+            publisher.send("/topic/prices", price)
+
+    full = held(lab)
+    assert full["queues"] == dict.fromkeys(QUEUES, EACH)
+    assert [(one["client"], one["name"], one["messages"]) for one in full["subscriptions"]] == [("desk", "all", 7)]
+
+    refused = migrate(fails=True)
+    assert "all of client desk on prices: 7" in refused
+    assert held(lab)["queues"] == {}, "all queues have crossed before it says so"
+
+    with subscriber(lab, OLD[0]) as client:
+        assert take(client, 7) == prices
+    assert "drained: old-mq01-a.example.com hold nothing" in " ".join(migrate().split())
+    assert lab.state(OLD[0]) == "active"
+
+    for queue in QUEUES:
+        assert drain(lab, lab.wait_active("new-mq01"), queue, EACH) == set(numbered(queue, EACH))
+
+    lab.kill(OLD[1])
+    lab.kill(OLD[0])
+    assert "retired" in migrate("-e", "activemq_retire=true")
+    assert kahadb.count(held(lab)["store"]).queues == {}
