@@ -90,6 +90,8 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "marker": STORE_MARKER,
         "replication": broker.ports.get("replication"),
         "listens": _LOOPBACK.get(settings.bind, settings.bind),
+        "broker_name": broker.broker_name,
+        "links": [{"name": link.name, "target": link.target, "duplex": link.duplex} for link in broker.links],
     }
 
 
