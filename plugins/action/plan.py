@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils import migration
+from ansible_collections.activemq.fleet.plugins.plugin_utils import migration, resync
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 _ARGUMENTS = {
@@ -206,5 +206,6 @@ _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any
     "stores": _stores,
     "target": _target,
     "restart": _restart,
+    "resync": resync.resync,
     "switchover": _switchover,
 }

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.module_utils import storecopy
@@ -16,6 +17,13 @@ from ansible_collections.activemq.fleet.plugins.module_utils.archive import Inst
 
 _MODULE = "activemq.fleet.store_copy"
 _SPARE = 64 << 20
+_PLACE = "activemq-fleet/resync"
+
+
+def _spool(arguments: dict[str, Any]) -> Path:
+    """Where the controller keeps what travels, until all of it has arrived."""
+    directory = arguments.get("spool") or os.path.join(constants.config.get_config_value("ANSIBLE_HOME"), _PLACE)
+    return Path(os.path.expanduser(directory), storecopy.identity(arguments["files"]))
 
 
 class ActionModule(ActionBase):
@@ -41,7 +49,7 @@ class ActionModule(ActionBase):
 
     def _fetch(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """From the host into the spool. What the spool has already does not travel again."""
-        files, spool = arguments["files"], Path(arguments["spool"])
+        files, spool = arguments["files"], _spool(arguments)
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         needed = sum(files[name]["size"] for name in arguments["missing"])
         if shutil.disk_usage(spool).free < needed + _SPARE:
@@ -68,7 +76,7 @@ class ActionModule(ActionBase):
 
     def _place(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """From the spool to the host, which verifies each file when it is whole."""
-        files, spool = arguments["files"], Path(arguments["spool"])
+        files, spool = arguments["files"], _spool(arguments)
         for name, begun in arguments["missing"].items():
             path = spool / f"{storecopy.flat(name)}.from-{begun}"
             offset = int(begun)

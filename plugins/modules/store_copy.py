@@ -45,7 +45,9 @@ options:
     type: dict
     default: {}
   spool:
-    description: A directory on the controller for V(fetched) and V(placed). The last of them removes it.
+    description:
+      - A directory on the controller for V(fetched) and V(placed). What is below it goes when all has arrived.
+        By default C(activemq-fleet/resync) in Ansible's own home.
     type: str
   source:
     description: Who had the store, for the notes beside the backup.

@@ -40,6 +40,8 @@ NOT_SETTINGS = frozenset({
     "activemq_target",
     "activemq_to",
     "activemq_since",
+    "activemq_resync_from",
+    "activemq_resync_restart",
     "activemq_drill_allowed",
     "activemq_migrate_seconds",
     "activemq_retire",

@@ -35,14 +35,13 @@ class Owed:
 class Node:
     """What one node of a pure pair shows.
 
-    ``state`` and ``said`` are of ``broker_info``; ``unit`` is systemd's ActiveState, empty where it
+    ``state`` is that of ``broker_info``; ``unit`` is systemd's ActiveState, empty where it
     has no unit; ``phase`` is the log's, ``age`` the process's in seconds. ``locked``: somebody holds the store's lock. ``unfinished``:
     a copy was put in place only half. ``obstacle`` says why its store cannot be replaced.
     """
 
     store: Store
     state: str
-    said: str = ""
     unit: str = ""
     phase: str = ""
     returned: bool | None = None
@@ -63,7 +62,6 @@ class Node:
         return cls(
             store=store,
             state=broker["state"],
-            said=broker["how"],
             unit=(broker["unit"] or {}).get("ActiveState", ""),
             phase=broker["log"]["phase"],
             returned=broker["message_returned"],
