@@ -133,6 +133,7 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "connectors": {key: answer.detail for key, answer in answers.items()},
         "message_returned": returned[0] if returned else None,
         "store": deployed.store or None,
+        "persistence": deployed.persistence,
     }
     return result, partial(fitness.gather, layout, process, owed if is_owed else None, deployed.store)
 

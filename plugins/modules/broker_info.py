@@ -114,6 +114,12 @@ store:
   description: The directory of the kahaDB store, or null.
   type: str
   returned: always
+persistence:
+  description:
+    - Where the configuration that runs keeps its messages. C(kind) is the element of the store, C(openwire) what
+      C(storeOpenWireVersion) says, C(pure) whether it copies to a slave or is one. Empty without a configuration.
+  type: dict
+  returned: always
 store_used:
   description: Whether that store was ever used, or null.
   type: bool

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.operate import Node, RefusalError, Run
 from activemq_fleet.operate.jumps import Back, Persistence, judge_jump
-from activemq_fleet.operate.upgrade import Stores, check_upgrade, next_upgrade
+from activemq_fleet.operate.upgrade import Stores, check_upgrade, may_put_back, next_upgrade
 from activemq_fleet.releases import Release, known_lines
 from activemq_fleet.releases._data import load
 
@@ -233,6 +233,27 @@ def test_a_standby_may_go_back_while_nobody_has_opened_the_store() -> None:
 def test_once_it_was_opened_there_is_no_way_back() -> None:
     nodes = pair("6.3.1", "5.11.4", wanted="5.11.4")
     assert f"{A}: has the store open as 6.3.1, and 5.11.4 cannot go on" in refusal_of(nodes)
+
+
+def test_a_cut_run_that_goes_on_says_that_the_way_back_is_closed_by_now() -> None:
+    nodes = pair("6.3.1", "5.11.4", wanted="6.3.1")
+    jump = check_upgrade(nodes, stores_of(nodes), run_of(nodes))["orders-mq01"]
+    assert (jump.found, jump.back) == ("5.11.4", "closed")
+    assert jump.way_back.startswith("the way back is closed: 6.3.1 has the store open")
+
+
+@pytest.mark.parametrize(
+    ("active", "standby", "may"),
+    [("5.11.4", "5.11.4", True), ("6.3.1", "5.11.4", False), ("6.3.1", "5.15.16", True), ("6.3.1", "5.17.6", True)],
+)
+def test_a_release_comes_back_only_to_a_store_that_it_can_read(active: str, standby: str, may: bool) -> None:
+    nodes = pair(active, standby, wanted="6.3.1")
+    assert may_put_back(B, nodes, stores_of(nodes)) is may
+
+
+def test_a_broker_without_a_peer_may_have_opened_its_store_itself() -> None:
+    assert not may_put_back(A, pair("5.11.4", wanted="6.3.1")[:1], stores_of(pair()))
+    assert may_put_back(A, pair("5.17.6", wanted="6.3.1")[:1], stores_of(pair()))
 
 
 def test_two_releases_of_which_none_is_wanted_are_refused() -> None:

@@ -9,7 +9,7 @@ from activemq_fleet.operate.roll import Look, Plan, Step, plan_roll
 from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, next_restart, next_switchover, started_since
 from activemq_fleet.operate.stores import StoreLook, StorePlan, plan_stores
 from activemq_fleet.operate.target import Place, Target, read_since, resolve_target
-from activemq_fleet.operate.upgrade import Stores, check_upgrade, next_upgrade
+from activemq_fleet.operate.upgrade import Stores, check_upgrade, may_put_back, next_upgrade
 
 __all__ = [
     "Jump",
@@ -30,6 +30,7 @@ __all__ = [
     "check_upgrade",
     "judge_jump",
     "line_changes",
+    "may_put_back",
     "next_restart",
     "next_switchover",
     "next_upgrade",

@@ -65,20 +65,23 @@ class Jump:
         }
 
 
-def judge_jump(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Jump:
+def judge_jump(
+    found: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
+) -> Jump:
     """What it means that brokers of ``found`` with the store ``now`` become ``wanted`` with ``then``.
 
-    ``found`` is the release that has the store open, which of the two nodes of a pair is the active
-    one's: a standby has opened nothing.
+    ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
+    one's (a standby has opened nothing); without it, ``found``.
     """
+    holder = holder or found
     back = way_back(found, wanted, now, then)
     return Jump(
         found.text,
         wanted.text,
-        next(_refusals(found, wanted, now, then), ""),
+        next(_refusals(holder, wanted, now, then), ""),
         tuple(_changes(found, wanted)),
         back,
-        _told(found, wanted, back),
+        _told(found, wanted, back, is_closed=back == "closed" and holder is wanted),
     )
 
 
@@ -166,7 +169,7 @@ def _changes(found: Release, wanted: Release) -> Iterator[str]:
 _ACCOUNTS = {"realm": "jetty-realm.properties", "jaas": "users.properties and groups.properties"}
 
 
-def _told(found: Release, wanted: Release, back: Back) -> str:
+def _told(found: Release, wanted: Release, back: Back, *, is_closed: bool) -> str:
     again = f"set activemq_release to {found} again and run the playbook upgrade"
     if back == "open":
         return f"the way back is open: {found} goes on with what {wanted} wrote; {again}"
@@ -175,8 +178,10 @@ def _told(found: Release, wanted: Release, back: Back) -> str:
             f"the way back is open: {again}; {found} cannot read the index of {wanted} and builds it anew from the "
             "journal, which takes as long as reading all of the journal"
         )
+    copy = "only a copy of the store from before leads back, with both nodes stopped, and what came since is not in it"
+    if is_closed:
+        return f"the way back is closed: {wanted} has the store open, and {found} cannot go on with it: {copy}"
     return (
         f"the way back closes for a pair as soon as {wanted} opens its store, which is its switch over: {found} cannot "
-        f"go on with what {wanted} wrote. Until then: {again}. After that only a copy of the store from before leads "
-        "back, with both nodes stopped, and what came since is not in it: make one first (a snapshot)"
+        f"go on with what {wanted} wrote. Until then: {again}. After that {copy}: make one first (a snapshot)"
     )

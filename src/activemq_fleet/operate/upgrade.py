@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.operate.health import Node, problems_of
-from activemq_fleet.operate.jumps import Jump, Persistence, judge_jump
+from activemq_fleet.operate.jumps import Jump, Persistence, judge_jump, way_back
 from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, head_of, pairs_of, wait_or_refuse
 from activemq_fleet.releases import Release
 
@@ -45,7 +45,7 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
         lines = list(_unfit(pair, stores, run))
         if not lines and len(active) == 1 and any(node.release != node.wanted for node in pair):
             try:
-                jumps[name] = _jump(active[0], stores[active[0].host])
+                jumps[name] = _jump(pair, active[0], stores[active[0].host])
                 lines = [jumps[name].refusal] if jumps[name].refusal else []
             except ReleaseError as error:
                 lines = [f"runs what is not known here: {error}"]
@@ -90,6 +90,20 @@ def next_upgrade(
             return _step(pair, left, jumps.get(pair[0].pair), run, switched or {}, notes)
     active = ", ".join(f"{node.host}" for pair in pairs for node in pair if node.state == "active")
     return NextStep("done", f"all {len(nodes)} brokers run the release of the inventory; active: {active}", notes=notes)
+
+
+def may_put_back(host: str, nodes: Sequence[Node], stores: Mapping[str, Stores]) -> bool:
+    """Whether the release that ``host`` runs may stand by for its peer again, when the new one does not come up.
+
+    It may not when the peer has the store open as a release whose store it cannot read: it would be
+    a standby that cannot take over, or takes over without the messages. A broker without a peer may
+    have opened the store itself before it failed.
+    """
+    node = next(node for node in nodes if node.host == host)
+    peer = next((other for other in nodes if other.pair == node.pair and other.host != host), None)
+    opener = node.wanted if peer is None else peer.release
+    known = stores[host]
+    return way_back(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then) != "closed"
 
 
 def _step(
@@ -153,6 +167,8 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> Iter
         )
 
 
-def _jump(active: Node, stores: Stores) -> Jump:
-    """Of the broker that has the store open; ``_unfit`` has seen that its release is known to the host."""
-    return judge_jump(Release.of(active.release or ""), Release.of(active.wanted or ""), stores.now, stores.then)
+def _jump(pair: Sequence[Node], active: Node, stores: Stores) -> Jump:
+    """``_unfit`` has seen that every release is known to its host and that at most one is another."""
+    other = next(node.release for node in pair if node.release != node.wanted)
+    found, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
+    return judge_jump(found, wanted, stores.now, stores.then, holder=holder)
