@@ -11,7 +11,15 @@ from typing import Any
 
 from activemq_fleet.render import mode_of, render, render_agent, render_balancer
 from activemq_fleet.render.balancer import DROP_INS
-from activemq_fleet.render.service import STORE_MARKER, environment_path, java, paths, unit_path, watchdog_path
+from activemq_fleet.render.service import (
+    STORE_MARKER,
+    environment_path,
+    java,
+    packages,
+    paths,
+    unit_path,
+    watchdog_path,
+)
 from activemq_fleet.sizes import size_of
 from activemq_fleet.topology import Agent, Balancer, Broker
 
@@ -65,6 +73,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "peer": broker.peer,
         "ha": settings.ha,
         "install": settings.install,
+        "packages": list(packages(broker)),
         "archive": settings.archive,
         "archive_sha512": settings.archive_sha512,
         "service": settings.service,

@@ -204,6 +204,7 @@ class _Broker(_Model):
         Annotated[str, v.matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
         Annotated[v.Attribute, BeforeValidator(v.option_text)],
     ] = Field(default_factory=dict)
+    runtime_configuration: bool = False
     xml_fragments: tuple[FragmentSettings, ...] = ()
     extra_files: tuple[FileSettings, ...] = ()
     waivers: tuple[WaiverSettings, ...] = ()
@@ -234,16 +235,17 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
     @model_validator(mode="before")
     @classmethod
     def _jars_have_no_console(cls, said: Any) -> Any:
-        # The console is a web application of the whole distribution; with jars alone the broker
-        # would not start (ClassNotFoundException of its Jetty beans, seen on 6.3.1).
-        if isinstance(said, dict) and said.get("install") == "jars":
+        # The console is a web application of the whole distribution; with jars alone, or Debian's package,
+        # the broker would not start (ClassNotFoundException of its Jetty beans, seen on 6.3.1).
+        if isinstance(said, dict) and said.get("install") in ("jars", "package"):
             return {"console": False} | said
         return said
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if self.install == "jars" and self.console:
-            raise ValueError("activemq_console is true, and activemq_install: jars brings none: set it to false")
+        if self.install in ("jars", "package") and self.console:
+            text = f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
+            raise ValueError(text)
         if is_shipped(self.network_username or "", self.network_password):
             raise ValueError("activemq_network_password is one that the releases ship: set another")
         if is_shipped(self.agent_username or "", self.agent_password):

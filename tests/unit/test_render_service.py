@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import service
 from activemq_fleet.topology import build_fleet
 from activemq_fleet.topology.model import Broker
@@ -349,3 +350,59 @@ def test_a_store_elsewhere_on_the_host_can_be_written() -> None:
 
 def test_the_same_broker_gives_the_same_bytes() -> None:
     assert service.files(broker()) == service.files(broker())
+
+
+# -- Debian's package ----------------------------------------------------------------------------
+
+
+def test_a_package_is_run_from_where_debian_puts_it() -> None:
+    assert service.paths(broker("5.17.2", install="package")).home == "/usr/share/activemq"
+    assert service.paths(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
+
+
+def test_a_package_is_given_the_jars_that_its_mqtt_lacks_and_only_then() -> None:
+    def path(**variables: Any) -> str:
+        command = words(value(unit(broker("5.17.2", install="package", **variables)), "ExecStart"))
+        return command[command.index("-cp") + 1]
+
+    assert path().split(":")[:2] == ["/usr/share/activemq/bin/activemq.jar", "/usr/share/java/mqtt-client.jar"]
+    openwire = [{"name": "openwire", "scheme": "nio", "port": 61616}]
+    assert path(connectors=openwire) == "/usr/share/activemq/bin/activemq.jar"
+
+
+def test_a_package_finds_its_log_settings_whichever_log4j_it_is_linked_to() -> None:
+    of = broker("5.17.2", install="package")
+
+    assert {"conf/log4j.properties", "conf/log4j2.properties"} <= service.files(of).keys()
+    assert "-Dlog4j.configuration=file:" in unit(of)
+    assert "-Dlog4j2.configurationFile=file:" in unit(of)
+
+
+def test_apt_is_asked_for_this_very_release() -> None:
+    assert service.packages(broker("5.17.2", install="package")) == ("activemq=5.17.2[-+]*", "libmqtt-client-java")
+    assert service.packages(broker("5.17.2")) == ()
+
+
+# -- the watchdog --------------------------------------------------------------------------------
+
+
+def test_the_watchdog_is_told_what_the_broker_is() -> None:
+    text = service.files(broker(watchdog="kill", instance="second"))["systemd/second-watchdog.service"].decode()
+
+    assert words(value(text, "ExecStart")) == [
+        "/usr/local/sbin/second-watchdog",
+        *("--base", "/var/lib/activemq/second", "--unit", "second.service", "--ha", "shared-file", "kill"),
+    ]
+    assert value(text, "PartOf") == value(text, "WantedBy") == "second.service"
+
+
+@pytest.mark.parametrize("off", ["off", False])
+def test_a_watchdog_that_is_off_has_no_unit(off: Any) -> None:
+    of = broker(watchdog=off)
+    assert service.watchdog_path(of) is None
+    assert not [path for path in service.files(of) if "watchdog" in path]
+
+
+def test_no_instance_takes_the_name_of_a_watchdog() -> None:
+    with pytest.raises(SettingsError, match="must not end with -watchdog"):
+        broker(instance="activemq-watchdog")

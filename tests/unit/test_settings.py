@@ -126,6 +126,7 @@ def test_all_mistakes_of_a_host_are_told_at_once() -> None:
     assert len(caught.value.problems) == 3
 
 
-def test_jars_have_no_console() -> None:
-    assert read_settings("h", {"activemq_install": "jars"}).console is False
-    assert "set it to false" in problem({"activemq_install": "jars", "activemq_console": True})
+@pytest.mark.parametrize("install", ["jars", "package"])
+def test_jars_and_packages_have_no_console(install: str) -> None:
+    assert read_settings("h", {"activemq_install": install}).console is False
+    assert "set it to false" in problem({"activemq_install": install, "activemq_console": True})

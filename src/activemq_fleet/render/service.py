@@ -46,6 +46,11 @@ _SLAVE_START_TIMEOUT = "600"
 _START_TIMEOUT = "90"
 # A stop writes the store's index and waits for clients; after that systemd kills.
 _STOP_TIMEOUT = "60"
+_PACKAGE_HOME = "/usr/share/activemq"
+# Debian's package has the MQTT transport and not what it needs: an open port that never sends CONNACK.
+_MQTT_OF_DEBIAN = tuple(
+    f"/usr/share/java/{name}.jar" for name in ("mqtt-client", "hawtdispatch", "hawtdispatch-transport", "hawtbuf")
+)
 # Where the module ``watchdog`` puts the program.
 _PROGRAMS = "/usr/local/sbin"
 _HOMES = ("/home/", "/root/", "/run/user/")
@@ -72,10 +77,14 @@ class Paths:
 
 def paths(broker: Broker) -> Paths:
     """Where the broker's things are. Two instances on one machine share only ``home``."""
-    base = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}"
+    settings = broker.settings
+    base = f"{settings.base.rstrip('/')}/{settings.instance}"
     current = f"{base}/current"
-    own = broker.settings.install in ("archive", "jars")
-    home = f"{broker.settings.home}-{broker.release.text}" if own else broker.settings.home
+    home = settings.home
+    if settings.install in ("archive", "jars"):
+        home = f"{home}-{broker.release.text}"
+    elif settings.install == "package" and "home" not in settings.model_fields_set:
+        home = _PACKAGE_HOME
     return Paths(home, base, current, f"{current}/conf", f"{base}/data")
 
 
@@ -98,14 +107,25 @@ def watchdog_path(broker: Broker) -> str | None:
 
 def files(broker: Broker) -> dict[str, bytes]:
     """Environment file, log configuration and units, by path in the tree. No secrets."""
-    log = broker.release.log_file_name
     watchdog = watchdog_path(broker)
     return {
-        f"conf/{log}": shapes.render(f"broker/{log}.j2", Values(), quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS),
+        **{
+            f"conf/{log}": shapes.render(
+                f"broker/{log}.j2", Values(), quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS
+            )
+            for log in _log_files(broker).values()
+        },
         environment_path(broker): _environment_file(broker),
         unit_path(broker): _unit_file(broker),
         **({watchdog: _watchdog_file(broker)} if watchdog else {}),
     }
+
+
+def packages(broker: Broker) -> tuple[str, ...]:
+    """What apt installs for ``activemq_install: package``: this very release, and what its connectors need."""
+    needs = ("libmqtt-client-java",) if _has_mqtt(broker) else ()
+    # 5.17.2+dfsg-2, never 5.17.20
+    return (f"activemq={broker.release.text}[-+]*", *needs) if broker.settings.install == "package" else ()
 
 
 def java(broker: Broker) -> str:
@@ -125,24 +145,44 @@ def arguments(broker: Broker) -> tuple[str, ...]:
     Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
     full store) and a pure pair of 5.5.1 (jars); by hand also 6.3.1 (jars).
     """
-    release, where = broker.release, paths(broker)
-    logging = "log4j.configuration" if release.logging == "log4j1" else "log4j2.configurationFile"
+    where = paths(broker)
     jars = broker.settings.install == "jars"
-    library = f"{where.home}/lib/*" if jars else f"{where.home}/{release.start_jar}"
-    driver = broker.settings.jdbc.jar if broker.settings.jdbc else None
     return (
         f"-Dactivemq.home={where.home}",
         f"-Dactivemq.base={where.base}",
         f"-Dactivemq.conf={where.conf}",
         f"-Dactivemq.data={where.data}",
-        f"-D{logging}=file:{where.conf}/{release.log_file_name}",
+        *(f"-D{name}=file:{where.conf}/{log}" for name, log in _log_files(broker).items()),
         "-cp",
-        f"{library}:{driver}" if driver else library,
+        ":".join(_class_path(broker)),
         "org.apache.activemq.console.Main",
         *(("--noDefExt",) if jars else ()),
         "start",
         f"xbean:file:{where.conf}/activemq.xml",
     )
+
+
+def _log_files(broker: Broker) -> dict[str, str]:
+    """The settings of the release's logging, by the property that names them.
+
+    Debian links its package to Log4j 1 whatever the release ships (seen with 5.17.2): both are there then.
+    """
+    both = {"log4j.configuration": "log4j.properties", "log4j2.configurationFile": "log4j2.properties"}
+    packaged = broker.settings.install == "package"
+    return {name: log for name, log in both.items() if packaged or log == broker.release.log_file_name}
+
+
+def _has_mqtt(broker: Broker) -> bool:
+    return any(connector.scheme.startswith("mqtt") for connector in broker.connectors)
+
+
+def _class_path(broker: Broker) -> Iterator[str]:
+    settings, home = broker.settings, paths(broker).home
+    yield f"{home}/lib/*" if settings.install == "jars" else f"{home}/{broker.release.start_jar}"
+    if settings.install == "package" and _has_mqtt(broker):
+        yield from _MQTT_OF_DEBIAN
+    if settings.jdbc and settings.jdbc.jar:
+        yield settings.jdbc.jar
 
 
 def _release_options(broker: Broker) -> Iterator[str]:
