@@ -34,6 +34,12 @@ class Controller:
 
     def play(self, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a playbook of the collection; return it with its exit status and all it said."""
+        process = self.start(playbook, *arguments)
+        said, _ = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, said)
+
+    def start(self, playbook: str, *arguments: str) -> subprocess.Popen[str]:
+        """The same, for whoever reads its lines as they come; it leads a process group of its own."""
         home = self.repository / ".ansible"
         environment = os.environ | {
             "ANSIBLE_HOME": str(home),
@@ -46,7 +52,7 @@ class Controller:
         }
         inventory = self.repository / "molecule/pair/inventory"
         program = Path(sys.executable).with_name("ansible-playbook")
-        return subprocess.run(
+        return subprocess.Popen(
             [str(program), f"activemq.fleet.{playbook}", f"--inventory={inventory}", *arguments],
             cwd=self.repository,
             env=environment,
@@ -54,7 +60,7 @@ class Controller:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
+            start_new_session=True,
         )
 
     def exchange(self, *arguments: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.operate import NextStep, Node, RefusalError, Run, next_restart, next_switchover, started_since
@@ -219,7 +219,6 @@ def roll(world: World, outcomes: list[str], to: dict[str, str] | None) -> str:
     raise AssertionError("the run does not end")
 
 
-@settings(max_examples=200, deadline=None)
 @given(first=PAIRS, second=PAIRS, outcomes=st.lists(OUTCOMES, max_size=6))
 def test_whatever_happens_no_node_is_touched_that_nobody_stands_in_for(
     first: tuple[State, State], second: tuple[State, State], outcomes: list[str]
@@ -232,7 +231,6 @@ def test_whatever_happens_no_node_is_touched_that_nobody_stands_in_for(
         assert sorted(world.states.values()) == ["active", "active", "standby", "standby"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     first=PAIRS, second=PAIRS, outcomes=st.lists(OUTCOMES, max_size=6), wanted=st.tuples(st.booleans(), st.booleans())
 )

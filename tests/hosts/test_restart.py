@@ -1,0 +1,330 @@
+"""Restart and switchover of a real pair: under load, refused, cut short, and continued."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hosts.machines import Machine, Rack
+from tests.hosts.playbooks import NODES, PASSWORD, Controller
+
+UNIT = "activemq.service"
+BASE = "/var/lib/activemq/activemq"
+STORE = "/srv/activemq/orders-mq01"
+A, B = NODES
+CUTS = int(os.environ.get("CUTS", "3"))
+PATIENCE = 120
+# What is ill for good is ill after some seconds, too.
+SOON = ("-e", "__activemq_settle_timeout=3")
+# What the log says since the unit was started.
+WAITS = f"""systemctl is-active --quiet {UNIT} &&
+since=$(date -d "$(systemctl show -p ActiveEnterTimestamp --value {UNIT})" "+%F %T") &&
+awk -v since="$since" '$0 >= since' {BASE}/data/activemq.log | grep -q 'in slave mode waiting'"""
+_SINCE = re.compile(r"-e activemq_since=(\S+)")
+
+
+@pytest.fixture(scope="module")
+def controller(rack: Rack, repository: Path) -> Controller:
+    """A pair, installed and started by the playbook ``site``."""
+    controller = Controller(repository, rack)
+    controller.start_pair(share="/srv/activemq")
+    done = controller.play("site")
+    print(done.stdout)
+    assert done.returncode == 0
+    return controller
+
+
+@pytest.fixture
+def pair(controller: Controller) -> tuple[Machine, Machine]:
+    """The node that serves and the one that stands by, whatever the test before did to them."""
+    wait_until(lambda: sorted(state(machine) for machine in controller.rack.machines) == ["active", "standby"])
+    return tuple(sorted(controller.rack.machines, key=state))  # type: ignore[return-value]
+
+
+def state(machine: Machine) -> str:
+    """Active where the port is open, standby where the process waits for the lock."""
+    if machine.attempt("bash", "-c", "ss -Hltn | grep -q :1883").returncode == 0:
+        return "active"
+    return "standby" if machine.attempt("bash", "-c", WAITS).returncode == 0 else "neither"
+
+
+def process(machine: Machine) -> str:
+    """The main process of the unit; empty when there is none."""
+    pid = machine.run("systemctl", "show", UNIT, "--property=MainPID", "--value").strip()
+    return "" if pid == "0" else pid
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it does not come to pass"
+        time.sleep(0.5)
+
+
+def since(said: str) -> tuple[str, str]:
+    found = _SINCE.search(said)
+    assert found, said
+    return "-e", f"activemq_since={found[1]}"
+
+
+def go_on(controller: Controller, said: str) -> str:
+    """Run it again as it said."""
+    done = controller.play("restart", *since(said))
+    print(done.stdout)
+    assert done.returncode == 0
+    return done.stdout
+
+
+@contextmanager
+def load(controller: Controller) -> Iterator[dict[str, Any]]:
+    """Messages all the while; afterwards what became of them."""
+    client = [sys.executable, "-m", "tests.hosts.stream", "--username", "probe", "--password", PASSWORD]
+    found: dict[str, Any] = {}
+    with subprocess.Popen(
+        controller.rack.lan.inside(*client, *NODES.values()),
+        cwd=controller.repository,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as streaming:
+        try:
+            assert streaming.stdout
+            assert streaming.stdout.readline() == "begun\n"
+            yield found
+            said, _ = streaming.communicate(timeout=300)
+            found.update(json.loads(said))
+        finally:
+            streaming.kill()
+
+
+def test_a_restart_under_load_loses_nothing_and_touches_each_node_once(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    before = {machine.name: process(machine) for machine in pair}
+    with load(controller) as load_found:
+        done = controller.play("restart", "-e", "activemq_target=orders-mq01")
+    print(done.stdout, load_found)
+    assert done.returncode == 0
+    assert [machine.name for machine in pair if process(machine) == before[machine.name]] == []
+    assert done.stdout.index(f"restart {standby.name}, the standby") < done.stdout.index(
+        f"restart {active.name}, which"
+    )
+    assert load_found["missing"] == []
+    assert load_found["sent"] > 0
+    restarts = re.findall(r"^changed: \[(\S+)\]", done.stdout, re.MULTILINE)
+    assert restarts == [standby.name, active.name]
+
+
+def test_a_switchover_goes_there_and_back_and_measures_its_gap(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    there = controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={standby.name}")
+    print(there.stdout)
+    assert there.returncode == 0
+    assert (state(standby), state(active)) == ("active", "standby")
+    gap = re.search(r"the gap was ([\d.]+) s, in 1 gaps", there.stdout)
+    assert gap
+    assert 0 < float(gap[1]) < PATIENCE
+    assert active.attempt("systemctl", "is-active", "activemq-fleet-return.timer").stdout.strip() == "inactive"
+    back = controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={active.name}")
+    assert back.returncode == 0, back.stdout
+    assert (state(active), state(standby)) == ("active", "standby")
+
+
+def test_a_switchover_to_the_node_that_is_active_changes_nothing(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    before = [process(machine) for machine in pair]
+    done = controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={pair[0].name}")
+    print(done.stdout)
+    assert done.returncode == 0
+    assert done.stdout.count("changed=0") == 2
+    assert [process(machine) for machine in pair] == before
+
+
+def refused(controller: Controller, playbook: str, pair: tuple[Machine, Machine], *arguments: str) -> str:
+    """What a run says that must not touch anything."""
+    before = [process(machine) for machine in pair]
+    done = controller.play(playbook, *arguments)
+    print(done.stdout)
+    assert done.returncode == 2
+    assert [process(machine) for machine in pair] == before
+    assert "changed=0" in done.stdout
+    assert not re.search(r"changed=[1-9]", done.stdout)
+    return done.stdout
+
+
+def test_a_limit_that_cuts_the_pair_is_refused(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+    said = refused(controller, "restart", pair, "--limit", A)
+    assert f"--limit cuts pair orders-mq01 in half: it leaves out {B}; nothing was touched" in said
+
+
+def test_what_would_keep_a_node_from_coming_back_is_refused_before(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    marker = f"{STORE}/.activemq-fleet-pair"
+    active.run("mv", marker, f"{STORE}/aside")
+    standby.run("sh", "-c", f"echo >> {BASE}/current/conf/activemq.xml")
+    active.run("chmod", "0600", f"{STORE}/lock")
+    active.run("chown", "root", f"{STORE}/lock")
+    try:
+        said = refused(controller, "restart", pair, *SOON)
+    finally:
+        active.run("mv", f"{STORE}/aside", marker)
+        standby.run("sed", "-i", "$ d", f"{BASE}/current/conf/activemq.xml")
+        active.run("chown", "activemq", f"{STORE}/lock")
+        active.run("chmod", "0644", f"{STORE}/lock")
+    assert f"{standby.name}: could not take the lock of {STORE}" in said
+    assert f"{active.name}: could not take the lock of {STORE}" in said
+    assert f"{standby.name}: conf/activemq.xml was changed by hand" in said
+
+
+def test_a_node_that_hangs_is_refused(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+    hanging = random.SystemRandom().choice(pair)
+    hanging.run("systemctl", "kill", "--signal=STOP", "--kill-whom=main", UNIT)
+    try:
+        said = refused(controller, "restart", pair)
+    finally:
+        hanging.run("systemctl", "kill", "--signal=CONT", "--kill-whom=main", UNIT)
+    assert f"{hanging.name}: is hung (process" in said
+    assert f"systemctl kill -s KILL {UNIT}" in said
+
+
+def test_a_peer_that_is_stopped_and_another_release_are_refused(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    standby.run("systemctl", "stop", UNIT)
+    try:
+        said = refused(controller, "restart", pair, "-e", "activemq_release=5.18.3")
+    finally:
+        standby.run("systemctl", "start", UNIT)
+    assert f"{standby.name}: is stopped" in said
+    assert f"then systemctl start {UNIT}" in said
+    assert f"{active.name}: runs 6.3.1, and the inventory says 5.18.3: that is an upgrade" in said
+
+
+def test_site_leaves_another_release_line_to_upgrade(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+    said = refused(controller, "site", pair, "-e", "activemq_release=5.18.3")
+    assert "runs 6.3.1, and the inventory says 5.18.3: site does not change the release line" in said
+
+
+def test_a_first_node_that_does_not_come_back_ends_the_run_and_the_next_one_goes_on(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    java = standby.run("readlink", "-f", "/usr/bin/java").strip()
+    serving = process(active)
+    standby.run("chmod", "a-x", java)
+    try:
+        done = controller.play("restart")
+    finally:
+        standby.run("chmod", "a+x", java)
+    print(done.stdout)
+    assert done.returncode == 2
+    assert f"{standby.name} did not come back: " in done.stdout
+    assert f"Its peer {active.name} is left alone and serves alone" in done.stdout
+    assert process(active) == serving
+    wait_until(lambda: state(standby) == "standby")
+    back = process(standby)
+    go_on(controller, done.stdout)
+    assert process(standby) == back
+    assert process(active) != serving
+
+
+def test_a_host_that_is_lost_after_the_first_step_ends_the_run(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    serving = process(active)
+    running = controller.start("restart")
+    assert running.stdout
+    lines = []
+    try:
+        for line in running.stdout:
+            lines.append(line)
+            if "TASK [activemq.fleet.broker : Restart the broker]" in line:
+                active.isolate()
+        code = running.wait()
+    finally:
+        end(running)
+        active.reconnect()
+    said = "".join(lines)
+    print(said)
+    assert code != 0
+    assert f"{active.name} failed or was not reached, so nothing further is touched" in said
+    assert process(active) == serving
+    wait_until(lambda: state(standby) == "standby")
+    back = process(standby)
+    go_on(controller, said)
+    assert process(standby) == back
+    assert process(active) != serving
+
+
+def end(running: subprocess.Popen[str]) -> None:
+    """The controller and all that it started die at once."""
+    with suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    if running.stdout:
+        running.stdout.close()
+
+
+def test_a_switchover_that_was_killed_leaves_no_node_stopped_for_long(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    wanted = ("-e", "activemq_target=orders-mq01", "-e", f"activemq_to={standby.name}")
+    running = controller.start("switchover", *wanted, "-e", "__activemq_return_after=15")
+    assert running.stdout
+    for line in running.stdout:
+        if "TASK [activemq.fleet.broker : Wait until its peer has taken over]" in line:
+            break
+    end(running)
+    done = controller.play("switchover", *wanted)
+    print(done.stdout)
+    assert done.returncode == 0
+    assert (state(standby), state(active)) == ("active", "standby")
+
+
+@pytest.mark.parametrize("cut", range(CUTS))
+def test_a_run_that_was_killed_anywhere_is_finished_by_the_next(
+    controller: Controller, pair: tuple[Machine, Machine], cut: int
+) -> None:
+    before = {machine.name: process(machine) for machine in pair}
+    # Of about forty tasks: in the first look, between two, or while a broker is restarted.
+    tasks = random.SystemRandom().randint(3, 45) if cut else 15
+    running = controller.start("restart")
+    assert running.stdout
+    lines = []
+    for line in running.stdout:
+        lines.append(line)
+        tasks -= line.startswith("TASK ")
+        if not tasks:
+            break
+    end(running)
+    print(f"killed in {lines[-1]}")
+    wait_until(lambda: "active" in {state(machine) for machine in pair})
+    said = "".join(lines)
+    if _SINCE.search(said):
+        go_on(controller, said)
+    else:
+        assert {machine.name: process(machine) for machine in pair} == before
+        assert controller.play("restart").returncode == 0
+    assert sorted(map(state, pair)) == ["active", "standby"]
+    assert not [machine.name for machine in pair if process(machine) == before[machine.name]]
