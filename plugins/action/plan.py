@@ -167,6 +167,9 @@ def _restart(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any
 
 
 def _switchover(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
+    if arguments["target"]["kind"] == "host":
+        # Whoever names a host may well mean that it shall become active: the preferred one would.
+        raise AnsibleActionFail("activemq_target is a host: name the PAIR, and the host with -e activemq_to=HOST")
     nodes, run = _rolling(arguments, "switch")
     return _step(library("operate").next_switchover(nodes, arguments["target"]["to"], run), warn)
 

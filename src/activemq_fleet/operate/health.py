@@ -16,6 +16,7 @@ _OPTIONAL = ("pid", "version", "previous", "previous_intact", "unit", "age", "cl
 SETTLE = 120.0
 """Seconds that a broker found starting, stopping or taking over is given."""
 _BLINK = 4.0  # two looks at one moment are made one after the other
+_RETURN = 30.0  # longer than the timer of an interrupted switchover, and the start that follows
 _HUNG = 10.0  # a machine under load may be slow to answer once
 _ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
@@ -128,7 +129,8 @@ def problems_of(
 def _runs(node: Node, settle: float) -> Iterator[Problem]:
     kill = f"systemctl kill -s KILL {node.unit_name}"
     if node.comes_up:
-        yield Problem(node.host, f"does not come up ({node.how}): see journalctl -u {node.unit_name}", settle)
+        see = f"see journalctl -u {node.unit_name}"
+        yield Problem(node.host, f"does not come up ({node.how}): {see}", settle + _RETURN)
     elif node.state == "stopped":
         see = f"see why in journalctl -u {node.unit_name}, then systemctl start {node.unit_name}"
         yield Problem(node.host, f"is stopped ({node.how}): {see}")
