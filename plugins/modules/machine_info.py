@@ -100,6 +100,10 @@ cloud:
   description: The cloud that the machine is of.
   type: str
   returned: always
+boot:
+  description: The kernel's id of this boot, by which one machine is told from another.
+  type: str
+  returned: always
 """
 
 import os
@@ -109,7 +113,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils import machine
 from ansible_collections.activemq.fleet.plugins.module_utils.fitness import running_release
-from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.process import boot_id, find_broker
 
 
 def look(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -130,6 +134,7 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         "release": running_release(process) if process else None,
         "interfaces": machine.interfaces(),
         "cloud": machine.cloud(),
+        "boot": boot_id() or None,
     }
 
 

@@ -49,10 +49,13 @@ def preflight(
 
     ``brokers`` are ``deployment.broker_facts`` by inventory name, ``looks`` the evidence of each host.
     """
+    facts = {host: HostFacts.of(look) for host, look in looks.items()}
     found = [
         finding
-        for host, look in looks.items()
-        for finding in host_findings(Subject.of(host, brokers[host]), HostFacts.of(look))
+        for host, own in facts.items()
+        for finding in host_findings(
+            Subject.of(host, brokers[host]), own, facts.get(brokers[host].get("peer") or "", HostFacts())
+        )
     ]
     return waive(found, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 

@@ -11,6 +11,9 @@ _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
 # Their locks hold on one host only, or may be lost without a word.
 _NO_CLUSTER_LOCKS = frozenset({"cifs", "smb3", "smbfs", "ocfs2", "fuse.sshfs", "fuse.s3fs", "9p", "vboxsf"})
 _LOCAL_LOCKS = ("nolock", "local_lock=all", "local_lock=posix", "localflocks")
+_OF_ONE_HOST = frozenset({
+    "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs",
+})  # fmt: skip
 _LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
 
 
@@ -179,6 +182,37 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     if limit is not None and there is not None and there < limit:
         where = host.broker.directory or "the store"
         yield host.problem(f"the store may take {limit >> 20} MiB, and {where} has room for {there >> 20} MiB")
+
+
+@rule("L026", "warning", scope="host", source="file systems that one kernel mounts at a time")
+def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
+    """A shared store on a file system that only one host has.
+
+    Why: each node finds a directory and a lock of its own there, so both become master, each with its own messages;
+      or the share is not mounted yet. The start is refused until the mark of the pair is found there by both nodes.
+    Fix: mount the share at activemq_store_directory, or above it, on both nodes.
+    Cannot see: which disk two machines share; one file system that both mount at a time must be made for that.
+
+    Fires on 5.18.3::
+
+        facts: {store_filesystem: ext4, boot: of one machine}
+        peer: {boot: of another}
+
+    Silent on 5.18.3::
+
+        facts: {store_filesystem: ext4, boot: of one machine}
+        peer: {boot: of one machine}
+
+    Silent on 5.18.3::
+
+        facts: {store_filesystem: nfs4, boot: of one machine}
+        peer: {boot: of another}
+    """
+    if not host.broker.shared or host.facts.store_filesystem not in _OF_ONE_HOST:
+        return
+    if host.facts.boot and host.peer.boot and host.facts.boot != host.peer.boot:
+        where = host.broker.directory or "the store"
+        yield host.problem(f"{where} is on {host.facts.store_filesystem}, and the pair's other node is another machine")
 
 
 @rule("M001", "error", scope="host", source="networks of clouds forward no multicast: their own documentation")

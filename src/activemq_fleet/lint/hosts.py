@@ -67,6 +67,8 @@ class HostFacts:
     """Interfaces that are up, loopback included."""
     cloud: str | None = None
     """The cloud that the machine says it is of, such as ``Amazon EC2``."""
+    boot: str | None = None
+    """The kernel's id of this boot: two hosts with one id are one machine, or containers of one."""
 
     @classmethod
     def of(cls, evidence: Mapping[str, Any]) -> HostFacts:
@@ -90,14 +92,19 @@ class HostView:
 
     broker: Subject
     facts: HostFacts = field(default_factory=HostFacts)
+    peer: HostFacts = field(default_factory=HostFacts)
+    """The machine of the pair's other node; all *not known* where it was not looked at."""
 
     def problem(self, message: str, **more: Any) -> Problem:
         """What a rule yields about this host."""
         return Problem(message, host=self.broker.host, **more)
 
 
-def host_findings(broker: Subject, facts: HostFacts) -> tuple[Finding, ...]:
-    """What the host rules say about a broker and the machine it runs on."""
-    view = HostView(broker, facts)
+_UNKNOWN = HostFacts()
+
+
+def host_findings(broker: Subject, facts: HostFacts, peer: HostFacts = _UNKNOWN) -> tuple[Finding, ...]:
+    """What the host rules say about a broker, the machine it runs on, and that of its peer."""
+    view = HostView(broker, facts, peer)
     applying = (one for one in rules("host") if one.applies_to(broker.release))
     return tuple(finding for one in applying for finding in told(one, one.check(view), broker.host))

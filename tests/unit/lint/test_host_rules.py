@@ -21,7 +21,8 @@ def cases(kind: str) -> list[object]:
 def found(example: Example) -> set[str]:
     given = yaml.safe_load(example.text)
     subject = Subject.of("orders-mq01-a", {"release": example.release, **(given.get("broker") or {})})
-    return {finding.rule for finding in host_findings(subject, HostFacts.of(given.get("facts") or {}))}
+    facts, peer = (HostFacts.of(given.get(name) or {}) for name in ("facts", "peer"))
+    return {finding.rule for finding in host_findings(subject, facts, peer)}
 
 
 @pytest.mark.parametrize(("one", "example"), cases("fires"))
