@@ -13,21 +13,23 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from activemq_fleet.agent.seats import specs_to_json
-from activemq_fleet.drills import Blow, Conditions, DrillResult, html_report, judge
+from activemq_fleet.drills import Blow, Conditions, DrillResult, Span, html_report, judge
 from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
 from activemq_fleet.drills.model import State
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.drill import candidates
-from activemq_fleet.lab.drill_files import machine, settle, spans
+from activemq_fleet.lab.drill_files import machine, phases, settle, spans
 from activemq_fleet.lab.drill_seats import seat_spec, speaks_mqtt
+from activemq_fleet.lab.logtail import LOG
 from activemq_fleet.lab.overlay import MARK, for_clients
 from activemq_fleet.operate.drill import refuse_production, schedule
+from activemq_fleet.render.service import paths
 from activemq_fleet.topology import Broker, Fleet
 
 _START = 150.0
@@ -247,28 +249,31 @@ def end(directory: Path, fleet: Fleet, skew: float) -> DrillResult:
             profiles={pair: broker.settings.ha for pair, broker in masters.items()},
             protocols=dict.fromkeys(masters, "MQTT"),
             machine=machine(),
-            notes=("Load and journals are on the controller; states of the hosts are as the playbook found them.",),
+            notes=("Struck by the playbook drill; the load was on the controller.",),
         ),
     )
 
 
-def _spans(drill: Mapping[str, Any], fleet: Fleet, blows: Sequence[Blow], began: float, ended: float) -> list[Any]:
+def _spans(drill: Mapping[str, Any], fleet: Fleet, blows: Sequence[Blow], began: float, ended: float) -> Iterator[Span]:
     changes: dict[str, list[tuple[float, State]]] = {}
     for blow in blows:
         down: State = "hung" if blow.what == "pause" else "stopped"
         changes.setdefault(blow.host, []).append((blow.at, down))
         if blow.successor and blow.takeover is not None:
             changes.setdefault(blow.successor, []).append((blow.at + blow.takeover, "active"))
-        if blow.back is not None:
+        if blow.back is not None and not _is_lab(fleet.broker(blow.host)):
             changes[blow.host].append((blow.at + blow.back, "standby" if blow.successor else "active"))
-    return [
-        span
-        for pair in dict.fromkeys(drill["order"])
-        for broker in fleet.pairs[pair].in_order
-        for span in spans(
-            broker.host, drill.get("first", {}).get(broker.host, "unknown"), changes.get(broker.host, []), began, ended
-        )
-    ]
+    for pair in dict.fromkeys(drill["order"]):
+        for broker in fleet.pairs[pair].in_order:
+            first = drill.get("first", {}).get(broker.host, "unknown")
+            mine = changes.get(broker.host, []) + _logged(broker, began)
+            yield from spans(broker.host, first, mine, began, ended)
+
+
+def _logged(broker: Broker, began: float) -> list[tuple[float, State]]:
+    """What the log says, where it is on this machine."""
+    log = Path(paths(broker).data, LOG)
+    return phases(log.read_text(errors="replace"), began) if _is_lab(broker) and log.exists() else []
 
 
 def write(result: DrillResult, report: Path) -> None:

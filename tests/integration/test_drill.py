@@ -1,0 +1,173 @@
+"""Drills of a real pair: clean where nothing is lost, not clean where something is, and by the playbook.
+
+KILLS (2) sets how often the active broker is killed. The rate is low, so that a busy machine still reaches half of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from activemq_fleet.agent.seats import Seat
+from activemq_fleet.drills import DrillResult, html_report, judge
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill_files import settle
+from activemq_fleet.lab.drill_seats import seat_spec
+from tests.integration.agents import until
+from tests.integration.labs import pair, processes_of, write_inventory
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KILLS = int(os.environ.get("KILLS", "2"))
+PAIR = "orders-mq01"
+A, B = pair("orders")
+RATE = 40.0
+
+
+@pytest.fixture(scope="module")
+def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_inventory(
+        tmp_path_factory.mktemp("inventory"),
+        [A, B],
+        release="6.3.1",
+        lock_acquire_interval=1000,
+        network_username="network",
+        network_password="s3cret-network",
+    )
+
+
+@pytest.fixture(scope="module")
+def lab(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """The pair, up; every test leaves it whole."""
+    directory = tmp_path_factory.mktemp("drill") / "lab"
+    with Lab.open([inventory], directory) as lab:
+        lab.up()
+        yield lab
+    assert not processes_of(directory)
+
+
+@pytest.mark.timeout(600 + 120 * KILLS)
+def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    result = drill(lab, DrillOptions(blows=KILLS, rate=RATE, seed=1))
+
+    with capsys.disabled():
+        print(f"\n{len(result.counted)} kills: {[blow.silence for blow in result.counted]}; {result.accounts}")
+    assert (result.verdict, result.reasons) == ("clean", ())
+    assert result.total("accepted") == result.total("handled") > 0
+    struck = [blow.host for blow in result.counted]
+    assert len(struck) == KILLS
+    assert set(struck) == ({A, B} if KILLS > 1 else {A})  # each time the one that was active then
+    assert all(blow.takeover and blow.silence and blow.publish_gap and blow.back for blow in result.counted)
+    assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
+    assert html_report(result).count('class="blow-line"') == len(result.blows)
+    assert sorted(host.state for host in lab.status()) == ["active", "standby"]  # it ran before, and still runs
+
+
+@pytest.mark.timeout(600)
+def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_path: Path) -> None:
+    """The subscriber stands still, so that events wait in the store; the store is emptied, as no disk should be."""
+    fleet = lab.client_fleet
+    sockets = tmp_path / "s"
+    sockets.mkdir()
+    with Seat(seat_spec(fleet, fleet.pairs[PAIR], RATE), tmp_path / "seats", sockets) as seat:
+        seat.start(120)
+        until(lambda: seat.handled_after(0), 60, "events are handled")
+        frozen_at = time.time()
+        with frozen(seat):
+            until(lambda: waiting(seat, frozen_at) > 20, 60, "events wait in the store")
+            active = lab.wait_active(PAIR)
+            lab.kill(B if active == A else A)
+            lab.kill(active)
+            for path in Path(lab.fleet.broker(A).store_directory).glob("db*"):
+                path.unlink()
+            lab.start(A)
+        lab.start(B)
+        until(lambda: seat.handled_after(time.time() - 1), 90, "events are handled again")
+        seat.finish()
+    account, _ = settle(tmp_path / "seats", PAIR, "MQTT", [])
+
+    assert account.lost > 0
+    assert account.gaps == ()
+    assert account.lost + account.handled == account.accepted
+    assert judge([], [account], 0)[0] == "findings"
+
+
+class frozen:  # noqa: N801 -- reads as what it does
+    """The subscriber's processes stand still inside the block."""
+
+    def __init__(self, seat: Seat) -> None:
+        here = str(seat.subscriber.config)
+        self._processes = [p for p in psutil.process_iter() if here in cmdline_of(p)]
+        assert self._processes
+
+    def __enter__(self) -> None:
+        for process in self._processes:
+            process.send_signal(signal.SIGSTOP)
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.send_signal(signal.SIGCONT)
+
+
+def cmdline_of(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def waiting(seat: Seat, since: float) -> int:
+    """How many events were acknowledged since the subscriber stands still."""
+    return sum(r["kind"] == "acknowledged" and r["at"] > since for r in seat.publisher.tail.read())
+
+
+@pytest.mark.timeout(900)
+def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, tmp_path: Path) -> None:
+    for host in (A, B):
+        if lab.state(host) == "stopped":
+            lab.start(host)
+    report = tmp_path / "drill.html"
+    command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
+    extra = {"activemq_drill_kills": 1, "activemq_drill_rate": RATE, "activemq_drill_report": str(report)}
+    done = subprocess.run(
+        [*map(str, command), "-i", str(lab.inventory), "-e", json.dumps(extra)],
+        env=os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=860,
+    )
+
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    assert "Nothing was lost: 1 blow" in done.stdout
+    result = DrillResult.from_dict(json.loads(report.with_suffix(".json").read_text()))
+    assert result.verdict == "clean"
+    assert "<h1>Nothing was lost" in report.read_text()
+    assert sorted(host.state for host in lab.status()) == ["active", "standby"]
+
+
+@pytest.mark.timeout(400)
+def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: Lab) -> None:
+    before = {host.host: host.pid for host in lab.status()}
+    command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
+    done = subprocess.run(
+        [*map(str, command), "-i", str(lab.inventory), "-e", '{"activemq_drill_allowed": false}'],
+        env=os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert done.returncode != 0
+    assert "group orders may not be drilled" in done.stdout + done.stderr
+    assert {host.host: host.pid for host in lab.status()} == before

@@ -1,0 +1,98 @@
+"""Results of drills for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from activemq_fleet.drills import Account, Blow, Conditions, DrillResult, Span, judge
+from activemq_fleet.lab.drill_files import spans
+
+BEGAN = 1_795_269_479.0
+A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
+BLOW = Blow(
+    number=1,
+    what="kill",
+    pair="orders-mq01",
+    host=A,
+    at=BEGAN + 10,
+    successor=B,
+    takeover=3.5,
+    back=8.0,
+    silence=4.5,
+    silent_from=BEGAN + 10,
+    publish_gap=4.0,
+    rate_accepted=101.0,
+    rate_handled=99.0,
+    in_flight=3,
+)
+ACCOUNT = Account(pair="orders-mq01", protocol="MQTT", accepted=1000, acknowledged=1000, handled=1000)
+
+
+def result_of(blows: Sequence[Blow], accounts: Sequence[Account], **changed: Any) -> DrillResult:
+    """A drill of one pair whose verdict is the one that these blows and accounts have."""
+    wanted = len({(blow.pair, blow.number) for blow in blows})
+    verdict, reasons = judge(blows, accounts, wanted)
+    pairs = {account.pair: "6.3.1" for account in accounts}
+    conditions = Conditions(
+        where="lab",
+        what="kill",
+        wanted=wanted,
+        rate=100,
+        seed=7,
+        target="the whole fleet",
+        releases=pairs,
+        profiles=dict.fromkeys(pairs, "shared-file"),
+        protocols=dict.fromkeys(pairs, "MQTT"),
+        machine={"processors": "2"},
+    )
+    ended = max([blow.at for blow in blows], default=BEGAN) + 20
+    content = {"blows": tuple(blows), "accounts": tuple(accounts), "spans": tuple(_spans(blows, ended))}
+    return DrillResult(
+        verdict=verdict, reasons=reasons, began=BEGAN, ended=ended, conditions=conditions, **{**content, **changed}
+    )
+
+
+def _spans(blows: Sequence[Blow], ended: float) -> list[Span]:
+    changes: dict[str, list[tuple[float, Any]]] = {}
+    for blow in blows:
+        changes.setdefault(blow.host, []).append((blow.at, "stopped"))
+        changes[blow.host].append((blow.at + (blow.back or 9), "standby"))
+        other = blow.successor or B
+        changes.setdefault(other, []).append((blow.at + (blow.takeover or 5), "active"))
+    first = {host: "active" if host.partition(".")[0].endswith("a") else "standby" for host in changes}
+    return [
+        span
+        for host in sorted(changes)
+        for span in spans(host, first[host], changes[host], BEGAN, ended)  # type: ignore[arg-type]
+    ]
+
+
+def many(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "billing-mq01")) -> DrillResult:
+    """A drill of so many blows, in turn, with gaps that are close together and some that are equal."""
+    blows = []
+    for number in range(1, count + 1):
+        pair = pairs[number % len(pairs)]
+        nodes = [f"{pair}-a.example.com", f"{pair}-b.example.com"]
+        struck = nodes[(number // len(pairs)) % 2]
+        at = BEGAN + 5 + 15 * number
+        length = 3 + (number * 7 % 10) / 4
+        blows.append(
+            Blow(
+                number=number,
+                what="kill",
+                pair=pair,
+                host=struck,
+                at=at,
+                successor=next(node for node in nodes if node != struck),
+                takeover=length,
+                back=length + 4,
+                silence=length + 0.6,
+                silent_from=at,
+                publish_gap=length + 0.4,
+                rate_accepted=100,
+                rate_handled=100,
+            )
+        )
+    accounts = [Account(pair=p, protocol="MQTT", accepted=9000, acknowledged=9000, handled=9000) for p in pairs]
+    return result_of(blows, accounts)

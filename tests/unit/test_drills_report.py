@@ -1,0 +1,139 @@
+"""The report of a drill: one page that needs nothing else, and whose charts show every blow."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from activemq_fleet.drills import DrillResult, Unit, html_report
+from tests.unit.drilled import ACCOUNT, BLOW, many, result_of
+
+VOID = frozenset({"meta", "line", "rect", "circle", "br"})
+
+
+class Page(HTMLParser):
+    """Checks that elements nest, and keeps texts by the class of their element."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._classes: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+            self._classes.append(dict(attributes).get("class") or "")
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        self._classes.pop()
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and self.open:
+            self.texts.append((self._classes[-1], data.strip()))
+
+    def of(self, kind: str) -> list[str]:
+        return [text for of, text in self.texts if of == kind]
+
+    def elements(self, tag: str, kind: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag and attributes.get("class") == kind]
+
+
+def page_of(result: DrillResult) -> Page:
+    return Page(html_report(result))
+
+
+def test_the_page_is_whole_and_loads_nothing() -> None:
+    text = html_report(many(20))
+
+    assert Page(text).open == []
+    assert not re.search(r"\b(?:src|href)=|@import|url\((?!#)|<script", text)
+
+
+def test_every_blow_has_a_line_a_number_a_gap_and_three_dots() -> None:
+    page = page_of(many(20))
+
+    assert len(page.elements("line", "blow-line")) == 20
+    assert sorted(map(int, page.of("blow-number"))) == list(range(1, 21))
+    assert len(page.elements("rect", "silence")) == 20 + 1  # and one in the legend
+    assert len(page.elements("circle", "dot")) == 60
+
+
+def test_numbers_that_would_overlap_are_left_out_and_the_lines_are_not() -> None:
+    page = page_of(many(400, ["orders-mq01"]))
+
+    assert len(page.elements("line", "blow-line")) == 400
+    numbers = page.elements("text", "blow-number")
+    places = sorted(float(one["x"] or 0) for one in numbers)
+    assert 20 < len(places) < 100
+    assert min(b - a for a, b in pairwise(places)) >= 11  # as wide as a number of one digit, with room
+
+
+@pytest.mark.parametrize("count", [1, 20, 200])
+def test_nothing_is_drawn_outside_the_picture(count: int) -> None:
+    for _, attributes in page_of(many(count)).tags:
+        for name in ("x", "x1", "x2", "cx"):
+            if attributes.get(name):
+                assert 0 <= float(attributes[name] or 0) <= 1000
+        if attributes.get("width") and attributes.get("x"):
+            assert float(attributes["x"] or 0) + float(attributes["width"] or 0) <= 1000.1
+
+
+def test_dots_that_are_equal_stand_above_each_other() -> None:
+    same = [replace(BLOW, number=number, at=BLOW.at + 15 * number) for number in range(1, 6)]
+
+    dots = page_of(result_of(same, [ACCOUNT])).elements("circle", "dot")
+
+    assert len({(dot["cx"], dot["cy"]) for dot in dots}) == len(dots) == 15
+
+
+def test_the_verdict_stands_at_the_top_with_its_reasons() -> None:
+    units = (Unit("shop:e:7", "lost", "acknowledged, and a later barrier came without it"),)
+    page = page_of(result_of([BLOW], [replace(ACCOUNT, lost=1, handled=999, units=units)]))
+
+    assert page.elements("header", "findings")
+    assert ("", "1 event lost: 1 blow, 1,000 events accepted.") in page.texts
+    assert page.of("id") == ["event", "shop:e:7"] or "shop:e:7" in page.of("id")
+
+
+def test_a_void_blow_is_in_brackets_and_says_why() -> None:
+    void = replace(BLOW, void="31 events a second before the blow, and 50 are needed")
+    page = page_of(result_of([void, replace(BLOW, at=BLOW.at + 30)], [ACCOUNT]))
+
+    assert page.of("void-number") == ["(1)"]
+    assert any("void, repeated: 31 events a second" in text for _, text in page.texts)
+
+
+def test_names_are_escaped() -> None:
+    text = html_report(result_of([replace(BLOW, problem="<b>&")], [ACCOUNT]))
+
+    assert "<b>&" not in text
+    assert "&lt;b&gt;&amp;" in text
+
+
+def test_a_drill_in_which_nothing_was_measured_has_a_report_too() -> None:
+    nothing = replace(BLOW, takeover=None, silence=None, silent_from=None, publish_gap=None, back=None, successor=None)
+
+    page = page_of(result_of([replace(nothing, problem="nobody took over")], [replace(ACCOUNT, handled=0)]))
+
+    assert page.texts.count(("small", "not measured")) == 3
+    assert page_of(result_of([], [])).open == []
+
+
+def test_a_result_survives_json() -> None:
+    result = many(3)
+
+    assert DrillResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result

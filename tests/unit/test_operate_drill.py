@@ -1,0 +1,128 @@
+"""Whom a drill may strike, in which order, and what comes next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.operate.drill import Candidate, Next, Seen, decide, is_allowed, refuse_production, schedule
+
+
+def candidate(pair: str, ha: str = "shared-file", rivals: int = 2) -> Candidate:
+    return Candidate(pair=pair, group=pair[0], ha=ha, nodes=(f"{pair}-a", f"{pair}-b"), rivals=rivals)
+
+
+PAIRS = [candidate("o1"), candidate("o2"), candidate("b1")]
+
+
+def test_every_pair_has_its_turn_before_one_has_its_second() -> None:
+    order = schedule(PAIRS, 20, 1)
+
+    assert len(order) == 20
+    assert all(set(order[at : at + 3]) == {"o1", "o2", "b1"} for at in range(0, 18, 3))
+
+
+def test_no_pair_is_struck_twice_running_where_there_is_another() -> None:
+    for seed in range(50):
+        assert all(one != other for one, other in pairwise(schedule(PAIRS, 20, seed)))
+
+
+def test_a_seed_gives_the_same_order_and_another_one_another() -> None:
+    assert schedule(PAIRS, 20, 1) == schedule(PAIRS, 20, 1)
+    assert len({schedule(PAIRS, 20, seed) for seed in range(10)}) > 5
+
+
+def test_a_single_pair_is_struck_again_and_again() -> None:
+    assert schedule([candidate("o1")], 3, 1) == ("o1", "o1", "o1")
+
+
+def test_a_broker_on_its_own_is_left_out_and_refused_when_there_is_nobody_else() -> None:
+    alone = Candidate(pair="o9", group="o", ha="shared-file", nodes=("o9-a",))
+
+    assert "o9" not in schedule([*PAIRS, alone], 20, 1)
+    with pytest.raises(InputError, match="o9 has no second node that could take over"):
+        schedule([alone], 1, 1)
+
+
+def test_a_pure_pair_is_struck_once_and_one_of_its_group_never() -> None:
+    pure = [candidate(pair, "pure") for pair in ("o1", "o2", "o3")]
+
+    assert max(Counter(schedule(pure, 2, 1)).values()) == 1
+    with pytest.raises(InputError, match="2 blows at most: a pure pair is struck once"):
+        schedule(pure, 3, 1)
+
+
+def test_a_pure_pair_is_never_frozen_or_stopped() -> None:
+    with pytest.raises(InputError, match="is pure"):
+        schedule([candidate("o1", "pure")], 1, 1, "stop")
+
+
+def test_the_only_pure_pair_of_a_group_is_refused() -> None:
+    with pytest.raises(InputError, match="its slave takes no clients"):
+        schedule([candidate("o1", "pure", rivals=0)], 1, 1)
+
+
+@pytest.mark.parametrize("value", [True, "true", "True", "yes", "1"])
+def test_a_group_is_drilled_where_the_variable_says_so(value: object) -> None:
+    assert is_allowed(value)
+    refuse_production({"orders": value})
+
+
+@pytest.mark.parametrize("value", [None, False, "false", "no", "", 0, "production"])
+def test_every_other_group_is_refused_by_name_with_the_way_out(value: object) -> None:
+    with pytest.raises(InputError, match=r"group orders may not be drilled.*-e activemq_drill_allowed=true"):
+        refuse_production({"orders": value, "test": True})
+
+
+def seen(*states: str, pair: str = "o1") -> list[Seen]:
+    return [Seen(host=f"{pair}-{node}", pair=pair, state=state) for node, state in zip("ab", states, strict=True)]
+
+
+def next_of(nodes: list[Seen], turn: str | None = "o1", struck: tuple[str, ...] = (), **more: float) -> Next:
+    return decide(dict.fromkeys(node.pair for node in nodes), nodes, turn, struck, **more)
+
+
+@pytest.mark.parametrize(("states", "host"), [(("active", "standby"), "o1-a"), (("standby", "active"), "o1-b")])
+def test_whoever_is_active_now_is_struck_whatever_its_preferred_role(states: tuple[str, str], host: str) -> None:
+    step = next_of(seen(*states))
+
+    assert (step.act, step.host) == ("strike", host)
+    assert step.peer != host
+
+
+def test_nothing_is_struck_while_another_pair_is_not_whole() -> None:
+    step = next_of([*seen("active", "standby"), *seen("active", "starting", pair="o2")])
+
+    assert step.act == "wait"
+    assert "o2-b is starting" in step.say
+
+
+def test_a_node_that_this_drill_struck_is_brought_back_first() -> None:
+    nodes = [*seen("active", "standby"), *seen("active", "stopped", pair="o2")]
+
+    assert next_of(nodes, struck=("o2-b",)).act == "start"
+    assert next_of(nodes, struck=("o2-b",)).host == "o2-b"
+
+
+def test_a_frozen_one_goes_on_first() -> None:
+    assert next_of(seen("hung", "standby"), struck=("o1-a",)).act == "thaw"
+
+
+def test_a_node_that_somebody_else_stopped_is_left_alone_and_ends_the_drill() -> None:
+    nodes = seen("active", "stopped")
+
+    assert next_of(nodes, waited=10, settle=120).act == "wait"
+    with pytest.raises(InputError, match="o1 is not whole: o1-a is active, o1-b is stopped"):
+        next_of(nodes, waited=120, settle=120)
+
+
+def test_two_active_nodes_are_never_struck() -> None:
+    assert next_of(seen("active", "active")).act == "wait"
+
+
+def test_it_is_done_when_no_blow_is_left_and_every_pair_is_whole() -> None:
+    assert next_of(seen("active", "standby"), turn=None).act == "done"
+    assert next_of(seen("active", "starting"), turn=None).act == "wait"
