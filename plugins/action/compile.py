@@ -51,6 +51,7 @@ class ActionModule(ActionBase):
         brokers = {broker.host: deployment.files_of(broker) for broker in fleet.brokers}
         agents = {agent.host: deployment.files_of(agent) for agent in fleet.agents}
         documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}
+        balancers = {balancer.host: deployment.files_of(balancer) for balancer in fleet.balancers}
         load_schema = library("artifacts").load_schema
         fleet = library("validation").checked(fleet, documents, load_schema)
         if fleet.blocking:
@@ -68,7 +69,8 @@ class ActionModule(ActionBase):
             "findings": [finding.to_dict() for finding in fleet.findings],
         }
         if archives:
-            result |= _write({"broker": brokers, "agent": agents})
+            "balancers": {balancer.host: deployment.balancer_facts(balancer) for balancer in fleet.balancers},
+            result |= _write({"broker": brokers, "agent": agents, "balancer": balancers})
         return result
 
 

@@ -12,11 +12,14 @@ import grp
 import hashlib
 import os
 import pwd
-from collections.abc import Mapping
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils import pending
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError, unpack
+from ansible_collections.activemq.fleet.plugins.module_utils.difference import blot
 from ansible_collections.activemq.fleet.plugins.module_utils.install import KEEP, Outcome, Owners, install, put_back
 from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.vendor import vendor_files
@@ -33,7 +36,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "group": {"type": "str"},
     "keep": {"type": "int", "default": KEEP},
     "version": {"type": "str"},
+    "validate": {"type": "list", "elements": "str"},
 }
+_PATIENCE = 60
+"""Seconds for one program that looks at a version."""
+_MOST_SAID = 5
 
 
 def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
@@ -73,7 +80,31 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
         raise InstallError("the archive did not arrive as it was sent: its SHA-256 differs")
     home = parameters.get("home")
     tree: dict[str, File] = {**(vendor_files(home) if home else {}), **unpack(data)}
-    return install(layout, tree, _owners(parameters.get("user"), parameters.get("group"), check), keep, check)
+    owners = _owners(parameters.get("user"), parameters.get("group"), check)
+    commands = parameters.get("validate") or []
+    return install(layout, tree, owners, keep, check, validate=lambda directory: _validate(commands, directory))
+
+
+def _validate(commands: Sequence[str], directory: str) -> None:
+    """Run each command, with the directory for ``%s``. Raises InstallError with the last that it said."""
+    for command in commands:
+        words = [word.replace("%s", directory) for word in shlex.split(command)]
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InstallError(f"nothing was changed: {words[0]} could not look at the new files: {error}") from None
+        if done.returncode:
+            said = "; ".join(done.stdout.strip().splitlines()[-_MOST_SAID:]) or f"exit status {done.returncode}"
+            raise InstallError(f"nothing was changed: {words[0]} refuses the new files: {blot(said)}")
 
 
 def _owners(user: str | None, group: str | None, check: bool) -> Owners:

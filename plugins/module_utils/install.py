@@ -11,10 +11,10 @@ refers to, which the next run removes.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.activemq.fleet.plugins.module_utils import disk, pending
+from ansible_collections.activemq.fleet.plugins.module_utils import disk, pending, runtime
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.difference import changed_files, differences
 from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
@@ -27,6 +27,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.versions import (
 )
 
 KEEP = 5
+
+Check = Callable[[str], None]
+"""Looks at the directory of a complete version before it is put in force; raises InstallError to refuse it."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +66,24 @@ class Outcome:
 
 
 def install(
-    where: str | Layout, tree: Mapping[str, File], owners: Owners, keep: int = KEEP, check: bool = False
+    where: str | Layout,
+    tree: Mapping[str, File],
+    owners: Owners,
+    keep: int = KEEP,
+    check: bool = False,
+    validate: Check | None = None,
 ) -> Outcome:
     """Put ``tree`` in force below a BASE. With ``check`` nothing is written and the outcome is the same.
 
-    Raises InstallError when something there is not ours, OSError when the disk refuses.
+    Raises InstallError when something there is not ours, or what ``validate`` raises, and then the
+    version before stays in force; OSError when the disk refuses.
     """
     layout = where if isinstance(where, Layout) else Layout(where)
     if check:
         return _install(layout, tree, owners, keep, check=True)
     _make_directories(layout, owners)
     with disk.locked(layout.versions):
-        return _install(layout, tree, owners, keep, check=False)
+        return _install(layout, tree, owners, keep, check=False, validate=validate)
 
 
 def _make_directories(layout: Layout, owners: Owners) -> None:
@@ -97,7 +106,14 @@ def _make_parents(path: str) -> None:
         disk.make_directory(directory, 0o755, Owner())
 
 
-def _install(layout: Layout, tree: Mapping[str, File], owners: Owners, keep: int, check: bool) -> Outcome:
+def _install(
+    layout: Layout,
+    tree: Mapping[str, File],
+    owners: Owners,
+    keep: int,
+    check: bool,
+    validate: Check | None = None,
+) -> Outcome:
     current, name = layout.current_version(), layout.current_name()
     drift = current.drift(owners.of) if current else {}
     changed = changed_files(current, tree, drift)
@@ -111,9 +127,17 @@ def _install(layout: Layout, tree: Mapping[str, File], owners: Owners, keep: int
     version = _name(layout, tree, owners)
     if pending.is_known_to_broker(layout, version):
         restart = []
+    live = runtime.change(layout, changed, current, tree) if restart else None
+    if live and check:
+        restart = []
     if not check:
         _place(layout, version, tree, owners)
-        _switch(layout, version, name, restart)
+        if validate:
+            _validate(layout, version, validate)
+        if live and _let_it_be_taken(layout, version, name, restart, live):
+            restart = []
+        elif not live:
+            _switch(layout, version, name, restart)
         _prune(layout, keep, version, name)
     return Outcome(True, version, name, tuple(changed), drifted, tuple(diff), tuple(restart))
 
@@ -189,9 +213,36 @@ def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) 
     disk.rename(staging, layout.directory(name))
 
 
-def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str]) -> None:
+def _validate(layout: Layout, version: str, validate: Check) -> None:
+    """Let a version be refused that is complete and not in force; none that was refused stays."""
+    directory = layout.directory(version)
+    try:
+        validate(directory)
+    except InstallError:
+        away = layout.directory(f".old-{version}")
+        disk.rename(directory, away)
+        disk.remove_tree(away)
+        raise
+
+
+def _let_it_be_taken(
+    layout: Layout, version: str, previous: str | None, reasons: list[str], wanted: runtime.Change
+) -> bool:
+    """Move the link and wait until the running broker says that it took the change; a restart is owed until then."""
+    runtime.show(layout, version)
+    end = runtime.mark(layout)
+    _switch(layout, version, previous, reasons, live=True)
+    if not runtime.is_taken(end, wanted):
+        return False
+    pending.settle(layout)
+    return True
+
+
+def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str], live: bool = False) -> None:
     """Move the link. The restart that it makes necessary is written down before."""
     owed = pending.merge(layout, previous, reasons) if reasons and previous else None
+    if not live:
+        runtime.hide(layout, version, previous)
     disk.point(layout.current, layout.target(version))
     if owed:
         pending.date(layout, owed)

@@ -68,6 +68,10 @@ agents:
   description: The same of each agent.
   type: dict
   returned: always
+balancers:
+  description: The same of each load balancer.
+  type: dict
+  returned: always
 waivers:
   description: The waivers in force, as in C(fleet.json).
   type: list
@@ -79,7 +83,7 @@ findings:
   elements: dict
   returned: always
 archives:
-  description: For each host C(path) and C(sha256) of the archive for its C(broker) and its C(agent).
+  description: For each host C(path) and C(sha256) of the archive for its C(broker), its C(agent) and its C(balancer).
   type: dict
   returned: when O(archives) is true
 directory:

@@ -60,6 +60,12 @@ options:
   version:
     description: Install nothing and put this version, which is still there, in force again.
     type: str
+  validate:
+    description:
+      - Commands, without a shell, that look at the new version before it is put in force, with its directory for
+        C(%s). If one ends with another status than 0, nothing is changed. Not run in check mode.
+    type: list
+    elements: str
 attributes:
   check_mode:
     description: Says what it would do; the difference shown is the one of the run that follows.

@@ -138,6 +138,7 @@ def balancer_facts(balancer: Balancer) -> dict[str, Any]:
     settings = balancer.settings
     return {
         "config": settings.vip_config,
+        "check_port": settings.vip_check_port,
         "install": settings.install != "none",
         "service": settings.service,
         "drop_ins": dict(DROP_INS),

@@ -158,6 +158,7 @@ def test_a_word_of_haproxy_stays_one_word(word: str, escaped: str) -> None:
 def test_a_playbook_knows_where_the_files_go_and_no_secret() -> None:
     assert balancer_facts(fleet().balancers[0]) == {
         "config": "/etc/activemq-loadbalancer",
+        "check_port": 8405,
         "install": True,
         "service": "systemd",
         "drop_ins": {"haproxy": "systemd/haproxy.conf", "keepalived": "systemd/keepalived.conf"},
