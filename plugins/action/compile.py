@@ -15,6 +15,7 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, pack
+from ansible_collections.activemq.fleet.plugins.module_utils.deployed import persistence_of
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 
@@ -50,8 +51,8 @@ class ActionModule(ActionBase):
             }
         brokers = {broker.host: deployment.files_of(broker) for broker in fleet.brokers}
         agents = {agent.host: deployment.files_of(agent) for agent in fleet.agents}
-        documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}
         balancers = {balancer.host: deployment.files_of(balancer) for balancer in fleet.balancers}
+        documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}
         load_schema = library("artifacts").load_schema
         fleet = library("validation").checked(fleet, documents, load_schema)
         if fleet.blocking:
@@ -63,13 +64,16 @@ class ActionModule(ActionBase):
             "changed": False,
             "run": token_hex(8),
             "expected": [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)],
-            "brokers": {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers},
+            "brokers": {
+                broker.host: {**deployment.broker_facts(broker), "persistence": persistence_of(documents[broker.host])}
+                for broker in fleet.brokers
+            },
             "agents": {agent.host: deployment.agent_facts(agent) for agent in fleet.agents},
+            "balancers": {balancer.host: deployment.balancer_facts(balancer) for balancer in fleet.balancers},
             "waivers": [dict(waiver) for waiver in fleet.waivers],
             "findings": [finding.to_dict() for finding in fleet.findings],
         }
         if archives:
-            "balancers": {balancer.host: deployment.balancer_facts(balancer) for balancer in fleet.balancers},
             result |= _write({"broker": brokers, "agent": agents, "balancer": balancers})
         return result
 

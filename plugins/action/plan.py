@@ -174,6 +174,36 @@ def _switchover(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, 
     return _step(library("operate").next_switchover(nodes, arguments["target"]["to"], run), warn)
 
 
+def _upgrading(arguments: Arguments) -> tuple[list[Any], dict[str, Any], Any]:
+    operate, brokers, looks = library("operate"), arguments["brokers"], arguments["looks"]
+    nodes, run = _rolling(arguments, "upgrade", done=set(), upgrade=True)
+    stores = {
+        host: operate.Stores(
+            now=operate.Persistence(**look["persistence"], directory=look["store"]),
+            then=operate.Persistence(**brokers[host]["persistence"], directory=brokers[host]["directory"]),
+            install=brokers[host]["install"],
+        )
+        for host, look in looks.items()
+    }
+    return nodes, stores, run
+
+
+def _jumps(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
+    """What the upgrade means for each pair that has one to make, before anything is touched."""
+    jumps = library("operate").check_upgrade(*_upgrading(arguments))
+    return {"jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
+
+
+def _upgrade(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
+    """``put_back`` in the step: whether the host may get its old release back when the new one does not come up."""
+    operate = library("operate")
+    nodes, stores, run = _upgrading(arguments)
+    switched = {host: acts.count("switch") for host, acts in arguments["options"]["acted"].items()}
+    step = operate.next_upgrade(nodes, stores, run, switched)
+    may = step.act != "upgrade" or operate.may_put_back(step.hosts[0], nodes, stores)
+    return {"step": {**_step(step, warn)["step"], "put_back": may}}
+
+
 def _step(step: Any, warn: Callable[[str], None]) -> dict[str, Any]:
     for note in step.notes:
         warn(note)
@@ -204,6 +234,7 @@ _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any
     "lines": _lines,
     "migrate": migration.migrate,
     "migration": migration.migration,
+    "jumps": _jumps,
     "preflight": _preflight,
     "roll": _roll,
     "stores": _stores,
@@ -211,4 +242,5 @@ _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any
     "restart": _restart,
     "resync": resync.resync,
     "switchover": _switchover,
+    "upgrade": _upgrade,
 }

@@ -102,6 +102,12 @@ step:
   description: What is to be done next, on which hosts; C(act) is V(done) when nothing is left.
   type: dict
   returned: for questions that are asked before every step
+jumps:
+  description: >-
+    For each pair that has another release to come, what that means: C(found), C(wanted), C(changes), C(back) and
+    C(way_back).
+  type: dict
+  returned: for V(jumps)
 claims:
   description: For each host that marks a new store, the hosts that must find the marker.
   type: dict
