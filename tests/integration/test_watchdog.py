@@ -1,0 +1,80 @@
+"""The watchdog at real brokers that are busy with something else than hanging."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
+
+from activemq_fleet.lab.stomp import StompConnection, StompSilence
+from tests.integration.planted import STOMP, Ground, Planted, document, until
+
+MEGABYTE = "x" * (1 << 20)
+SILENCE = 5.0
+FULL = {
+    "store": '<storeUsage><storeUsage limit="40 mb"/></storeUsage>',
+    "memory": '<memoryUsage><memoryUsage limit="4 mb"/></memoryUsage>',
+}
+
+
+def watched(broker: Planted) -> watchdog.Watchdog:
+    """A watchdog that would kill, of a broker whose files lie as the collection installs them."""
+    base = broker.data.parent
+    (base / "versions/v").mkdir(parents=True)
+    (base / "versions/v/conf").symlink_to("../../conf")
+    (base / "current").symlink_to("versions/v")
+    words = ["--base", str(base), "--unit", "x.service", "--ha", "shared-file", "kill"]
+    return watchdog.Watchdog(watchdog._options(words), None)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is only busy must not look like a broker that hangs."""
+    monkeypatch.setattr(watchdog, "PATIENCE", 12.0)
+
+
+def fill(producer: StompConnection) -> None:
+    for _ in range(100):
+        producer.send("/queue/full", MEGABYTE)
+
+
+@pytest.mark.parametrize(("release", "what"), [("5.18.3", "store"), ("5.5.1", "memory"), ("5.18.3", "memory")])
+def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
+    tmp_path: Path, ground: Ground, release: str, what: str
+) -> None:
+    store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
+    usage = f"<systemUsage><systemUsage>{FULL[what]}</systemUsage></systemUsage>"
+    children = (store, usage) if what == "store" else (usage,)
+    broker = ground.plant("full", release, document("full", ground.address(1), *children))
+    assert broker.boot().fate == "started"
+    dog = watched(broker)
+    dog.turn()
+    with StompConnection((ground.address(1), STOMP), timeout=SILENCE) as producer:
+        with pytest.raises(StompSilence):
+            fill(producer)
+        for _ in range(3):
+            dog.turn()
+    process = find_broker(str(broker.data.parent))
+    assert process is not None
+    assert dog._count.kind in ("fine", "odd")
+    os.kill(process.pid, signal.SIGSTOP)
+    for _ in range(3):
+        assert broker.settle(0.1).exit_code is None
+        dog.turn()
+    assert until(lambda: broker.settle(0.1).exit_code == -signal.SIGKILL, 60)
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "6.3.1"])
+def test_its_questions_leave_no_trace_in_the_log(ground: Ground, release: str) -> None:
+    broker = ground.plant("quiet", release, document("quiet", ground.address(1)))
+    assert broker.boot().fate == "started"
+    dog = watched(broker)
+    before = broker.said
+    for _ in range(5):
+        dog.turn()
+    assert dog._count.kind == "fine"
+    assert not until(lambda: broker.said != before, 2)
