@@ -106,14 +106,14 @@ def _login(root: ElementTree.Element, conf: str) -> Login:
     """The first account whose password stands in the credentials file; the network's, where there is one."""
     try:
         with open(os.path.join(conf, "credentials.properties"), encoding="latin-1") as file:
-            properties = dict(_properties(file.read()))
+            entries = dict(read_properties(file.read()))
     except OSError:
         return Login()
     users = _all(root, "authenticationUser")
     users.sort(key=lambda user: "activemq.network.password" not in user.get("password", ""))
     for user in users:
         reference = _REFERENCE.fullmatch(user.get("password", ""))
-        password = properties.get(reference[1]) if reference else None
+        password = entries.get(reference[1]) if reference else None
         if password:
             return Login(user.get("username", ""), password)
     return Login()
@@ -124,7 +124,7 @@ _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<char>.))")
 _CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
-def _properties(text: str) -> list[tuple[str, str]]:
+def read_properties(text: str) -> list[tuple[str, str]]:
     """Entries of a properties file as the fleet writes them: one a line, ``=`` between."""
     entries = [_ENTRY.fullmatch(line) for line in text.splitlines()]
     return [(_unescape(entry["key"]), _unescape(entry["value"])) for entry in entries if entry]

@@ -225,6 +225,8 @@ def _broker(
         own["activemq_address"] = address
     if settings.console and not software.whole:
         own["activemq_console"] = False
+    if settings.runtime_configuration and not software.whole:
+        own["activemq_runtime_configuration"] = False
     if settings.ha == "shared-file":
         own["activemq_store_directory"] = str(here.layout.stores / broker.pair)
     elif settings.store_directory:

@@ -92,6 +92,8 @@ class Release:
     replay_needs_audit_off: bool
     """A replayed message counts as duplicate unless the policy has ``enableAudit="false"``."""
     has_selector_aware_replay: bool
+    has_runtime_configuration: bool
+    """``runtimeConfigurationPlugin`` works from the release's own archive. The element is there from 5.9 on."""
     has_virtual_destination_demand: bool
     """``useVirtualDestSubs`` (AMQ-6027)."""
     decreases_network_priority: bool

@@ -107,6 +107,7 @@ def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
                 for p in broker.permissions
             ]
         ),
+        "runtime_configuration": runtime_configuration(broker),
         "master_connector": _master_connector(broker, v),
         "closes_context": settings.console and release.has_restart_allowed,
         "tls": _tls(broker, v),
@@ -125,6 +126,11 @@ def memory_limit(heap: str) -> str:
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
+def runtime_configuration(broker: Broker) -> bool:
+    """Whether the broker watches its own file."""
+    return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
+
+
 def _title(broker: Broker) -> str:
     node, release = broker.identity.node, broker.release.text
     if broker.settings.ha == "none":
@@ -141,6 +147,9 @@ def _attributes(broker: Broker, v: Values) -> Attributes:
     }
     if release.has_network_start_async:
         found["networkConnectorStartAsync"] = "true"
+    if runtime_configuration(broker):
+        # Started by the command and not by Spring: a plugin that is there earlier cannot know its own file (measured).
+        found["start"] = "false"
     if pure and broker.role == "master":
         found |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
     found |= {name: v(value) for name, value in broker.settings.broker_attributes.items()}

@@ -199,6 +199,21 @@ def _check_profile(member: Member) -> Iterator[Finding]:
             f"activemq_ha is shared-jdbc: release {release.text} has no lease lock (it came in 5.7)",
             "upgrade, or use activemq_ha: shared-file",
         )
+    if settings.runtime_configuration and not release.has_runtime_configuration:
+        yield _finding(
+            "T011",
+            member,
+            f"activemq_runtime_configuration is set, which release {release.text} cannot do from its own archive "
+            "(it can from 5.16.1 on)",
+            "upgrade, or leave it out",
+        )
+    elif settings.runtime_configuration and settings.install in ("package", "jars"):
+        yield _finding(
+            "T011",
+            member,
+            f"activemq_runtime_configuration is set, and activemq_install: {settings.install} has not its classes",
+            "use activemq_install: archive, or leave it out",
+        )
     if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
         yield _finding(
             "T011",

@@ -1,0 +1,119 @@
+"""What a running 5.18.3 takes from its file without a restart, and what it must be restarted for.
+
+The file is installed as the playbook site installs it, while the brokers run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import pending
+from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
+
+from activemq_fleet.artifacts import distribution_for
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.clients import stomp_round_trip
+from activemq_fleet.lab.install import install
+from activemq_fleet.lab.overlay import Software
+from activemq_fleet.lab.stomp import Credentials, StompError
+from activemq_fleet.releases import Release
+from tests.integration.conftest import LabOf
+
+WEST, EAST, NORTH = (f"{name}-mq01-a.example.com" for name in ("west", "east", "north"))
+ONE = [{"from": "west", "to": "east"}]
+TWO = [*ONE, {"from": "west", "to": "north"}]
+USER = [{"name": "ann", "password": "anns-secret", "groups": "staff"}]
+
+
+def write(directory: Path, **variables: Any) -> Path:
+    directory.mkdir(exist_ok=True)
+    known = {
+        "release": "5.18.3",
+        "ha": "none",
+        "console": False,
+        "runtime_configuration": True,
+        "network_username": "net",
+        "network_password": "s3cret-net",
+        "links": ONE,
+        **variables,
+    }
+    named = {f"activemq_{name}": value for name, value in known.items()}
+    (directory / "hosts.yml").write_text(json.dumps({"all": {"hosts": {WEST: {}, EAST: {}, NORTH: {}}, "vars": named}}))
+    return directory
+
+
+class Running:
+    """Three brokers of 5.18.3, and their inventory."""
+
+    def __init__(self, lab: Lab, directory: Path) -> None:
+        self.lab, self.directory = lab, directory
+        home = distribution_for(Release.of("5.18.3"))
+        assert home is not None
+        self.software = Software(str(home), whole=True)
+        self.pids = self.processes()
+
+    def processes(self) -> list[int | None]:
+        return [status.pid for status in self.lab.status()]
+
+    def layout(self) -> Layout:
+        return Layout(str(self.lab.directory / "hosts" / WEST / "activemq"))
+
+    def configure(self, **variables: Any) -> tuple[str, ...]:
+        """Change the inventory and install the west broker's files; returns why it must be restarted."""
+        write(self.directory, **variables)
+        self.lab.prepare()
+        install(self.lab.fleet.broker(WEST), self.software)
+        owed = pending.read(self.layout())
+        assert self.processes() == self.pids, "nobody was restarted"
+        return owed.reasons if owed else ()
+
+    def log(self) -> str:
+        return self.lab.log(WEST).read_text()
+
+
+@pytest.fixture
+def running(lab_of: LabOf, tmp_path: Path) -> Running:
+    directory = write(tmp_path / "inventory")
+    lab = lab_of(directory)
+    lab.up()
+    return Running(lab, directory)
+
+
+def test_links_and_users_are_taken_by_a_running_broker_and_the_rest_is_owed(running: Running) -> None:
+    lab = running.lab
+
+    assert running.configure(links=TWO) == ()
+    lab.wait_bridge(WEST, NORTH)
+
+    ann = Credentials("ann", "anns-secret")
+    address = lab.addresses(WEST, "stomp")[0]
+    with pytest.raises(StompError):
+        stomp_round_trip(address, ann, "news")
+    assert running.configure(links=TWO, users=USER) == ()
+    stomp_round_trip(address, ann, "news")
+
+    # A password is in no file that the plugin looks at.
+    changed = [{**USER[0], "password": "another-secret"}]
+    assert running.configure(links=TWO, users=changed) == ("conf/credentials.properties changed",)
+
+    # The first restart is still owed, so this is not left to the plugin, and it does not take half of it.
+    before = running.log()
+    reasons = running.configure(links=TWO, users=changed, store_limit="1 gb")
+    assert "conf/activemq.xml changed" in reasons
+    time.sleep(3)
+    assert "change in" not in running.log()[len(before) :]
+
+
+def test_a_link_that_changes_is_left_to_a_restart_and_not_doubled(running: Running) -> None:
+    lab = running.lab
+    lab.wait_bridge(WEST, EAST)
+
+    assert running.configure(links=[{**ONE[0], "duplex": True}]) == ("conf/activemq.xml changed",)
+    time.sleep(3)
+
+    assert "started new network connector" not in running.log()
+    assert len(lab.bridges(WEST)) == 1
