@@ -13,6 +13,7 @@ import hashlib
 import os
 import struct
 import zlib
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,13 +39,15 @@ def key(*words: str) -> int:
 class Contents:
     """What a row of records leaves in a store.
 
-    ``order`` is every record about a message or subscription: kind and key, and a 0 for each start of
-    a broker, whose words are in ``loads``. ``live`` holds, by destination, each thing that is still
-    there, and the key of the record that brought it: a message of a queue, a message of a topic for
-    one durable subscription, or such a subscription itself.
+    ``kinds`` and ``keys`` are every record about a message or subscription, in order, with a 0 for each
+    start of a broker, whose words are in ``loads``; of more than two millions the oldest are dropped.
+    ``live`` holds, by destination, each thing that is still there, and the key of the record that
+    brought it: a message of a queue, a message of a topic for one durable subscription, or such a
+    subscription itself.
     """
 
-    order: list[tuple[int, int]] = field(default_factory=list)
+    kinds: array[int] = field(default_factory=lambda: array("B"))
+    keys: array[int] = field(default_factory=lambda: array("Q"))
     live: dict[str, dict[int, int]] = field(default_factory=dict)
     subscribers: dict[str, set[str]] = field(default_factory=dict)
     undecided: dict[bytes, list[Command]] = field(default_factory=dict)
@@ -74,14 +77,19 @@ class Contents:
     def _note(self, command: Command) -> None:
         if command.kind == journal.TRACE:
             self.loads.append(command.message)
-            self.order.append((journal.TRACE, 0))
+            self._keep(journal.TRACE, 0)
         elif command.kind in (journal.ADD, journal.REMOVE):
-            self.order.append((command.kind, key(command.destination, command.message, command.subscription)))
+            self._keep(command.kind, key(command.destination, command.message, command.subscription))
         elif command.kind == journal.SUBSCRIPTION:
-            self.order.append((command.kind, key(command.destination, "", command.subscription)))
-        if len(self.order) >= 2 * LIMIT:
+            self._keep(command.kind, key(command.destination, "", command.subscription))
+
+    def _keep(self, kind: int, name: int) -> None:
+        self.kinds.append(kind)
+        self.keys.append(name)
+        if len(self.kinds) >= 2 * LIMIT:
             self.dropped += LIMIT
-            del self.order[:LIMIT]
+            del self.kinds[:LIMIT]
+            del self.keys[:LIMIT]
 
     def _apply(self, command: Command) -> None:
         here = self.live.setdefault(command.destination, {})
@@ -137,7 +145,8 @@ def look(store: str) -> dict[str, Any]:
     contents.read(journal.commands(store, tail))
     items = contents.items()
     files = [[number, os.path.getsize(path)] for number, path in journal.data_files(store)]
-    order = contents.order[-LIMIT:]
+    order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
+    records = len(contents.kinds) + contents.dropped
     packed = b"".join(_ITEM.pack(*item) for item in items)
     return {
         "seen": True,
@@ -146,9 +155,9 @@ def look(store: str) -> dict[str, Any]:
         "damaged": tail.damaged + tail.unread,
         "loads": contents.loads[-_STARTS:],
         "messages": len(items),
-        "records": len(contents.order) + contents.dropped,
-        "whole": len(contents.order) + contents.dropped == len(order) and len(items) <= LIMIT,
-        "order": _shrunk(b"".join(_RECORD.pack(*record) for record in order)),
+        "records": records,
+        "whole": records == len(order) and len(items) <= LIMIT,
+        "order": _shrunk(b"".join(order)),
         "live": _shrunk(packed[: LIMIT * _ITEM.size]),
         "state": hashlib.sha256(packed).hexdigest(),
     }

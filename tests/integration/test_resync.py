@@ -238,6 +238,7 @@ def resync(pair: Pair, cuts: Sequence[str]) -> None:
     pair.controller.run()
 
 
+@pytest.mark.timeout(300 + 240 * COUNT)
 def test_whoever_died_and_wherever_resync_was_killed_it_is_right_or_refuses(twins: Pair) -> None:
     for number, (story, expected) in enumerate(list(ORDERINGS.items())[:COUNT]):
         twins.live(story)
