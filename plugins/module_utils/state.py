@@ -122,6 +122,7 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "changed": False,
         "state": verdict.state,
         "how": verdict.how,
+        "frozen": frozen,
         "pid": process.pid if process else None,
         "since": _moment(process.since) if process else None,
         "version": name,

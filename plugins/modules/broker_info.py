@@ -69,6 +69,10 @@ how:
   description: How that is known, in one sentence.
   type: str
   returned: always
+frozen:
+  description: Whether a signal stopped the process.
+  type: bool
+  returned: always
 pid:
   description: The process, or null.
   type: int

@@ -25,7 +25,7 @@ BASE = "/var/lib/activemq/activemq"
 STORE = "/srv/activemq/orders-mq01"
 A, B = NODES
 CUTS = int(os.environ.get("CUTS", "3"))
-PATIENCE = 120
+PATIENCE = 300
 # What is ill for good is ill after some seconds, too.
 SOON = ("-e", "__activemq_settle_timeout=3")
 # What the log says since the unit was started.

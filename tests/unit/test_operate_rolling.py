@@ -106,6 +106,8 @@ def test_a_broker_on_its_own_is_restarted_and_said_to_have_no_peer() -> None:
     alone = replace(A, ha="none", marker=None, store=None)
     step = next_restart([alone], run(alone))
     assert step.say == "restart x-mq01-a, which has no peer: its clients wait"
+    other = replace(alone, host="x-mq01-b")
+    assert next_restart([alone, other], run(alone, other, done={alone.host})).hosts == (other.host,)
 
 
 def test_an_act_that_does_not_show_ends_the_run() -> None:

@@ -17,7 +17,7 @@ SETTLE = 120.0
 """Seconds that a broker found starting, stopping or taking over is given."""
 _BLINK = 4.0  # two looks at one moment are made one after the other
 _RETURN = 30.0  # longer than the timer of an interrupted switchover, and the start that follows
-_HUNG = 10.0  # a machine under load may be slow to answer once
+_HUNG = 30.0  # a machine under load, or one that collects garbage, may be slow to answer
 _ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
 
@@ -26,9 +26,10 @@ _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is seve
 class Node:
     """One broker as it was found. ``None`` is always: not known, or there is none.
 
-    ``age`` is in seconds since its process was started, by a clock that nobody sets; ``clock`` is
-    the host's own time in seconds since the epoch. ``access`` is why the broker's account could
-    not open the lock of the store, empty when it can. ``free`` are bytes by directory.
+    ``frozen``: a signal stopped its process. ``age`` is in seconds since that was started, by a
+    clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``access``
+    is why the broker's account could not open the lock of the store, empty when it can. ``free``
+    are bytes by directory.
     """
 
     host: str
@@ -37,6 +38,7 @@ class Node:
     state: State
     role: str = "master"
     how: str = ""
+    frozen: bool = False
     service: str = "systemd"
     unit_name: str = "activemq.service"
     base: str = ""
@@ -104,6 +106,7 @@ def node_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> No
         free=look.get("free"),
         state=look["state"],
         how=look["how"],
+        frozen=bool(look.get("frozen")),
         restart_required=look["restart_required"],
         **{key: look.get(key) for key in _OPTIONAL},
         complete=look.get("complete", True),
@@ -139,7 +142,8 @@ def _runs(node: Node, settle: float) -> Iterator[Problem]:
         yield Problem(node.host, f"is neither active nor standby, it is starting ({node.how}): {see}", settle)
     elif node.state == "hung":
         what = "it holds the lock if it was active, so that nobody takes over; "
-        yield Problem(node.host, f"is hung ({node.how}): {what}end it with {kill}, systemd starts it again", _HUNG)
+        patience = _BLINK if node.frozen else _HUNG
+        yield Problem(node.host, f"is hung ({node.how}): {what}end it with {kill}, systemd starts it again", patience)
 
 
 def _is_ours(node: Node, _settle: float) -> Iterator[Problem]:

@@ -137,7 +137,8 @@ def pairs_of(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[s
     """The nodes by pair, without pure ones. Raises RefusalError when none is left."""
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
-        pairs.setdefault(node.pair, []).append(node)
+        # Two brokers without a common store do not stand in for each other, whatever their names say.
+        pairs.setdefault(node.host if node.ha == "none" else node.pair, []).append(node)
     pure = [
         f"{pair}: pure brokers are left alone: what would be a {run.act} of theirs is the playbook resync"
         for pair, members in sorted(pairs.items())
