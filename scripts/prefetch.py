@@ -24,7 +24,7 @@ DEMO = ("shared-store",)
 # The tests boot an example with these in the place of its own release.
 TESTED = ("5.5.1", "5.18.3", "6.3.1")
 # Those that tests boot from jars with files of their own; a database and an old Java go with them.
-PLANTED = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.17.6", "5.18.3", "6.3.1")
+PLANTED = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.17.6", "5.18.3", "6.3.1")
 
 
 def main(arguments: Sequence[str]) -> int:

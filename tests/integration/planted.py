@@ -195,6 +195,11 @@ class Planted:
         if self._run and (process := processes.find(self._ground.layout, self._run)):
             processes.end([process], grace=0)
 
+    def stop(self, patience: float = 60) -> None:
+        """SIGTERM, and wait for the end, so many seconds: it leaves its store closed."""
+        if self._run and (process := processes.find(self._ground.layout, self._run)):
+            processes.end([process], grace=patience)
+
     def _exit_code(self) -> int | None:
         if self._process is None or self._runs:
             return None

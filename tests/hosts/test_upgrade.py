@@ -1,0 +1,157 @@
+"""A real pair from 5.17.6 over 5.18.3 to 6.3.1: refused, cut short, put back, and with its messages.
+
+All from jars: the archive of 5.17.6 is not to be had everywhere. ``UPGRADES=all`` also goes back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.machines import Machine, Rack
+from tests.hosts.playbooks import NODES, Controller
+
+UNIT = "activemq.service"
+BASE = "/var/lib/activemq/activemq"
+OLD, BETWEEN, NEW = "5.17.6", "5.18.3", "6.3.1"
+LEFT = "20"
+PATIENCE = 180
+# The jar that the process has open says what it runs, whatever the files say.
+RUNS = f"ls -l /proc/$(systemctl show {UNIT} -p MainPID --value)/fd | grep -oP 'activemq-broker-\\K[0-9.]+(?=\\.jar)'"
+
+
+def to(release: str, **variables: object) -> tuple[str, ...]:
+    """What makes the inventory say this release."""
+    said = {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release))), **variables}
+    return "--extra-vars", json.dumps(said)
+
+
+@pytest.fixture(scope="module")
+def controller(rack: Rack, repository: Path) -> Controller:
+    """A pair of the old release, with messages for a session that is not there."""
+    controller = Controller(repository, rack)
+    controller.start_pair(share="/srv/activemq")
+    play(controller, "site", OLD)
+    serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
+    controller.exchange("leave", serving, LEFT)
+    return controller
+
+
+def play(controller: Controller, playbook: str, release: str, **variables: object) -> str:
+    done = controller.play(playbook, *to(release, **variables))
+    print(done.stdout)
+    assert done.returncode == 0
+    return done.stdout
+
+
+def refused(controller: Controller, release: str, **variables: object) -> str:
+    done = controller.play("upgrade", *to(release, **variables))
+    print(done.stdout)
+    assert done.returncode == 2
+    return done.stdout
+
+
+def running(controller: Controller) -> list[str]:
+    """The release of each node's process."""
+    return [machine.attempt("bash", "-c", RUNS).stdout.strip() for machine in controller.rack.machines]
+
+
+def traces(machine: Machine) -> str:
+    """All that an upgrade would change: process, configuration, installed releases."""
+    script = f"systemctl show {UNIT} -p MainPID; readlink {BASE}/current; ls {BASE}/versions /opt"
+    return machine.run("bash", "-c", script)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it does not come to pass"
+        time.sleep(0.5)
+
+
+def steps(said: str) -> list[str]:
+    """The steps of a run, in their order; of an upgrade also the letter of its node."""
+    found = re.findall(r'"msg": "(?:(upgrade) orders-mq01-([ab])\S* from|orders-mq01-[ab]\S* takes over from)', said)
+    return [f"upgrade {node}" if act else "switch" for act, node in found]
+
+
+def test_a_release_that_cannot_read_the_store_is_refused_and_nothing_changes(controller: Controller) -> None:
+    before = [traces(machine) for machine in controller.rack.machines]
+    said = refused(controller, "5.11.4")
+    assert "has the store open as 5.17.6, and 5.11.4 cannot go on with what it wrote" in said
+    assert [traces(machine) for machine in controller.rack.machines] == before
+
+
+def test_site_leaves_another_release_line_to_upgrade(controller: Controller) -> None:
+    before = [traces(machine) for machine in controller.rack.machines]
+    done = controller.play("site", *to(BETWEEN))
+    print(done.stdout)
+    assert done.returncode == 2
+    assert "upgrade" in done.stdout
+    assert [traces(machine) for machine in controller.rack.machines] == before
+
+
+def test_the_standby_comes_first_then_places_change_then_the_other(controller: Controller) -> None:
+    said = play(controller, "upgrade", BETWEEN)
+    assert steps(said) == ["upgrade b", "switch", "upgrade a"]
+    assert running(controller) == [BETWEEN, BETWEEN]
+    assert f"the way back is open: {OLD} goes on with what {BETWEEN} wrote" in said
+    for machine in controller.rack.machines:
+        assert machine.run("ls", "/opt").split() == ["activemq", f"activemq-{OLD}", f"activemq-{BETWEEN}"]
+
+
+def test_a_run_that_was_killed_is_finished_by_the_same_command(controller: Controller) -> None:
+    cut = controller.start("upgrade", *to(NEW))
+    kill_at(cut, "Start the release")
+    said = play(controller, "upgrade", NEW)
+    assert running(controller) == [NEW, NEW]
+    assert "switch" in steps(said)
+    serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
+    controller.exchange("take", serving, LEFT)
+
+
+def kill_at(process: subprocess.Popen[str], task: str) -> None:
+    """Kill the controller, with all that it started, as soon as this task begins."""
+    assert process.stdout
+    for line in process.stdout:
+        print(line, end="")
+        if task in line:
+            os.killpg(process.pid, signal.SIGKILL)
+            break
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+
+
+def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Controller) -> None:
+    wait_until(lambda: running(controller) == [NEW, NEW])
+    serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
+    active = next(machine for machine in controller.rack.machines if machine.address == serving)
+    before = traces(active)
+    said = refused(controller, BETWEEN, activemq_java_options=["-XX:+NoSuchFlag"])
+    assert f"did not become ready with {BETWEEN}" in said
+    assert "was put back, and it is standby" in said
+    assert running(controller) == [NEW, NEW]
+    # The release lies beside the other ones already; nothing else of the node that serves was touched.
+    assert traces(active) == before
+
+
+@pytest.mark.skipif(os.environ.get("UPGRADES") != "all", reason="the way back takes another minute: UPGRADES=all")
+def test_the_way_back_is_the_same_with_the_older_release(controller: Controller) -> None:
+    serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
+    controller.exchange("leave", serving, LEFT)
+    play(controller, "upgrade", BETWEEN)
+    assert running(controller) == [BETWEEN, BETWEEN]
+    serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
+    controller.exchange("take", serving, LEFT)
+    again = play(controller, "upgrade", BETWEEN)
+    assert again.count("changed=0") == again.count("changed=")
