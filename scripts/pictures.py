@@ -1,7 +1,7 @@
 """Makes the pictures of the documentation: ``python -m scripts.pictures`` (`make pictures`).
 
-Each SVG that stands in docs/pictures is photographed in light and dark colours, so that one sees
-what an operator sees, and so that places that show no SVG have a picture too.
+Each SVG and each page (HTML) that stands in docs/pictures is photographed in light and dark colours, so
+that one sees what an operator sees, and so that places that show neither have a picture too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ from scripts.browser import Browser, BrowserError, Scheme
 DIRECTORY = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 _SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 _SIZE = re.compile(r'<svg [^>]*\bwidth="([\d.]+)" height="([\d.]+)"')
+_PAGE_WIDTH = 1064
+_MEASURE = """<script>addEventListener("load", () => {
+  const found = document.createElement("pre"); found.id = "found";
+  found.textContent = JSON.stringify(Math.ceil(document.querySelector("main").getBoundingClientRect().bottom));
+  document.body.append(found);
+});</script>"""
 # A picture as wide as this many dots is sharp on a page, and small enough for a repository.
 _DOTS = 2000
 
@@ -35,15 +41,25 @@ def photograph(browser: Browser, svg: Path, picture: Path, scheme: Scheme) -> No
     browser.screenshot(svg, picture, size, scheme, scale=min(2.0, _DOTS / size[0]))
 
 
+def photograph_page(browser: Browser, page: Path, picture: Path, scheme: Scheme) -> None:
+    """The same of a whole page, as high as its ``<main>`` is."""
+    with tempfile.TemporaryDirectory() as directory:
+        measured = Path(directory) / "page.html"
+        measured.write_text(page.read_text(encoding="utf-8").replace("</body>", f"{_MEASURE}</body>"), encoding="utf-8")
+        height = int(browser.ask(measured, scheme))
+    browser.screenshot(page, picture, (_PAGE_WIDTH, height), scheme, scale=1.25)
+
+
 def main() -> int:
-    """Photograph every SVG of docs/pictures. Exit 0, or 2 where there is no browser."""
+    """Photograph every SVG and page of docs/pictures. Exit 0, or 2 where there is no browser."""
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
             browser = Browser.find(Path(profile))
-            for svg in sorted(DIRECTORY.glob("*.svg")):
+            for source in sorted([*DIRECTORY.glob("*.svg"), *DIRECTORY.glob("*.html")]):
                 for scheme in _SCHEMES:
-                    picture = svg.with_name(f"{svg.stem}{'-dark' if scheme == 'dark' else ''}.png")
-                    photograph(browser, svg, picture, scheme)
+                    picture = source.with_name(f"{source.stem}{'-dark' if scheme == 'dark' else ''}.png")
+                    take = photograph if source.suffix == ".svg" else photograph_page
+                    take(browser, source, picture, scheme)
                     print(f"{picture.relative_to(DIRECTORY.parents[1])}: {picture.stat().st_size // 1024} KiB")
     except BrowserError as error:
         print(f"pictures: error: {error}", file=sys.stderr)

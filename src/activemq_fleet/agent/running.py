@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -25,20 +26,27 @@ from activemq_fleet.agent.tls import tls_context
 DRAIN = 60
 """Seconds that an agent has to empty its outbox."""
 
+_MOMENTS = 50_000
+
 Record = dict[str, Any]
 
 
 class Tail:
-    """Reads an agent's journal as it grows."""
+    """Reads an agent's journal as it grows, and keeps what is asked for: counts, and the moments of late."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._offsets: dict[Path, int] = {}
         self._lock = threading.Lock()
-        self.records: list[Record] = []
+        self.counts: Counter[str] = Counter()
+        """Records so far, by kind; some may have been exported twice."""
+        self.barriers: set[str] = set()
+        """The event ids of barriers, sent or received."""
+        self._connection: tuple[str, float] | None = None
+        self._moments: dict[str, deque[float]] = {}
 
-    def read(self) -> list[Record]:
-        """All records so far, as exported. ``at`` is ``ts`` in seconds since the epoch."""
+    def read(self) -> Tail:
+        """Read on to the end; returns itself."""
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
                 with path.open("rb") as file:
@@ -46,14 +54,33 @@ class Tail:
                     data = file.read()
                 whole = data[: data.rfind(b"\n") + 1]
                 self._offsets[path] = self._offsets.get(path, 0) + len(whole)
-                self.records += map(_record, whole.splitlines())
-            return self.records
+                for line in whole.splitlines():
+                    self._take(json.loads(line))
+        return self
 
+    def _take(self, record: Record) -> None:
+        kind, at = record["kind"], datetime.fromisoformat(record["ts"]).timestamp()
+        self.counts[kind] += 1
+        self._moments.setdefault(kind, deque(maxlen=_MOMENTS)).append(at)
+        if kind in ("connected", "connection_lost"):
+            self._connection = kind, at
+        if kind == "barrier":
+            self.barriers.add(str(record.get("event_id")))
 
-def _record(line: bytes) -> Record:
-    record: Record = json.loads(line)
-    record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
-    return record
+    def between(self, kind: str, began: float, ended: float) -> int:
+        """How many records of a kind there are of that time, of the last fifty thousand."""
+        with self._lock:
+            return sum(began <= at < ended for at in self._moments.get(kind, ()))
+
+    def last(self, kind: str) -> float:
+        """When the last record of a kind was written, in seconds since the epoch; 0 without one."""
+        moments = self._moments.get(kind)
+        return moments[-1] if moments else 0.0
+
+    @property
+    def connected_since(self) -> float | None:
+        """When the connection was made that stands, None while there is none."""
+        return self._connection[1] if self._connection and self._connection[0] == "connected" else None
 
 
 class AgentProcess:
@@ -119,12 +146,12 @@ class AgentProcess:
     def count(self, kind: str) -> int:
         """How many records of a kind there are."""
         self.check()
-        return sum(record["kind"] == kind for record in self.tail.read())
+        return self.tail.read().counts[kind]
 
     def settled_for(self) -> float:
         """Seconds since its last connection was made; 0 while one is lost."""
-        last = next((r for r in reversed(self.tail.read()) if r["kind"] in ("connected", "connection_lost")), None)
-        return time.time() - last["at"] if last is not None and last["kind"] == "connected" else 0.0
+        since = self.tail.read().connected_since
+        return 0.0 if since is None else time.time() - since
 
     def forget(self) -> None:
         """Take its durable session off the broker, so that no store fills for nobody."""

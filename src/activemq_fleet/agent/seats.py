@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -21,14 +22,14 @@ from typing import Any, Self
 
 from activemq_fleet.agent.client import Client
 from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.running import AgentProcess, Record
-from activemq_fleet.agent.session import is_barrier, is_canary
+from activemq_fleet.agent.running import AgentProcess
 
 STEADY = 10.5
 """Seconds without a new connection after which agents have settled: one that lasted 10 s has worked."""
 BATCH = 5
 """Events that are handed over at once."""
 _THREADS = 2
+_PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +113,12 @@ class Seat:
 
     def rates(self, moment: float, seconds: float) -> tuple[float, float]:
         """Events a second accepted and handled in the time before a moment."""
-        handled = sum(
-            moment - seconds <= record["at"] < moment
-            for record in reversed(self.subscriber.tail.read()[-20_000:])
-            if record["kind"] == "handled"
-        )
+        handled = self.subscriber.tail.read().between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
     def handled_after(self, moment: float) -> bool:
         """Whether an event was handled after a moment."""
-        return any(
-            record["kind"] == "handled" and record["at"] > moment
-            for record in reversed(self.subscriber.tail.read()[-5_000:])
-        )
+        return self.subscriber.tail.read().last("handled") > moment
 
     def burst(self, count: int = 200) -> None:
         """Hand over so many events at once, in a thread: some will be on their way."""
@@ -138,14 +132,15 @@ class Seat:
         for worker in self._workers:
             worker.join(70)
         self.publisher.stop()
-        wanted = {r["event_id"] for r in self.publisher.tail.read() if r["kind"] == "barrier"}
+        wanted = self.publisher.tail.read().barriers
         deadline, seen = time.monotonic() + timeout, 0
         while time.monotonic() < deadline:
-            records = self.subscriber.tail.read()
-            if wanted <= {r.get("event_id") for r in records if r["kind"] == "barrier"} and self._is_idle(records):
+            tail = self.subscriber.tail.read()
+            done = tail.counts["handled"] + tail.counts["quarantined"]
+            if wanted <= tail.barriers and tail.counts["received"] <= done:
                 break
-            if len(records) > seen:
-                deadline, seen = time.monotonic() + timeout, len(records)
+            if tail.counts.total() > seen:
+                deadline, seen = time.monotonic() + timeout, tail.counts.total()
             time.sleep(0.2)
         self.subscriber.stop()
         if self._errors:
@@ -154,13 +149,6 @@ class Seat:
     def forget(self) -> None:
         """Take the subscriber's durable session off its broker."""
         self.subscriber.forget()
-
-    @staticmethod
-    def _is_idle(records: Sequence[Record]) -> bool:
-        kinds = [
-            r["kind"] for r in records if not is_barrier(r.get("topic") or "") and not is_canary(r.get("topic") or "")
-        ]
-        return kinds.count("received") <= kinds.count("handled") + kinds.count("quarantined")
 
     def _publish(self) -> None:
         pause, due, number = _THREADS * BATCH / self.spec.rate, time.monotonic(), 0
@@ -201,18 +189,18 @@ class _Promises:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._lock = threading.Lock()
-        self._moments: list[float] = []
+        self._moments: deque[float] = deque(maxlen=50_000)
 
     def note(self, ids: Iterable[str]) -> None:
         with self._lock:
             now = time.time()
             known = list(ids)
-            self._moments += [now] * len(known)
+            self._moments.extend([now] * len(known))
             self._file.write("".join(f"{now:.6f} {event_id}\n" for event_id in known))
 
     def count(self, began: float, ended: float) -> int:
         with self._lock:
-            return sum(began <= at < ended for at in self._moments[-20_000:])
+            return sum(began <= at < ended for at in self._moments)
 
 
 def _until(holds: Callable[[], object], timeout: float, complaint: Callable[[], str]) -> None:
@@ -237,7 +225,7 @@ def run(directory: Path, longest: float, parent: int | None = None) -> None:
         seats = [Seat(spec, directory, Path(sockets)) for spec in specs]
         try:
             for seat in seats:
-                seat.start()
+                seat.start(_PATIENCE)
             (directory / "ready").touch()
             while not stop.exists() and time.monotonic() < deadline and _lives(parent):
                 _tell(directory, seats)
@@ -266,9 +254,8 @@ def _tell(directory: Path, seats: Iterable[Seat]) -> None:
     for seat in seats:
         seat.check()
         accepted, handled = seat.rates(now - 1, 5)
-        last = next((r["at"] for r in reversed(seat.subscriber.tail.records) if r["kind"] == "handled"), 0.0)
         said[seat.name] = {
-            "steady": seat.is_steady(), "accepted": accepted, "handled": handled, "at": now, "last": last,
+            "steady": seat.is_steady(), "accepted": accepted, "handled": handled, "at": now,
         }  # fmt: skip
     staged = directory / ".status.json"
     staged.write_text(json.dumps(said))

@@ -7,9 +7,10 @@ come although a later barrier did; a journal with a hole makes what it may conce
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from sys import intern
 from typing import Any
 
 from activemq_fleet.drills.model import Account, Unit, UnitVerdict
@@ -20,48 +21,58 @@ _SHOWN = 100
 _WORST: tuple[UnitVerdict, ...] = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What counts of a record: there may be millions of them."""
+
+    kind: str
+    at: float
+    event_id: str
+    conn: int
+
+
 @dataclass(slots=True)
 class Journal:
     """An agent's journal: each record once, in its order, and what is missing of it."""
 
     owner: str
-    records: list[Record] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, owner: str, lines: Iterable[Record]) -> Journal:
         """Records as they were exported: some twice, around a kill; none may be missing."""
         journal = cls(owner)
-        by_epoch: dict[str, dict[int, Record]] = {}
+        last: dict[str, int] = {}
+        ends: dict[str, str] = {}
         for record in lines:
-            by_epoch.setdefault(str(record["epoch"]), {})[int(record["jseq"])] = record
-        for epoch, records in by_epoch.items():
-            expected = 1
-            for jseq in sorted(records):
-                if jseq > expected:
-                    journal.gaps.append(f"{owner}: records {expected} to {jseq - 1} of epoch {epoch} are missing")
-                expected = jseq + 1
-                journal.records.append(records[jseq])
-            if records[max(records)]["kind"] != "stopped":
-                journal.gaps.append(f"{owner}: the end of epoch {epoch} is missing")
-        if not journal.records:
+            epoch, jseq = str(record["epoch"]), int(record["jseq"])
+            before = last.get(epoch, 0)
+            if jseq <= before:
+                continue
+            if jseq > before + 1:
+                journal.gaps.append(f"{owner}: records {before + 1} to {jseq - 1} of epoch {epoch} are missing")
+            last[epoch], ends[epoch] = jseq, record["kind"]
+            journal.entries.append(
+                Entry(
+                    kind=intern(str(record["kind"])),
+                    at=float(record["at"]),
+                    event_id=intern(str(record.get("event_id") or "")),
+                    conn=int(record.get("conn") or 0),
+                )
+            )
+        journal.gaps += [f"{owner}: the end of epoch {e} is missing" for e, kind in ends.items() if kind != "stopped"]
+        if not journal.entries:
             journal.gaps.append(f"{owner}: there is no journal")
         return journal
 
     def ids(self, *kinds: str) -> Counter[str]:
         """How often each event id occurs in records of some kinds."""
-        return Counter(
-            str(record["event_id"]) for record in self.records if record["kind"] in kinds and record.get("event_id")
-        )
+        return Counter(entry.event_id for entry in self.entries if entry.kind in kinds and entry.event_id)
 
-    def moments(self, kind: str, ids: Iterable[str] | None = None) -> list[float]:
-        """When records of a kind were written, in order; of some events only."""
-        wanted = None if ids is None else set(ids)
-        return sorted(
-            record["at"]
-            for record in self.records
-            if record["kind"] == kind and (wanted is None or record.get("event_id") in wanted)
-        )
+    def moments(self, kind: str, ids: Collection[str]) -> list[float]:
+        """When records of a kind were written about these events, in order."""
+        return sorted(entry.at for entry in self.entries if entry.kind == kind and entry.event_id in ids)
 
 
 def account(pair: str, protocol: str, publisher: Journal, subscriber: Journal, promised: Sequence[str]) -> Account:
@@ -172,10 +183,10 @@ def longest_silence(
 
 def in_flight(publisher: Journal, moment: float) -> int:
     """How many publishes were on the wire then, and had to be sent again on a later connection."""
-    began = {record["conn"]: record["at"] for record in publisher.records if record["kind"] == "connected"}
+    began = {entry.conn: entry.at for entry in publisher.entries if entry.kind == "connected"}
     before: set[str] = set()
     after: set[str] = set()
-    for record in publisher.records:
-        if record["kind"] == "sent":
-            (before if began.get(record["conn"], 0.0) < moment else after).add(str(record["event_id"]))
+    for entry in publisher.entries:
+        if entry.kind == "sent":
+            (before if began.get(entry.conn, 0.0) < moment else after).add(entry.event_id)
     return len(before & after)

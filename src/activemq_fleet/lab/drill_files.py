@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -34,17 +34,20 @@ _STATES: dict[str, State] = {
 
 def read_journal(directory: Path, owner: str) -> Journal:
     """The journal below an agent's directory. A line that cannot be read leaves a gap."""
-    records = []
-    for path in sorted((directory / "agent").glob("*.jsonl")):
-        for line in path.read_bytes().splitlines():
-            try:
-                record = json.loads(line)
-                record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
-                record["jseq"], record["epoch"], record["kind"]
-            except (ValueError, KeyError, TypeError):
-                continue
-            records.append(record)
-    return Journal.of(owner, records)
+    return Journal.of(owner, _records(directory / "agent"))
+
+
+def _records(directory: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(directory.glob("*.jsonl")):
+        with path.open("rb") as lines:
+            for line in lines:
+                try:
+                    record = json.loads(line)
+                    record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
+                    record["jseq"], record["epoch"], record["kind"]
+                except (ValueError, KeyError, TypeError):
+                    continue
+                yield record
 
 
 def settle(

@@ -32,8 +32,8 @@ from activemq_fleet.operate.drill import refuse_production, schedule
 from activemq_fleet.render.service import paths
 from activemq_fleet.topology import Broker, Fleet
 
-_START = 150.0
-_END = 240.0
+_START = 600.0
+_END = 900.0
 _A_BLOW = 600.0
 _POLL = 0.3
 _NEEDED = ("paho", "psutil", "structlog", "prometheus_client")
