@@ -66,7 +66,7 @@ def migrate(lab: Lab, tmp_path: Path) -> Migrate:
             *("-e", "activemq_target=old", "-e", "activemq_migrate_seconds=3", *options),
         ]
         environment = os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=280)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=560)
         assert (done.returncode != 0) == fails, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -80,14 +80,14 @@ def held(lab: Lab) -> dict[str, Any]:
 
 def subscriber(lab: Lab, host: str) -> StompConnection:
     """A durable subscriber of ``prices``, known as ``desk``."""
-    client = StompConnection(lab.addresses(host, "stomp")[0], lab.credentials(host), client_id="desk")
+    client = StompConnection(lab.addresses(host, "stomp")[0], lab.credentials(host), client_id="desk", timeout=60)
     client.subscribe("/topic/prices", headers={"activemq.subscriptionName": "all", "activemq-subscription-name": "all"})
     return client
 
 
 def take(client: StompConnection, count: int) -> list[str]:
     bodies: list[str] = []
-    while len(bodies) < count and (message := client.receive(30)):
+    while len(bodies) < count and (message := client.receive(60)):
         bodies.append(message.body)
         client.acknowledge(message)
     return bodies
@@ -98,7 +98,7 @@ def test_a_pure_pair_is_emptied_and_what_no_link_can_take_is_found(lab: Lab, mig
         send(lab, OLD[0], queue, numbered(queue, EACH))
     subscriber(lab, OLD[0]).close()
     prices = numbered("prices", 7)
-    with StompConnection(lab.addresses(OLD[0], "stomp")[0], lab.credentials(OLD[0])) as publisher:
+    with StompConnection(lab.addresses(OLD[0], "stomp")[0], lab.credentials(OLD[0]), timeout=60) as publisher:
         for price in prices:
             publisher.send("/topic/prices", price)
 
