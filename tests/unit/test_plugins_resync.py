@@ -1,0 +1,174 @@
+"""The question of the playbook resync, and how a store travels through the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.activemq.fleet.plugins.action import store_copy
+from ansible_collections.activemq.fleet.plugins.module_utils import contents, storecopy
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.plugin_utils import resync
+
+from activemq_fleet.errors import FleetError
+from tests.unit.kahadb_journals import add, trace, write
+
+MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
+BROKER = {"pair": "x-mq01", "ha": "pure", "service": "systemd"}
+
+
+def look(state: str) -> dict[str, Any]:
+    phase = {"active": "started", "standby": "attached"}.get(state, "unknown")
+    return {
+        "state": state,
+        "unit": {"ActiveState": "inactive" if state == "stopped" else "active"},
+        "log": {"phase": phase},
+        "connectors": {},
+        "message_returned": None,
+        "age": 5.0,
+        "restart_required": False,
+    }
+
+
+def store(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]:
+    write(directory, trace(), *records)
+    found: dict[str, Any] = {
+        "runs": [],
+        "locked": False,
+        "unfinished": False,
+        "obstacle": "",
+        "free": 1 << 40,
+        "allocated": 1,
+    }
+    return {**found, **contents.look(str(directory)), **more}
+
+
+def ask(states: tuple[str, str], stores: tuple[dict[str, Any], ...], **more: Any) -> dict[str, Any]:
+    warned: list[str] = []
+    options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0, "waited": 0, "acted": {}}
+    arguments = {
+        "brokers": {MASTER: BROKER | {"role": "master"}, SLAVE: BROKER | {"role": "slave"}},
+        "looks": {MASTER: look(states[0]), SLAVE: look(states[1])},
+        "target": {"pairs": {"x-mq01": [MASTER, SLAVE]}, "since_epoch": 99.0},
+        "options": options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | more,
+    }
+    found: dict[str, Any] = resync.resync(arguments, warned.append)["step"]
+    return found
+
+
+@pytest.fixture
+def newer_master(tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    return store(tmp_path / "a", add("m1"), add("m2")), store(tmp_path / "b", add("m1"))
+
+
+def test_evidence_of_both_hosts_becomes_the_next_step(newer_master: tuple[dict[str, Any], ...]) -> None:
+    step = ask(("stopped", "stopped"), newer_master)
+    assert (step["act"], step["hosts"], step["winner"]) == ("copy", [MASTER, SLAVE], MASTER)
+    assert "has taken 1 messages of which x-mq01-b knows nothing" in step["say"]
+
+
+def test_check_mode_says_what_would_be_next_and_ends(newer_master: tuple[dict[str, Any], ...]) -> None:
+    step = ask(("active", "stopped"), newer_master, check=True)
+    assert step["act"] == "done"
+    assert step["say"].startswith("nothing was touched; what would be next: x-mq01-a: stop it")
+
+
+def test_a_restart_that_is_asked_for_is_done_when_both_are_younger_than_the_run(tmp_path: Path) -> None:
+    equal = store(tmp_path / "a", add("m1")), store(tmp_path / "b", add("m1"))
+    assert ask(("active", "standby"), equal, restart=True)["act"] == "stop"
+    assert ask(("active", "standby"), equal, restart=True, looked_at=200.0)["act"] == "done"
+
+
+def test_a_disk_that_is_too_small_is_told_before_anything_is_stopped(newer_master: tuple[dict[str, Any], ...]) -> None:
+    with pytest.raises(FleetError, match="x-mq01-b: beside its store are 0 MiB free"):
+        ask(("active", "stopped"), (newer_master[0], newer_master[1] | {"free": 10}))
+
+
+def test_a_broker_without_a_unit_is_refused(newer_master: tuple[dict[str, Any], ...]) -> None:
+    with pytest.raises(AnsibleActionFail, match="resync stops and starts by systemd"):
+        resync._node(
+            {"brokers": {MASTER: BROKER | {"service": "none"}}, "options": {"stores": {}}, "looks": {}}, MASTER, SLAVE
+        )
+
+
+class Carrier(store_copy.ActionModule):
+    """The action, with hosts that are directories; ``dies`` ends it after so many calls of the module."""
+
+    def __init__(self, dies: int = 1 << 30) -> None:
+        self.calls, self.dies = 0, dies
+
+    def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        self.calls += 1
+        if self.calls > self.dies:
+            raise KeyboardInterrupt
+        if arguments["state"] == "read":
+            entry = arguments["files"][arguments["name"]]
+            data = storecopy.read(arguments["directory"], arguments["name"], arguments["offset"], entry["size"])
+            return {"data": data}
+        names = ("directory", "files", "name", "offset", "data")
+        return {"length": storecopy.write(*(arguments[name] for name in names))}
+
+
+def carry(source: Path, target: Path, spool: Path, dies: int = 1 << 30) -> int:
+    """Fetch and place all of a store; returns the calls that it took."""
+    carrier, files = Carrier(dies), storecopy.manifest(str(source))
+    missing = storecopy.stage(str(target), files)
+    task = {"files": files, "missing": missing, "spool": str(spool)}
+    carrier._fetch(task | {"directory": str(source)}, {})
+    carrier._place(task | {"directory": str(target)}, {})
+    return carrier.calls
+
+
+@pytest.fixture
+def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    monkeypatch.setattr(storecopy, "CHUNK", 100)
+    source, target = tmp_path / "a" / "kahadb", tmp_path / "b" / "kahadb"
+    write(source, *(add(f"m{number}") for number in range(20)), reserved=500)
+    write(target, add("old"))
+    (source / "db.data").write_bytes(bytes(range(256)))
+    return source, target, tmp_path / "spool"
+
+
+def test_a_store_travels_through_the_controller_and_leaves_nothing_there(ends: tuple[Path, Path, Path]) -> None:
+    source, target, spool = ends
+    carry(source, target, spool)
+    storecopy.switch(str(target), storecopy.manifest(str(source)), "a")
+    assert storecopy.manifest(str(target)) == storecopy.manifest(str(source))
+    assert list(spool.iterdir()) == []
+
+
+def test_a_controller_that_dies_at_any_call_goes_on_where_it_was(ends: tuple[Path, Path, Path]) -> None:
+    source, target, spool = ends
+    whole = 2 * (-(-(source / "db-1.log").stat().st_size // 100) + 3)
+    runs = calls = 0
+    while True:
+        runs += 1
+        try:
+            calls += carry(source, target, spool, dies=3)
+            break
+        except KeyboardInterrupt:
+            calls += 3
+    storecopy.switch(str(target), storecopy.manifest(str(source)), "a")
+    assert storecopy.manifest(str(target)) == storecopy.manifest(str(source))
+    assert runs > 10
+    assert calls < 2 * whole  # it does not begin anew each time
+
+
+def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> None:
+    source, target, spool = ends
+    carrier, files = Carrier(), storecopy.manifest(str(source))
+    missing = storecopy.stage(str(target), files)
+    (source / "db.data").write_bytes(b"shorter")
+    with pytest.raises(InstallError, match="something writes to it"):
+        carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})
+
+
+def test_a_controller_without_room_is_told_before_anything_travels(
+    ends: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, spool = ends
+    monkeypatch.setattr(store_copy, "_SPARE", 1 << 62)
+    with pytest.raises(InstallError, match="the controller needs"):
+        carry(source, target, spool)
