@@ -123,9 +123,14 @@ def interfaces() -> list[str]:
     return sorted(found)
 
 
+def is_container(root: str = "/") -> bool:
+    """Whether much of what is seen here belongs to another system, or is made up."""
+    return os.path.exists(f"{root}run/systemd/container") or os.path.exists(f"{root}.dockerenv")
+
+
 def cloud(root: str = "/") -> str | None:
     """The cloud that the machine's firmware names. A container sees its host's, and says nothing."""
-    if os.path.exists(f"{root}run/systemd/container") or os.path.exists(f"{root}.dockerenv"):
+    if is_container(root):
         return None
     for name in ("sys_vendor", "product_name", "chassis_asset_tag"):
         try:

@@ -101,7 +101,7 @@ cloud:
   type: str
   returned: always
 boot:
-  description: The kernel's id of this boot, by which one machine is told from another.
+  description: The kernel's id of this boot, by which one machine is told from another. Null in a container.
   type: str
   returned: always
 """
@@ -134,7 +134,8 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         "release": running_release(process) if process else None,
         "interfaces": machine.interfaces(),
         "cloud": machine.cloud(),
-        "boot": boot_id() or None,
+        # some containers are shown an id of their own, and may share a disk all the same
+        "boot": None if machine.is_container() else boot_id() or None,
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.explain.model import Entry, Section, set_by
 from activemq_fleet.render import mode_of, render
-from activemq_fleet.render.service import environment_path, paths, unit_path
+from activemq_fleet.render.service import environment_path, paths, unit_path, watchdog_path
 from activemq_fleet.settings import PREFIX, Settings
 from activemq_fleet.topology import Broker, Connector, Fleet
 from activemq_fleet.uris import is_openwire
@@ -118,6 +118,8 @@ def broker_files(fleet: Fleet, broker: Broker) -> Section:
         environment_path(broker): "heap and options of Java, directories",
         unit_path(broker): "the unit that starts it",
     }
+    if watchdog := watchdog_path(broker):
+        uses[watchdog] = f"the unit of its watchdog, which {_WATCHES[settings.watchdog]}"
     if settings.service == "systemd":
         uses[unit_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
     entries = [
@@ -132,6 +134,7 @@ def broker_files(fleet: Fleet, broker: Broker) -> Section:
     return Section("files", "Its files", tuple(entries))
 
 
+_WATCHES = {"warn": "warns when it hangs", "kill": "kills it when it hangs"}
 _INSTALLED = {
     "archive": "unpacked from activemq_archive",
     "package": "the distribution's package",
