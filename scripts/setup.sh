@@ -4,6 +4,7 @@
 #     scripts/setup.sh --java      and a Java (17 or later) and Maven for real brokers
 #     scripts/setup.sh --browser   and a Chromium that looks at pictures; without one they are not looked at
 #     scripts/setup.sh --tracer    and strace, which shows when an event is on the disk
+#     scripts/setup.sh --balancer  and HAProxy, to balance real brokers; without it that is not tested
 # What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
 # line says what to install.
 set -eu
@@ -123,6 +124,16 @@ ensure_tracer() {
     fi
 }
 
+# Only the tests of the load balancer need it, and say so when it is not there.
+ensure_balancer() {
+    command -v haproxy >/dev/null && return
+    if ! can_install; then
+        note "no HAProxy: load balancers are not tested; for that install: haproxy"
+    elif ! tried "haproxy, from the distribution" apt_install haproxy; then
+        note "no HAProxy: load balancers are not tested (why: build/setup.log)"
+    fi
+}
+
 # Two runs in one checkout take turns here.
 mkdir -p build
 log=build/setup.log
@@ -138,6 +149,7 @@ for wanted; do
         --java) ensure_java ;;
         --browser) ensure_browser ;;
         --tracer) ensure_tracer ;;
-        *) fail "$wanted is not known: --java, --browser, --tracer" ;;
+        --balancer) ensure_balancer ;;
+        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer" ;;
     esac
 done
