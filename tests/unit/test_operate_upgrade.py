@@ -109,6 +109,8 @@ def test_going_back_says_that_the_index_is_built_anew() -> None:
         ("5.8.0", "5.9.0", "amqPersistenceAdapter"),
         ("5.8.0", "5.11.4", "kahaPersistenceAdapter"),
         ("5.16.7", "5.17.6", "levelDB"),
+        ("5.16.7", "5.18.3", "replicatedLevelDB"),
+        ("5.15.16", "6.3.1", "journalPersistenceAdapterFactory"),
         ("5.16.7", "6.3.1", "journaledJDBC"),
     ],
 )

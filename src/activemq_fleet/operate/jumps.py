@@ -19,8 +19,15 @@ Back = Literal["open", "rebuilds", "closed"]
 
 _KAHADB = ("kahaDB", "mKahaDB")
 _JDBC = "jdbcPersistenceAdapter"
-# Elements that held messages in their day, and the release that has them no more asks Release.supports.
-_REMOVED = ("amqPersistenceAdapter", "kahaPersistenceAdapter", "levelDB", "journaledJDBC")
+# Stores that some releases have no more, and which do is asked of Release.supports; told are the best known ones.
+_TOLD = ("amqPersistenceAdapter", "kahaPersistenceAdapter", "levelDB", "journaledJDBC")
+_REMOVED = (
+    *_TOLD,
+    "amqPersistenceAdapterFactory",
+    "journalPersistenceAdapter",
+    "journalPersistenceAdapterFactory",
+    "replicatedLevelDB",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +164,7 @@ def _changes(found: Release, wanted: Release) -> Iterator[str]:
         yield "MQTT's a.b/c becomes another topic than before: MQTT sessions with such topics begin anew"
     if found.has_pure_master_slave and not wanted.has_pure_master_slave:
         yield "waitForSlave and its like are accepted and do nothing any more"
-    gone = [kind for kind in _REMOVED if found.supports(kind) and not wanted.supports(kind)]
+    gone = [kind for kind in _TOLD if found.supports(kind) and not wanted.supports(kind)]
     if gone:
         yield f"{', '.join(gone)} are gone" if len(gone) > 1 else f"{gone[0]} is gone"
     if wanted.kahadb_version < found.kahadb_version:
