@@ -1,0 +1,162 @@
+"""A real HAProxy with the file of a balancer, on loopback, in front of a lab's brokers."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+from activemq_fleet.lab import Lab
+from activemq_fleet.render import render_balancer
+from activemq_fleet.topology import Balancer
+from activemq_fleet.topology.balancers import place_balancers
+from tests.integration.labs import write_inventory
+
+PATIENCE = 120.0
+"""Seconds for what takes a few on a machine that has nothing else to do."""
+HOST = "lb1.example.com"
+LOGIN = {"activemq_vip_username": "look", "activemq_vip_password": "made-up-look"}
+_NUMBERS = itertools.count(2)
+_UNPRIVILEGED = ("user ", "group ", "chroot ")
+
+needs_haproxy = pytest.mark.skipif(
+    shutil.which("haproxy") is None, reason="no haproxy, so no load balancer is tested: scripts/setup.sh --balancer"
+)
+
+
+def balanced(directory: Path, hosts: Sequence[str], **variables: Any) -> Path:
+    """An inventory of these brokers and one balancer, with a loopback address for the only group."""
+    said = {"activemq_vip_interface": "lo", "activemq_vip_check_port": _free_port()} | LOGIN
+    inventory = write_inventory(directory, hosts, vip=_free_address(), **variables)
+    content = {"activemq_loadbalancers": {"hosts": {HOST: said}}}
+    (directory / "balancers.yml").write_text(json.dumps(content))
+    return inventory.parent
+
+
+def _free_address() -> str:
+    """Another one each time, by the test's process. Two HAProxys with one would share its clients out."""
+    return f"127.{next(_NUMBERS)}.{os.getpid() >> 8 & 0xFF}.{os.getpid() & 0xFF or 1}"
+
+
+def _free_port() -> int:
+    for port in range(21000 + os.getpid() % 5000, 32000):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no port is free")
+
+
+def wait(condition: Callable[[], object], complaint: Callable[[], str], timeout: float = PATIENCE) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout:g} s: {complaint()}")
+        time.sleep(0.2)
+
+
+@dataclass
+class HAProxy:
+    """HAProxy with what is rendered for the balancer of a lab; ended by its own pid."""
+
+    lab: Lab
+    directory: Path
+    login: bool = True
+    balancer: Balancer = field(init=False)
+    _socket: Path = field(init=False)
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir()
+        # A path of a socket has 107 letters at most, and pytest's own are long.
+        self._socket = Path(tempfile.mkdtemp(prefix="haproxy-")) / "stats"
+        fleet = self.lab.client_fleet
+        settings = fleet.balancers[0].settings
+        if not self.login:
+            settings = settings.model_copy(update={"vip_username": None, "vip_password": None})
+        # As the lab's own machine dials the brokers: it resolves none of their names.
+        self.balancer = place_balancers([HOST], {HOST: settings}, fleet.groups)[0][0]
+        text = render_balancer(self.balancer, reveal=True)["haproxy.cfg"].decode()
+        if os.geteuid():
+            text = "".join(line for line in text.splitlines(True) if not line.strip().startswith(_UNPRIVILEGED))
+        (self.directory / "haproxy.cfg").write_text(text)
+        (self.directory / "socket.cfg").write_text(f"global\n    stats socket {self._socket} level admin\n")
+        self._log = (self.directory / "haproxy.log").open("w")
+        self._process = subprocess.Popen(
+            ["haproxy", "-db", "-f", "haproxy.cfg", "-f", "socket.cfg"],
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        wait(self._answers, self.said)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+        shutil.rmtree(self._socket.parent)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.servers())
+        except OSError:
+            return False
+
+    def said(self) -> str:
+        return (self.directory / "haproxy.log").read_text()[-2000:]
+
+    def at(self, connector: str) -> tuple[str, int]:
+        """Where clients dial a connector."""
+        one = self.balancer.addresses[0]
+        return one.address, next(front.port for front in one.fronts if front.connector == connector)
+
+    def servers(self) -> dict[tuple[str, str], dict[str, str]]:
+        """HAProxy's own figures, by backend and server."""
+        with socket.socket(socket.AF_UNIX) as stats:
+            stats.settimeout(PATIENCE)
+            stats.connect(str(self._socket))
+            stats.sendall(b"show stat\n")
+            text = b"".join(iter(lambda: stats.recv(65536), b"")).decode()
+        rows = csv.DictReader(text.removeprefix("# ").splitlines())
+        return {(row["pxname"], row["svname"]): row for row in rows if row["svname"] not in ("FRONTEND", "BACKEND")}
+
+    def up(self) -> set[str]:
+        """Brokers of which every connector takes clients, by HAProxy's own look: ``UP``, checked at least once."""
+        found: dict[str, list[bool]] = {}
+        for (_backend, server), row in self.servers().items():
+            found.setdefault(server, []).append(row["status"] == "UP" and row["check_status"] == "L7OK")
+        return {server for server, states in found.items() if all(states)}
+
+    def down(self) -> set[str]:
+        """Brokers of which no connector does."""
+        found: dict[str, list[bool]] = {}
+        for (_backend, server), row in self.servers().items():
+            found.setdefault(server, []).append(row["status"] == "DOWN")
+        return {server for server, states in found.items() if all(states)}
+
+    def wait_for(self, *, up: set[str], down: set[str]) -> None:
+        wait(
+            lambda: (self.up(), self.down()) == (up, down), lambda: f"up {self.up()}, down {self.down()}: {self.said()}"
+        )
+
+    def sessions(self, server: str) -> int:
+        """How many sessions of clients a broker has had; looks are none."""
+        return sum(int(row["stot"]) for (_backend, name), row in self.servers().items() if name == server)
