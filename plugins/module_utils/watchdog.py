@@ -22,6 +22,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
 from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, hanging, pending, probe
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, Listener, read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker, read_process, uptime
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
@@ -269,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             watchdog.turn()
             unreadable = ""
-        except (OSError, ParseError) as error:
+        except (OSError, ParseError, InstallError) as error:
             if str(error) != unreadable:
                 say(_WARNING, f"the broker's files below {options.base} cannot be read, so it is not watched: {error}")
             unreadable = str(error)
