@@ -17,11 +17,12 @@ DIRECTORY = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 _SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 _SIZE = re.compile(r'<svg [^>]*\bwidth="([\d.]+)" height="([\d.]+)"')
 _PAGE_WIDTH = 1064
-_MEASURE = """<script>addEventListener("load", () => {
+_MEASURE = f"""<script>addEventListener("load", () => {{
+  document.body.style.width = "{_PAGE_WIDTH}px";
   const found = document.createElement("pre"); found.id = "found";
   found.textContent = JSON.stringify(Math.ceil(document.querySelector("main").getBoundingClientRect().bottom));
   document.body.append(found);
-});</script>"""
+}});</script>"""
 # A picture as wide as this many dots is sharp on a page, and small enough for a repository.
 _DOTS = 2000
 

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from activemq_fleet.agent.client import Client
 from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.running import AgentProcess
+from activemq_fleet.agent.running import AgentProcess, Tail
 
 STEADY = 10.5
 """Seconds without a new connection after which agents have settled: one that lasted 10 s has worked."""
@@ -126,25 +126,29 @@ class Seat:
         self._workers.append(worker)
         worker.start()
 
-    def finish(self, timeout: float = 60.0) -> None:
-        """End the load, let the publisher send its barrier, and wait until that has come, or nothing comes any more."""
+    def finish(self, timeout: float = 120.0) -> None:
+        """End the load, let everything be sent, then a barrier, and wait until that has come.
+
+        Each wait ends as well when nothing has moved for ``timeout`` seconds: the journals say what it means.
+        """
         self._end.set()
         for worker in self._workers:
             worker.join(70)
+        _while_it_moves(self.publisher.tail, self._is_sent, timeout)
         self.publisher.stop()
-        wanted = self.publisher.tail.read().barriers
-        deadline, seen = time.monotonic() + timeout, 0
-        while time.monotonic() < deadline:
-            tail = self.subscriber.tail.read()
-            done = tail.counts["handled"] + tail.counts["quarantined"]
-            if wanted <= tail.barriers and tail.counts["received"] <= done:
-                break
-            if tail.counts.total() > seen:
-                deadline, seen = time.monotonic() + timeout, tail.counts.total()
-            time.sleep(0.2)
+        _while_it_moves(self.subscriber.tail, self._is_handled, timeout)
         self.subscriber.stop()
         if self._errors:
             raise self._errors[0]
+
+    def _is_sent(self) -> bool:
+        counts = self.publisher.tail.counts
+        return counts["accepted"] <= counts["acknowledged"] + counts["unconfirmed"] + counts["expired"]
+
+    def _is_handled(self) -> bool:
+        tail = self.subscriber.tail
+        is_idle = tail.counts["received"] <= tail.counts["handled"] + tail.counts["quarantined"]
+        return is_idle and self.publisher.tail.read().barriers <= tail.barriers
 
     def forget(self) -> None:
         """Take the subscriber's durable session off its broker."""
@@ -201,6 +205,17 @@ class _Promises:
     def count(self, began: float, ended: float) -> int:
         with self._lock:
             return sum(began <= at < ended for at in self._moments)
+
+
+def _while_it_moves(tail: Tail, is_done: Callable[[], bool], timeout: float) -> None:
+    deadline, seen = time.monotonic() + timeout, -1
+    while time.monotonic() < deadline:
+        moved = tail.read().counts.total()
+        if is_done():
+            return
+        if moved > seen:
+            deadline, seen = time.monotonic() + timeout, moved
+        time.sleep(0.2)
 
 
 def _until(holds: Callable[[], object], timeout: float, complaint: Callable[[], str]) -> None:

@@ -139,7 +139,8 @@ def _account_note(result: DrillResult) -> str:
     )
     if result.verdict != "clean":
         return promise
-    return f"{promise} No loss in {len(result.counted)} blows leaves, at 95 %, a loss at up to {chance:.0%} of them."
+    blows = f"No loss in {len(result.counted)} blows"
+    return f"{promise} {blows} leaves, at 95 %, a loss at up to {100 * chance:.0f} % of them."
 
 
 def _accounts(result: DrillResult) -> Iterable[str]:

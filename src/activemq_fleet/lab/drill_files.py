@@ -126,6 +126,6 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processors": f"{os.cpu_count()}",
         "memory": f"{memory:.0f} GiB",
-        "load": f"{load[0]:.1f} (1 min), {load[1]:.1f} (5 min)",
+        "load average": f"{load[0]:.1f} (1 min), {load[1]:.1f} (5 min)",
         "python": platform.python_version(),
     }
