@@ -1,0 +1,160 @@
+"""How a broker gets onto a host: Debian's package, and what is refused before anything is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from activemq_fleet.lint import HostFacts, Subject, host_findings
+from tests.hosts.debian import SOURCE, repository_of
+from tests.hosts.machines import Machine, MachinesError, Rack, UnsupportedError
+
+HOST, ADDRESS = "shop-mq01-a.example.com", "10.77.0.41"
+RELEASE = "5.17.2"
+"""What Debian 12 has."""
+PASSWORD = "made-up-probe-password"
+BASE = "/var/lib/activemq/activemq"
+Site = Callable[..., tuple[int, str]]
+Program = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def machine(rack: Rack) -> Machine:
+    """A machine whose only source of packages is a copy of Debian's."""
+    try:
+        packages = repository_of("activemq", "libmqtt-client-java")
+    except UnsupportedError as error:
+        if os.environ.get("ACTIVEMQ_FLEET_HOSTS") == "required":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    rack.up({HOST: ADDRESS}, shares=["/srv/debian"], owner=os.getpid())
+    for file in packages.iterdir():
+        shutil.copy(file, rack.shared("/srv/debian"))
+    machine = rack[HOST]
+    machine.run("tee", "/etc/apt/sources.list", stdin=SOURCE.format(directory="/srv/debian"))
+    return machine
+
+
+@pytest.fixture(scope="module")
+def program(rack: Rack, machine: Machine, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """Runs a program of Ansible's with an inventory of a single broker from Debian's package."""
+    variables = {
+        "ansible_host": ADDRESS,
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_ssh_executable": str(rack.state / "ssh"),
+        "ansible_scp_executable": str(rack.state / "scp"),
+        "ansible_sftp_executable": str(rack.state / "sftp"),
+        "activemq_ha": "none",
+        "activemq_release": RELEASE,
+        "activemq_install": "package",
+        "activemq_heap": "256m",
+        "activemq_uid": 977,
+        "activemq_gid": 977,
+        "activemq_users": [{"name": "probe", "password": PASSWORD, "groups": ["probes"]}],
+    }
+    inventory = tmp_path_factory.mktemp("inventory") / "hosts.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {HOST: variables}}}))
+    home = repository / ".ansible"
+    environment = os.environ | {
+        "ANSIBLE_HOME": str(home),
+        "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
+        "ANSIBLE_PIPELINING": "true",
+        "ANSIBLE_NOCOLOR": "true",
+    }
+
+    def run(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name(name)), f"--inventory={inventory}", *words],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        print(done.stdout)
+        return done
+
+    return run
+
+
+@pytest.fixture
+def site(program: Program) -> Site:
+    """Runs the playbook; keywords are variables of ``activemq_``."""
+
+    def run(**changed: str) -> tuple[int, str]:
+        extra = json.dumps({f"activemq_{name}": value for name, value in changed.items()})
+        done = program("ansible-playbook", "activemq.fleet.site", f"--extra-vars={extra}")
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_a_host_shows_what_the_rules_about_hosts_ask_for(program: Program, machine: Machine) -> None:
+    machine.run("mkdir", "--parents", "/opt/java8/bin", "/srv/small")
+    machine.run("tee", "/opt/java8/bin/java", stdin="#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\n")
+    machine.run("chmod", "755", "/opt/java8/bin/java")
+    machine.run("touch", "/etc/default/activemq")
+    machine.run("mount", "-t", "tmpfs", "-o", "size=8m,nosuid", "tmpfs", "/srv/small")
+    words = f"-Dactivemq.base={BASE} -Djava.nio.channels.FileLock.broken=true start"
+    script = f"systemd-run --unit=by-hand python3 -c 'import time; time.sleep(9999)' {words}"
+    machine.run("sh", "-c", script)
+    given = {"java": "/opt/java8/bin/java", "directory": "/srv/small/store", "home": "/opt/activemq", "base": BASE}
+    try:
+        done = program("ansible", HOST, "--module-name=activemq.fleet.machine_info", f"--args={json.dumps(given)}")
+    finally:
+        machine.run("sh", "-c", "systemctl stop by-hand; umount /srv/small; rm -r /etc/default/activemq /opt/java8")
+    shown = json.loads(done.stdout[done.stdout.index("{") :])
+    assert (shown["store_filesystem"], "nosuid" in shown["store_mount_options"]) == ("tmpfs", True)
+    assert isinstance(shown["clock_synchronised"], bool)
+    assert len(shown["interfaces"]) > 1
+    assert (shown["cloud"], shown["boot"]) == (None, None)  # it is a container
+    subject = Subject.of(HOST, {"release": "5.18.3", "ha": "shared-file", "store_limit": 1 << 30, "multicast": True})
+    found = host_findings(subject, HostFacts.of(shown))
+    assert sorted(finding.rule for finding in found) == ["L006", "L025", "S013", "V012", "V017"]
+
+
+def test_an_archive_with_another_checksum_is_refused_and_leaves_nothing(
+    site: Site, machine: Machine, tmp_path: Path
+) -> None:
+    archive = tmp_path / "apache-activemq-5.18.3-bin.tar.gz"
+    archive.write_bytes(b"not what the vendor published")
+    code, said = site(install="archive", release="5.18.3", archive=str(archive), archive_sha512="0" * 128)
+    assert code == 2
+    assert "does not have the SHA-512 of activemq_archive_sha512" in said
+    assert machine.run("sh", "-c", "ls -d /opt/activemq* | grep -v archive$ || true") == ""
+
+
+def test_a_release_that_the_distribution_does_not_have_is_refused(site: Site, machine: Machine) -> None:
+    code, said = site(release="5.17.6")
+    assert code == 2
+    assert "activemq=5.17.6" in said
+    with pytest.raises(MachinesError):
+        machine.run("dpkg", "--status", "activemq")
+
+
+def test_the_package_of_debian_serves_with_mqtt_and_a_second_run_changes_nothing(
+    site: Site, rack: Rack, machine: Machine, repository: Path
+) -> None:
+    assert site()[0] == 0
+    login = ["--username", "probe", "--password", PASSWORD]
+    client = [sys.executable, "-m", "tests.hosts.exchange", *login, "watch", ADDRESS]
+    found = subprocess.run(rack.lan.inside(*client), cwd=repository, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    command = machine.run("pgrep", "--full", "--list-full", "--uid", "activemq", "activemq.console.Main")
+    assert "/usr/share/activemq/bin/activemq.jar" in command
+    assert "INFO" in machine.run("head", "-1", "/var/lib/activemq/activemq/data/activemq.log")
+    assert machine.run("getent", "passwd", "activemq").endswith("/usr/sbin/nologin\n")
+    # The package's own service has no instance to start.
+    assert machine.run("sh", "-c", "ls /etc/activemq/instances-enabled") == ""
+    code, said = site()
+    assert (code, said.count("changed=0")) == (0, 1)
