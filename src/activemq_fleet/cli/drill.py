@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -72,7 +72,7 @@ def add_drill(
         seed: int | None,
         report: str | None,
         output: str,
-    ) -> None:
+    ) -> int:
         """Strike the broker that is active, again and again, under load from real agents.
 
         After each blow the other node must take over and the struck one come back as standby. At the
@@ -82,6 +82,9 @@ def add_drill(
         if report is not None and not Path(report).resolve().parent.is_dir():
             raise InputError(f"{report}: the directory is not there: make it, or choose another --report")
         lab = open_lab(inventory, directory)
+        missing = [name for name in ("structlog", "prometheus_client") if importlib.util.find_spec(name) is None]
+        if missing:
+            raise InputError(f"the agents need {' and '.join(missing)}: pip install 'activemq-fleet[agent,lab]'")
         from activemq_fleet.drills import html_report
         from activemq_fleet.lab.drill import DrillOptions, drill
 
@@ -91,8 +94,7 @@ def add_drill(
         if report is not None:
             write_file(Path(report), html_report(result).encode())
         click.echo(json.dumps(result.to_dict(), indent=2) if output == "json" else as_text(result))
-        if result.verdict != "clean":
-            sys.exit(1)
+        return 0 if result.verdict == "clean" else 1
 
 
 def as_text(result: DrillResult) -> str:

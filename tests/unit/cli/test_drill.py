@@ -1,0 +1,87 @@
+"""``lab drill``: what it prints and writes, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.drills import DrillResult
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab import drill as lab_drill
+from tests.unit.drilled import ACCOUNT, BLOW, result_of
+
+CLEAN = result_of([BLOW], [ACCOUNT])
+LOSSY = result_of([BLOW], [replace(ACCOUNT, lost=3, handled=997)])
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, result: DrillResult) -> list[Any]:
+    asked: list[Any] = []
+
+    def drill(_lab: object, options: object, _progress: object) -> DrillResult:
+        asked.append(options)
+        return result
+
+    monkeypatch.setattr(lab_drill, "drill", drill)
+    return asked
+
+
+def test_a_clean_drill_ends_with_0_and_says_what_was_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = answer(monkeypatch, CLEAN)
+    report = tmp_path / "drill.html"
+
+    given = ["--kills", "7", "--what", "stop", "--target", "orders", "--rate", "60", "--seed", "3"]
+    code = main(["lab", "drill", "-i", "hosts.yml", *given, "--report", str(report)])
+
+    said = capsys.readouterr().out
+    assert code == 0
+    assert said.startswith("Nothing was lost: 1 blow, 1,000 events accepted, every one handled once.")
+    assert "orders-mq01-b took over after 3.5 s, no event for 4.5 s" in said
+    assert "orders-mq01 (MQTT): 1,000 accepted, 1,000 acknowledged, 1,000 handled, 0 lost" in said
+    assert "<h1>Nothing was lost" in report.read_text()
+    (options,) = asked
+    assert (options.blows, options.what, options.target, options.rate, options.seed) == (7, "stop", "orders", 60, 3)
+
+
+def test_a_loss_ends_with_1_and_is_told_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(monkeypatch, LOSSY)
+
+    assert main(["lab", "drill", "-i", "hosts.yml"]) == 1
+    assert capsys.readouterr().out.startswith("3 events lost: 1 blow")
+
+
+def test_json_is_the_whole_result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(monkeypatch, LOSSY)
+
+    assert main(["lab", "drill", "-i", "hosts.yml", "--format", "json"]) == 1
+    assert DrillResult.from_dict(json.loads(capsys.readouterr().out)) == LOSSY
+
+
+def test_a_report_without_a_directory_is_refused_before_anything_is_struck(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = answer(monkeypatch, CLEAN)
+
+    assert main(["lab", "drill", "-i", "hosts.yml", "--report", str(tmp_path / "none" / "x.html")]) == 2
+    assert "the directory is not there" in capsys.readouterr().err
+    assert asked == []
+
+
+def test_what_cannot_be_drilled_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> DrillResult:
+        raise LabError("no pair can be drilled")
+
+    monkeypatch.setattr(lab_drill, "drill", refuse)
+
+    assert main(["lab", "drill", "-i", "hosts.yml"]) == 1
+    assert capsys.readouterr().err.strip().endswith("no pair can be drilled")
