@@ -6,6 +6,7 @@ Run inside the machines' network: ``nsenter --net=… python -m tests.hosts.exch
     leave ADDRESS COUNT     messages for a durable session that is not there now
     take ADDRESS COUNT      that session comes back and takes exactly those
     watch ADDRESS...        try until one of them gives a message back
+    cross ADDRESS ADDRESS   messages published at the first, until one arrives at the second
 
 Each prints one JSON object on success and says in one line on stderr why not (exit 1).
 """
@@ -189,19 +190,41 @@ def watch(addresses: Sequence[str], login: Login, timeout: float) -> dict[str, A
         time.sleep(0.05)
 
 
+def cross(source: str, target: str, login: Login, timeout: float) -> dict[str, Any]:
+    """Publish at one broker until another gives it to its subscriber: a bridge leads from here to there."""
+    began = time.monotonic()
+    token = uuid.uuid4().hex
+    there, here = Session(target, login, f"exchange-{token}-there"), Session(source, login, f"exchange-{token}-here")
+    try:
+        there.open()
+        there.subscribe(f"exchange/cross/{token}")
+        here.open()
+        while not there.received:
+            here.publish(f"exchange/cross/{token}", token)
+            if time.monotonic() - began > timeout:
+                raise ExchangeError(f"nothing crosses from {source} to {target} within {timeout:g} s")
+            time.sleep(0.2)
+    finally:
+        there.close()
+        here.close()
+    return {"from": source, "to": target, "seconds": round(time.monotonic() - began, 3)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="exchange")
     parser.add_argument("--username", required=True)
     parser.add_argument("--password", required=True)
     parser.add_argument("--port", type=int, default=1883)
-    parser.add_argument("--timeout", type=float, default=60, help="seconds (watch)")
-    parser.add_argument("what", choices=("round", "leave", "take", "watch"))
+    parser.add_argument("--timeout", type=float, default=60, help="seconds (watch, cross)")
+    parser.add_argument("what", choices=("round", "leave", "take", "watch", "cross"))
     parser.add_argument("words", nargs="+", metavar="ADDRESS [COUNT]")
     options = parser.parse_args()
     login = Login(options.username, options.password, options.port)
     try:
         if options.what == "watch":
             result = watch(options.words, login, options.timeout)
+        elif options.what == "cross":
+            result = cross(options.words[0], options.words[1], login, options.timeout)
         elif options.what == "round":
             result = round_trip(options.words[0], login)
         else:
