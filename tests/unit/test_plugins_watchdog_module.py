@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import pending
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog_installing import Place, install, remove
 
@@ -97,3 +98,8 @@ def test_a_unit_that_systemd_does_not_load_is_an_error(host: Host) -> None:
     host.says(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
     with pytest.raises(InstallError, match=r"does not load .*: it says bad-setting"):
         install(host.place, b"program", UNIT)
+
+
+def test_a_new_unit_of_the_watchdog_owes_no_restart_of_the_broker() -> None:
+    changed = ["systemd/x-watchdog.service", "systemd/x.service"]
+    assert pending.reasons(changed, None, {}) == ["systemd/x.service changed"]
