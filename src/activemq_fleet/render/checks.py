@@ -2,8 +2,8 @@
 
 A broker that stands still takes connections and never answers, so an open port proves nothing. An
 answer to CONNECT does, and a refusal too: a password that differs for a while must not take every
-broker out. Measured on 5.5.1, 5.18.3 and 6.3.1: a login and a farewell leave no line in the broker's
-log, a refusal leaves three, OpenWire's greeting none.
+broker out. Measured on 5.5.1, 5.7.0, 5.11.4, 5.18.3 and 6.3.1: a login and a farewell leave no line in
+the broker's log, a refusal three to 34, OpenWire's greeting none.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from activemq_fleet.topology.model import Balancer, Front
 _CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
 _KEEP_ALIVE = 30  # s
 _DISCONNECT = "e000"
-# CONNACK with 0, or with 4 or 5 where the login is refused; 3 says that the server is not available.
-_CONNACK = "^20020[01]0[045]"
+# CONNACK with 0, or with what says that the login is refused: 4 or 5, in 5.7 also 3 (measured).
+_CONNACK = "^20020[01]0[0345]"
 _GREETING = "01" + b"ActiveMQ".hex()  # a WireFormatInfo, after its length
 # The same from our side, version 1 without options, for a connector that waits to hear a protocol.
 _OUR_GREETING = "0000000e" + _GREETING + "0000000100"
