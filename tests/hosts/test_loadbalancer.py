@@ -1,0 +1,160 @@
+"""Two balancers before a real pair, installed by ``site``: the address moves, and clients find the active node."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.machines import Machine, MachinesError, Rack
+from tests.hosts.playbooks import NODES, RELEASE, Controller
+
+BALANCERS = {"lb01.example.com": "10.77.0.41", "lb02.example.com": "10.77.0.42"}
+VIP = "10.77.0.100"
+PATIENCE = 120.0
+"""Seconds for what takes a few on a machine that has nothing else to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Brokers, balancers, and whoever plays ``site`` for them."""
+
+    controller: Controller
+    rack: Rack
+    inventory: Path
+
+    def play(self, *arguments: str, **variables: Any) -> tuple[int, str]:
+        extra = [f"--extra-vars={yaml.safe_dump(variables, default_flow_style=True)}"] if variables else []
+        done = self.controller.play("site", f"--inventory={self.inventory}", *arguments, *extra)
+        print(done.stdout)
+        return done.returncode, done.stdout
+
+    def balance(self, **variables: Any) -> tuple[int, str]:
+        """``site`` for the balancers alone."""
+        return self.play("--limit=activemq_loadbalancers", **variables)
+
+    def holders(self) -> list[Machine]:
+        """The balancers that have the address on their network card."""
+        running = [self.rack[name] for name in BALANCERS if self.rack[name].is_running()]
+        return [each for each in running if f" {VIP}/" in each.attempt("ip", "-o", "address", "show").stdout]
+
+    def holder(self) -> Machine:
+        """The one balancer that has it; waits while it moves."""
+        wait(lambda: len(self.holders()) == 1, f"{VIP} is not with one balancer")
+        return self.holders()[0]
+
+    def served(self) -> None:
+        """A message goes through the address and comes back."""
+        self.controller.exchange("--timeout", str(PATIENCE), "watch", VIP)
+
+
+def wait(condition: Callable[[], object], complaint: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise MachinesError(f"{complaint} after {PATIENCE:g} s")
+        time.sleep(0.5)
+
+
+def pid(machine: Machine, unit: str) -> str:
+    return machine.run("systemctl", "show", "--property=MainPID", "--value", unit).strip()
+
+
+@pytest.fixture(scope="module")
+def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """All of it installed and started by one run. Tests go from mild to rough."""
+    rack.up({**NODES, **BALANCERS}, shares=["/srv/activemq"], owner=os.getpid())
+    Path(f"{rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+    reached = {
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        **{f"ansible_{program}_executable": f"{rack.state}/{program}" for program in ("ssh", "scp", "sftp")},
+    }
+    inventory = tmp_path_factory.mktemp("balancers") / "balancers.yml"
+    content = {
+        "all": {"vars": {"activemq_vip": VIP}},
+        "activemq_loadbalancers": {
+            "hosts": {
+                name: {"ansible_host": address, "activemq_address": address} for name, address in BALANCERS.items()
+            },
+            "vars": reached
+            | {
+                "activemq_vip_interface": "eth0",
+                "activemq_vip_username": "look",
+                "activemq_vip_password": "made-up-look-password",
+            },
+        },
+    }
+    inventory.write_text(yaml.safe_dump(content))
+    site = Site(Controller(repository, rack), rack, inventory)
+    assert site.play()[0] == 0
+    return site
+
+
+def test_one_balancer_has_the_address_and_clients_find_the_active_broker_there(site: Site) -> None:
+    site.holder()
+    site.served()
+
+
+def test_nobody_but_root_reads_the_login_and_no_broker_refused_it(site: Site) -> None:
+    for name in BALANCERS:
+        found = site.rack[name].run("stat", "--dereference", "--format=%a %U", "/etc/activemq-loadbalancer/haproxy.cfg")
+        assert found == "640 root\n"
+    refused = site.rack["orders-mq01-a.example.com"].attempt("journalctl", "--unit=activemq", "--grep=is invalid")
+    assert "is invalid" not in refused.stdout
+
+
+def test_a_second_run_changes_nothing(site: Site) -> None:
+    pids = {(name, unit): pid(site.rack[name], unit) for name in BALANCERS for unit in ("haproxy", "keepalived")}
+    code, said = site.balance()
+    assert code == 0
+    assert said.count("changed=0") == said.count("changed=")
+    assert pids == {key: pid(site.rack[key[0]], key[1]) for key in pids}
+
+
+def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
+    holder = site.holder()
+    before = pid(holder, "haproxy"), pid(holder, "keepalived")
+    assert site.balance(activemq_vip_check_port=8406)[0] == 0
+    assert (pid(holder, "haproxy"), pid(holder, "keepalived")) == before
+    assert "200" in holder.run(
+        "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8406; echo -e 'GET / HTTP/1.0\\n' >&3; cat <&3"
+    )
+    site.served()
+
+
+def test_a_file_that_keepalived_refuses_changes_nothing(site: Site) -> None:
+    in_force = {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
+    code, said = site.balance(activemq_vip_interface="nope0")
+    assert code == 2
+    assert "nothing was changed: /usr/sbin/keepalived refuses the new files" in said
+    assert in_force == {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
+    site.served()
+
+
+def test_the_address_leaves_a_balancer_whose_haproxy_ends(site: Site) -> None:
+    first = site.holder()
+    first.run("systemctl", "stop", "haproxy")
+    wait(lambda: [each.name for each in site.holders()] not in ([first.name], []), f"{VIP} stays or is lost")
+    site.served()
+    first.run("systemctl", "start", "haproxy")
+
+
+def test_the_address_leaves_a_balancer_that_dies(site: Site) -> None:
+    dead = site.holder()
+    dead.power_off()
+    assert site.holder().name != dead.name
+    site.served()
+
+
+def test_clients_find_the_other_node_when_the_active_one_is_killed(site: Site) -> None:
+    site.rack["orders-mq01-a.example.com"].power_off()
+    site.served()
