@@ -161,18 +161,18 @@ def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
 
 def _unit(unit: str) -> dict[str, str] | None:
     """What systemd says, or None where there is no systemd."""
-    command = ["systemctl", "show", f"--property={_PROPERTIES}", unit, _return_timer(unit)]
+    command = ["systemctl", "show", f"--property={_PROPERTIES}", unit, _return_unit(unit)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    own, _, timer = done.stdout.partition("\n\n")
-    return {**_fields(own), "Returns": _fields(timer).get("ActiveState", "")}
+    own, _, job = done.stdout.partition("\n\n")
+    return {**_fields(own), "Returns": _fields(job).get("ActiveState", "")}
 
 
-def _return_timer(unit: str) -> str:
-    """The timer that starts a broker again which is stopped for its peer to take over."""
-    return f"{unit.rpartition('.')[0]}-fleet-return.timer"
+def _return_unit(unit: str) -> str:
+    """What starts a broker again which is stopped for its peer to take over."""
+    return f"{unit.rpartition('.')[0]}-fleet-return.service"
 
 
 def _fields(text: str) -> dict[str, str]:

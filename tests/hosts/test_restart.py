@@ -140,7 +140,7 @@ def test_a_switchover_goes_there_and_back_and_measures_its_gap(
     gap = re.search(r"the gap was ([\d.]+) s, in 1 gaps", there.stdout)
     assert gap
     assert 0 < float(gap[1]) < PATIENCE
-    assert active.attempt("systemctl", "is-active", "activemq-fleet-return.timer").stdout.strip() == "inactive"
+    assert active.attempt("systemctl", "is-active", "activemq-fleet-return.service").stdout.strip() == "inactive"
     back = controller.play("switchover", "-e", "activemq_target=orders", "-e", f"activemq_to={active.name}")
     assert back.returncode == 0, back.stdout
     assert (state(active), state(standby)) == ("active", "standby")

@@ -16,7 +16,7 @@ _OPTIONAL = ("pid", "version", "previous", "previous_intact", "unit", "age", "cl
 SETTLE = 120.0
 """Seconds that a broker found starting, stopping or taking over is given."""
 _BLINK = 4.0  # two looks at one moment are made one after the other
-_RETURN = 30.0  # longer than the timer of an interrupted switchover, and the start that follows
+_RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
 _HUNG = 30.0  # a machine under load, or one that collects garbage, may be slow to answer
 _ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
