@@ -52,6 +52,14 @@ def test_a_slave_that_served_is_taken_when_its_master_had_only_delivered_more() 
     assert winner(master("| 1 2 -1"), slave("| 1 2 3", SERVED)) == SLAVE
 
 
+def test_each_delivered_what_the_other_still_has_and_the_log_decides() -> None:
+    a = master("| 1 2 3 -1")
+    assert winner(a, slave("| 1 2 3 -2", SERVED)) == SLAVE
+    assert winner(a, slave("| 1 2 3 -2")) == MASTER
+    with pytest.raises(ResyncRefused, match="no log tells of"):
+        judge(a, replace(slave("| 1 2 3 -2"), runs=()))
+
+
 def test_both_took_messages_alone_and_nothing_is_decided() -> None:
     with pytest.raises(ResyncRefused, match=r"has 1 messages that .* knows nothing of, .* has 1;") as refused:
         judge(master("| 1 2 3"), slave("| 1 2 4", SERVED))
