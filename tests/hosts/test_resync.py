@@ -1,0 +1,177 @@
+"""The playbook ``resync`` on a real pure pair of 5.5.1 under systemd, and on one whose controller is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.machines import Machine, Rack
+
+RELEASE = "5.5.1"
+MASTER, SLAVE = "legacy-mq01-a.example.com", "legacy-mq01-b.example.com"
+NODES = {MASTER: "10.77.0.31", SLAVE: "10.77.0.32"}
+UNIT = "activemq.service"
+STORE = "/var/lib/activemq/activemq/data/kahadb"
+LOG = "/var/lib/activemq/activemq/data/activemq.log"
+QUEUE = "/queue/kept"
+PASSWORD = "made-up-app-password"
+PATIENCE = 600
+# A slave's own connector is against the profile: here it lets the test count what came to a slave alone.
+CONNECTOR = (
+    '<transportConnectors><transportConnector name="stomp" uri="stomp+nio://0.0.0.0:61613"/></transportConnectors>'
+)
+CLIENT = f"""
+import sys
+from activemq_fleet.lab.clients import stomp_drain, stomp_send
+from activemq_fleet.lab.stomp import Credentials
+what, address, first, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+who = Credentials("app", "{PASSWORD}")
+if what == "send":
+    stomp_send([(address, 61613)], "{QUEUE}", [str(first + n) for n in range(count)], who, timeout=120)
+else:
+    got = stomp_drain([(address, 61613)], "{QUEUE}", who, expected=count, timeout=120)
+    print(*sorted(map(int, set(got))))
+"""
+
+
+class Fleet:
+    """One pure pair, its inventory, and playbooks run against it."""
+
+    def __init__(self, rack: Rack, repository: Path, directory: Path) -> None:
+        self.rack, self.repository, self.directory = rack, repository, directory
+        self.home = directory / "controller"
+        self.said = directory / "said"
+        inventory = directory / "inventory"
+        inventory.mkdir()
+        (inventory / "hosts.yml").write_text(json.dumps({"all": self._inventory()}))
+
+    def _inventory(self) -> dict[str, object]:
+        hosts: dict[str, dict[str, object]] = {name: {"ansible_host": address} for name, address in NODES.items()}
+        hosts[SLAVE]["activemq_xml_fragments"] = [{"parent": "broker", "xml": CONNECTOR}]
+        return {
+            "hosts": hosts,
+            "vars": {
+                "ansible_user": "root",
+                "ansible_python_interpreter": "/usr/bin/python3",
+                **{f"ansible_{name}_executable": f"{self.rack.state}/{name}" for name in ("ssh", "scp", "sftp")},
+                "activemq_release": RELEASE,
+                "activemq_ha": "pure",
+                "activemq_install": "jars",
+                "activemq_archive": f"{self.rack.state}.software",
+                "activemq_heap": "192m",
+                "activemq_network_username": "network",
+                "activemq_network_password": "made-up-network-password",
+                "activemq_users": [{"name": "app", "password": PASSWORD}],
+                "activemq_waivers": [{"rule": rule, "reason": "a test"} for rule in ("S001", "S002")],
+            },
+        }
+
+    @property
+    def master(self) -> Machine:
+        return self.rack[MASTER]
+
+    @property
+    def slave(self) -> Machine:
+        return self.rack[SLAVE]
+
+    def start(self, playbook: str, *arguments: str) -> subprocess.Popen[str]:
+        """Run a playbook; it leads a process group of its own, and what it says goes to ``said``."""
+        environment = os.environ | {
+            "ANSIBLE_HOME": str(self.home),
+            "ANSIBLE_COLLECTIONS_PATH": str(self.repository / ".ansible/collections"),
+            "ANSIBLE_PIPELINING": "true",
+            "ANSIBLE_NOCOLOR": "true",
+        }
+        program = Path(sys.executable).with_name("ansible-playbook")
+        command = [str(program), f"activemq.fleet.{playbook}", "-i", str(self.directory / "inventory"), *arguments]
+        with self.said.open("w") as output:
+            return subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+
+    def play(self, playbook: str, *arguments: str, fails: bool = False) -> str:
+        process = self.start(playbook, *arguments)
+        process.wait()
+        said = self.said.read_text()
+        print(said)
+        assert (process.returncode != 0) == fails
+        return said
+
+    def client(self, what: str, machine: Machine, first: int, count: int) -> list[int]:
+        command = [sys.executable, "-c", CLIENT, what, machine.address, str(first), str(count)]
+        done = subprocess.run(self.rack.lan.inside(*command), cwd=self.repository, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return [int(word) for word in done.stdout.split()]
+
+    def kill_master(self) -> None:
+        """The master dies, its slave serves and takes ten messages of its own."""
+        self.client("send", self.master, 0, 20)
+        self.master.run("systemctl", "kill", "--signal=KILL", UNIT)
+        wait_until(lambda: "Master Failed - starting all connectors" in self.slave.run("tail", "-n", "50", LOG))
+        self.client("send", self.slave, 20, 10)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it does not come to pass"
+        time.sleep(0.2)
+
+
+def backups(machine: Machine) -> list[str]:
+    script = f"ls -d {STORE}.* 2>/dev/null || true"
+    return [Path(line).name for line in machine.run("sh", "-c", script).splitlines()]
+
+
+@pytest.fixture(scope="module")
+def fleet(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """A pure pair, installed and started by the playbook ``site``."""
+    rack.up(NODES, owner=os.getpid())
+    Path(f"{rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+    fleet = Fleet(rack, repository, tmp_path_factory.mktemp("fleet"))
+    fleet.play("site")
+    return fleet
+
+
+@pytest.mark.timeout(3600)  # a machine that others load
+def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_finishes(fleet: Fleet) -> None:
+    fleet.kill_master()
+    running = fleet.start("resync", "-e", "activemq_target=legacy-mq01")
+    spool = fleet.home / "activemq-fleet" / "resync"
+    wait_until(lambda: running.poll() is not None or any(spool.glob("*/*")))
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    print(fleet.said.read_text())
+    assert any(spool.glob("*/*")), "it was not amid the copy"
+
+    said = fleet.play("resync", "-e", "activemq_target=legacy-mq01")
+
+    assert f"copy the store of {SLAVE} to {MASTER}" in said
+    assert fleet.client("take", fleet.master, 0, 30) == list(range(30))
+    kept = backups(fleet.master)
+    assert len(kept) == 2, kept  # the store that was there, and its sums
+    assert backups(fleet.slave) == []
+    assert not any(spool.glob("*"))
+
+
+def test_a_pair_that_is_attached_is_left_alone(fleet: Fleet) -> None:
+    pids = [machine.run("systemctl", "show", "--property=MainPID", UNIT) for machine in fleet.rack.machines]
+    said = fleet.play("resync")
+    assert f"{SLAVE} is attached and {MASTER} has started: nothing is to do" in said
+    assert [machine.run("systemctl", "show", "--property=MainPID", UNIT) for machine in fleet.rack.machines] == pids
