@@ -268,6 +268,12 @@ def test_a_node_whose_release_cannot_be_seen_is_refused() -> None:
     assert f"{B}: which release process 20 runs" in refusal_of((nodes[0], replace(nodes[1], release=None)))
 
 
+def test_a_node_that_is_just_coming_up_is_waited_for_whatever_it_runs() -> None:
+    for active in ("5.17.6", "5.18.3"):
+        nodes = pair(active)
+        assert step_of((nodes[0], replace(nodes[1], state="starting", release=None))).act == "wait"
+
+
 def test_a_release_that_nobody_knows_is_refused() -> None:
     assert "runs what is not known here" in refusal_of(pair("5.2.0", "5.2.0"))
 

@@ -43,7 +43,7 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
     for name, pair in sorted(pairs.items()):
         active = [node for node in pair if node.state == "active"]
         lines = list(_unfit(pair, stores, run))
-        if not lines and len(active) == 1 and any(node.release != node.wanted for node in pair):
+        if not lines and len(active) == 1 and any(node.release not in (None, node.wanted) for node in pair):
             try:
                 jumps[name] = _jump(pair, active[0], stores[active[0].host])
                 lines = [jumps[name].refusal] if jumps[name].refusal else []
@@ -153,7 +153,8 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> Iter
                 "other, the standby first, and run the playbook restart in between"
             )
     for node in running:
-        if node.release is None:
+        # One that has just been started has opened nothing yet; it is waited for elsewhere.
+        if node.release is None and node.state in ("active", "standby"):
             yield f"{node.host}: which release process {node.pid} runs cannot be seen: see what it has open"
     if len({node.wanted for node in pair}) > 1:
         says = ", ".join(f"{node.host} {node.wanted}" for node in pair)
@@ -169,6 +170,6 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> Iter
 
 def _jump(pair: Sequence[Node], active: Node, stores: Stores) -> Jump:
     """``_unfit`` has seen that every release is known to its host and that at most one is another."""
-    other = next(node.release for node in pair if node.release != node.wanted)
+    other = next(node.release for node in pair if node.release not in (None, node.wanted))
     found, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
     return judge_jump(found, wanted, stores.now, stores.then, holder=holder)
