@@ -1,0 +1,118 @@
+"""The scenario ``network``: two pairs of one group under the load of agents, and what operators do to them.
+
+FLEET_NETWORK=upgrade upgrades them once, by the scenario's own playbooks. FLEET_NETWORK=full, as in ``make test-full``,
+runs the scenario: restarted, switched over and upgraded twice, from 5.17.6. Four machines and four agents are more than
+``make test`` has time for: there one pair goes through the same (``test_restart.py``, ``test_upgrade.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.hosts import load
+from tests.hosts.machines import Rack
+
+SIZE = os.environ.get("FLEET_NETWORK", "")
+FULL = SIZE == "full"
+RELEASES = ("5.17.6", "5.18.3", "6.3.1") if FULL else ("5.18.3", "6.3.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The scenario of a checkout, with a rack of this test's own."""
+
+    repository: Path
+    rack: Rack
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        home = self.repository / ".ansible"
+        environment = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "MOLECULE_EPHEMERAL_DIRECTORY": str(self.rack.state.parent),
+            "MOLECULE_GLOB": "extensions/molecule/*/molecule.yml",
+            "ANSIBLE_HOME": str(home),
+            "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
+            "ANSIBLE_PIPELINING": "true",
+            "ANSIBLE_NOCOLOR": "true",
+            "FLEET_ROOT": str(self.repository),
+            "FLEET_RACK": str(self.rack.state),
+            "FLEET_RACK_OWNER": str(os.getpid()),
+            "FLEET_NETWORK_RELEASES": " ".join(RELEASES),
+            "FLEET_NETWORK_MORE": "side_effect upgrade.yml",
+            "NO_COLOR": "1",
+        }
+        done = subprocess.run(
+            command,
+            cwd=self.repository,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        # Shown when the test fails, and with -rP: it has the gaps of every pair.
+        print(done.stdout)
+        return done
+
+    def molecule(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, "-m", "molecule", *arguments, "--scenario-name", "network")
+
+    def play(self, playbook: str) -> str:
+        """One of the scenario's playbooks, as molecule would run it; what it said."""
+        program = str(Path(sys.executable).with_name("ansible-playbook"))
+        place = self.repository / "molecule/network"
+        done = self.run(program, f"--inventory={place}/inventory", str(place / f"{playbook}.yml"))
+        assert done.returncode == 0, f"{playbook} failed"
+        return done.stdout
+
+
+@pytest.fixture
+def scenario(machines_supported: None, repository: Path, tmp_path: Path) -> Iterator[Scenario]:
+    """The machines, and the load: both end even if a run itself is killed."""
+    with Rack(tmp_path / "rack") as rack:
+        try:
+            yield Scenario(repository, rack)
+        finally:
+            load.main(["stop", f"{rack.state}.load"])
+
+
+def measured(said: str) -> list[str]:
+    """What was done under load, in order. Molecule passes over a playbook that it does not find."""
+    return re.findall(r"measured: (\S+)", said)
+
+
+def upgrade_once(scenario: Scenario) -> None:
+    for playbook in ("create", "converge", "load"):
+        scenario.play(playbook)
+    assert measured(scenario.play("upgrade")) == [f"upgrade-{RELEASES[-1]}"]
+    again = scenario.play("converge")
+    assert again.count("changed=0 ") == again.count("changed=")
+    scenario.play("verify")
+    assert "settled:" in scenario.play("settle")
+
+
+def run_the_scenario(scenario: Scenario) -> None:
+    tested = scenario.molecule("test", "--destroy=never")
+    if tested.returncode and scenario.rack.state.exists():
+        print(*(f"{machine.name}:\n{machine.journal('activemq')[-8000:]}" for machine in scenario.rack.machines))
+    assert tested.returncode == 0
+    assert measured(tested.stdout) == ["restart", "switchover", *(f"upgrade-{release}" for release in RELEASES[1:])]
+    assert tested.stdout.count("settled:") == 1
+    destroyed = scenario.molecule("destroy")
+    assert destroyed.returncode == 0
+    assert not scenario.rack.state.exists()
+
+
+@pytest.mark.skipif(not SIZE, reason="FLEET_NETWORK=upgrade or full runs two pairs")
+@pytest.mark.timeout(3600)
+def test_two_pairs_are_upgraded_under_load_and_nothing_is_lost(scenario: Scenario) -> None:
+    (run_the_scenario if FULL else upgrade_once)(scenario)
