@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.hosts.machines import Machine, MachinesError, Rack
-from tests.hosts.playbooks import NODES, Controller
+from tests.hosts.playbooks import NODES, PASSWORD, Controller
 
 UNIT = "activemq.service"
 STORE = "/srv/activemq/orders-mq01"
@@ -18,7 +23,22 @@ EXPOSURE = 2.0
 
 
 @pytest.fixture(scope="module")
-def controller(rack: Rack, repository: Path) -> Controller:
+def share(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The pair's share: a file system of its own, that can be filled without harm to anybody."""
+    directory = tmp_path_factory.mktemp("share")
+    shared = rack.shared("/srv/activemq")
+    shared.parent.mkdir(parents=True)
+    shared.symlink_to(directory)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m,mode=755", "tmpfs", str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        rack.down()
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+@pytest.fixture(scope="module")
+def controller(rack: Rack, repository: Path, share: Path) -> Controller:
     """A pair, installed and started by the playbook ``site``."""
     controller = Controller(repository, rack)
     controller.start_pair(share="/srv/activemq")
@@ -36,7 +56,7 @@ def pair(controller: Controller) -> tuple[Machine, Machine]:
     serving = next(machine for machine in machines if machine.address == active)
     other = next(machine for machine in machines if machine.address != active)
     other.run("systemctl", "start", UNIT)
-    wait_for_standby(other)
+    wait_for_standby(other, 240)
     return serving, other
 
 
@@ -101,6 +121,71 @@ def test_a_stop_ends_with_143_and_counts_as_clean(controller: Controller, pair: 
         "ExecMainStatus": "143",
     }
     assert controller.exchange("watch", "--timeout", "30", standby.address)["address"] == standby.address
+
+
+def said(machine: Machine, text: str) -> int:
+    """How often the broker's log says so."""
+    counted = machine.attempt(
+        "grep", "--count", "--fixed-strings", text, "/var/lib/activemq/activemq/data/activemq.log"
+    )
+    return int(counted.stdout or 0)
+
+
+def eventually(look: Callable[[], bool], what: str, timeout: float = 240) -> None:
+    deadline = time.monotonic() + timeout
+    while not look():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.3)
+
+
+def test_a_master_that_lost_its_lock_comes_back_as_the_standby_of_the_new_one(
+    controller: Controller, pair: tuple[Machine, Machine], share: Path
+) -> None:
+    active, standby = pair
+    controller.exchange("leave", active.address, "20")
+    before = said(active, "in slave mode waiting")
+    # What a server of shares does that forgets its locks.
+    (share / "orders-mq01/lock").unlink()
+    found = controller.exchange("watch", "--timeout", "240", standby.address)
+    print(f"taken over after {found['seconds']} s")
+    # By itself and in the same process, or through systemd: that is up to the release.
+    eventually(lambda: said(active, "in slave mode waiting") > before, "the demoted master does not stand by")
+    assert said(active, "no longer able to keep the exclusive lock") >= 1
+    controller.exchange("take", standby.address, "20")
+
+
+def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_and_has_lost_nothing(
+    controller: Controller, pair: tuple[Machine, Machine], share: Path
+) -> None:
+    def endings() -> list[int]:
+        return [said(machine, "is shutting down") for machine in pair]
+
+    before = endings()
+    client = [sys.executable, "-m", "tests.hosts.stream", "--username", "probe", "--password", PASSWORD]
+    with subprocess.Popen(
+        controller.rack.lan.inside(*client, *NODES.values()),
+        cwd=controller.repository,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as streaming:
+        try:
+            assert streaming.stdout
+            assert streaming.stdout.readline() == "begun\n"
+            with (share / "ballast").open("wb") as ballast, suppress(OSError):
+                while True:
+                    ballast.write(bytes(1 << 20))
+            eventually(lambda: endings() != before, "the full disk ended no broker")
+            (share / "ballast").unlink()
+            controller.exchange("watch", "--timeout", "240", *NODES.values())
+            told, _ = streaming.communicate(timeout=400)
+        finally:
+            (share / "ballast").unlink(missing_ok=True)
+            streaming.kill()
+    print(told)
+    result = json.loads(told)
+    assert result["sent"] > 0
+    assert result["missing"] == []
 
 
 def test_without_the_marker_the_start_is_refused_in_one_clear_line(pair: tuple[Machine, Machine]) -> None:
