@@ -36,6 +36,10 @@ def test_a_master_that_went_on_alone_is_newer_though_its_log_says_nothing_of_it(
     assert winner(master("| 1 2 3 -1"), slave("| 1 2")) == MASTER
 
 
+def test_a_master_that_only_took_messages_alone_is_newer() -> None:
+    assert winner(master("| 1 2 3"), slave("| 1 2")) == MASTER
+
+
 def test_a_master_that_only_delivered_alone_is_newer() -> None:
     assert winner(master("| 1 2 -1"), slave("| 1 2")) == MASTER
 
