@@ -50,8 +50,6 @@ NOT_SETTINGS = frozenset({
     "activemq_drill_rate",
     "activemq_drill_seed",
     "activemq_drill_report",
-    "activemq_migrate_seconds",
-    "activemq_retire",
     "activemq_collect_to",
     "activemq_collect_megabytes",
     "activemq_collect_days",
