@@ -308,7 +308,7 @@ def _inside(directory: str, name: str) -> str:
 
 def _is_whole(path: str, entry: Mapping[str, Any]) -> bool:
     try:
-        return os.path.getsize(path) == entry["size"] and sha256(path) == entry["sha256"]
+        return bool(os.path.getsize(path) == entry["size"] and sha256(path) == entry["sha256"])
     except FileNotFoundError:
         return False
 

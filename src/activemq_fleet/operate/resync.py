@@ -35,9 +35,9 @@ class Owed:
 class Node:
     """What one node of a pure pair shows.
 
-    ``state`` is that of ``broker_info``; ``unit`` is systemd's ActiveState, empty where it
-    has no unit; ``phase`` is the log's, ``age`` the process's in seconds. ``locked``: somebody holds the store's lock. ``unfinished``:
-    a copy was put in place only half. ``obstacle`` says why its store cannot be replaced.
+    ``state`` is that of ``broker_info``; ``unit`` is systemd's ActiveState, empty where it has no unit;
+    ``phase`` is the log's, ``age`` the process's in seconds. ``locked``: somebody holds the store's lock.
+    ``unfinished``: a copy was put in place only half. ``obstacle`` says why its store cannot be replaced.
     """
 
     store: Store
