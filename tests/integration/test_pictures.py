@@ -188,6 +188,16 @@ def test_the_pictures_of_the_documentation_are_photographs_of_its_drawings() -> 
             assert dots[0] / dots[1] == pytest.approx(width / height, rel=0.01), f"{picture.name}: run `make pictures`"
 
 
+def test_the_pages_of_the_documentation_have_their_photographs() -> None:
+    pages = sorted((REPOSITORY / "docs" / "pictures").glob("*.html"))
+    assert pages != []
+    for page in pages:
+        for picture in (page.with_suffix(".png"), page.with_name(f"{page.stem}-dark.png")):
+            width, height = struct.unpack(">II", picture.read_bytes()[16:24])
+            assert width == 1330
+            assert height > width, f"{picture.name}: run `make pictures`"
+
+
 class TestTheseTests:
     """What looks for mistakes finds them."""
 

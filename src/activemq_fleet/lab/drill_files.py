@@ -123,7 +123,7 @@ def machine() -> dict[str, Any]:
     load = os.getloadavg()
     memory = psutil.virtual_memory().total / 2**30
     return {
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {platform.machine()}",
         "processors": f"{os.cpu_count()}",
         "memory": f"{memory:.0f} GiB",
         "load average": f"{load[0]:.1f} (1 min), {load[1]:.1f} (5 min)",
