@@ -94,10 +94,8 @@ class Bundle:
 
     def _add_packed(self, log: Opened, mask: Mask) -> None:
         with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
-            with (
-                gzip.GzipFile(fileobj=log.file) as source,
-                gzip.GzipFile(fileobj=masked, mode="wb", compresslevel=6, mtime=0, filename="") as target,
-            ):
+            target = gzip.GzipFile(fileobj=masked, mode="wb", compresslevel=6, mtime=0, filename="")
+            with target, gzip.GzipFile(fileobj=log.file) as source:
                 size = _mask(source, target, self.rest, mask)
                 if source.read(1):
                     self.leave_out(log.name, log.size, "does not fit once unpacked")

@@ -158,11 +158,15 @@ def assert_files_are_sound(broker: Broker, files: Mapping[str, bytes]) -> None:
         content.decode()
         if path.endswith(".xml") and path not in {extra.path for extra in broker.settings.extra_files}:
             etree.fromstring(content)
-    unit = f"systemd/{broker.settings.instance}.service"
-    sections = unit_in(files[unit].decode())
-    assert set(sections) <= {"Unit", "Service", "Install"}
-    assert sections["Service"]["User"] == broker.settings.user
-    assert {path for path in files if path.startswith("systemd/")} == {unit}
+    instance = broker.settings.instance
+    units = {f"systemd/{instance}.service"}
+    if broker.settings.watchdog != "off":
+        units.add(f"systemd/{instance}-watchdog.service")
+    for unit in units:
+        sections = unit_in(files[unit].decode())
+        assert set(sections) <= {"Unit", "Service", "Install"}
+        assert sections["Service"]["User"] == broker.settings.user
+    assert {path for path in files if path.startswith("systemd/")} == units
     environment = next(path for path in files if path == broker.release.environment_file or "default" in path)
     for line in files[environment].decode().splitlines():
         assert re.fullmatch(r'#.*|[A-Z_]+="[^"$`\\]*"', line), line
