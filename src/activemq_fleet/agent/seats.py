@@ -9,6 +9,7 @@ promised: ``SEAT/publisher/agent/*.jsonl``, ``SEAT/subscriber/agent/*.jsonl``, `
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 import threading
@@ -284,12 +285,16 @@ def specs_to_json(specs: Iterable[SeatSpec]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """``DIRECTORY [SECONDS [PARENT]]``: 0 when everything came to its end, else 1."""
+    directory = Path(arguments[0])
+    longest, parent = [*arguments[1:3], "", ""][:2]
     try:
-        longest, parent = [*arguments[1:3], "", ""][:2]
-        run(Path(arguments[0]), float(longest or 3600), int(parent) if parent else None)
+        run(directory, float(longest or 3600), int(parent) if parent else None)
     except AgentError as error:
         print(f"seats: error: {error}", file=sys.stderr)
         return 1
+    finally:
+        if parent and not _lives(int(parent)):
+            shutil.rmtree(directory, ignore_errors=True)  # nobody comes for it, and it holds passwords
     return 0
 
 
