@@ -45,7 +45,7 @@ CHECKS = (
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
 )
 
-# Brokers mostly wait, so two files at a time; a file's tests stay together, with the fleets that they share.
+# Brokers and hosts mostly wait, so two files at a time; a file's tests stay together, with what they share.
 _IN_PARALLEL = ("--numprocesses=2", "--dist=loadfile")
 
 TIERS = (
@@ -59,5 +59,5 @@ TIERS = (
         artifacts=True,
     ),
     Tier("integration", "real brokers on loopback", "pytest", [*_IN_PARALLEL, "tests/integration"], artifacts=True),
-    Tier("hosts", "systemd hosts of our own", "pytest", ["tests/hosts"], artifacts=True),
+    Tier("hosts", "systemd hosts of our own", "pytest", [*_IN_PARALLEL, "tests/hosts"], artifacts=True),
 )
