@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,10 +158,6 @@ def test_a_master_that_lost_its_lock_comes_back_as_the_standby_of_the_new_one(
 def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_and_has_lost_nothing(
     controller: Controller, pair: tuple[Machine, Machine], share: Path
 ) -> None:
-    def endings() -> list[int]:
-        return [said(machine, "is shutting down") for machine in pair]
-
-    before = endings()
     client = [sys.executable, "-m", "tests.hosts.stream", "--username", "probe", "--password", PASSWORD]
     with subprocess.Popen(
         controller.rack.lan.inside(*client, *NODES.values()),
@@ -172,20 +169,58 @@ def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_an
         try:
             assert streaming.stdout
             assert streaming.stdout.readline() == "begun\n"
-            with (share / "ballast").open("wb") as ballast, suppress(OSError):
-                while True:
-                    ballast.write(bytes(1 << 20))
-            eventually(lambda: endings() != before, "the full disk ended no broker")
-            (share / "ballast").unlink()
-            controller.exchange("watch", "--timeout", "240", *NODES.values())
+            fill_the_disk(controller, pair, share)
             told, _ = streaming.communicate(timeout=400)
         finally:
-            (share / "ballast").unlink(missing_ok=True)
             streaming.kill()
     print(told)
     result = json.loads(told)
     assert result["sent"] > 0
     assert result["missing"] == []
+
+
+def test_what_a_full_disk_refuses_is_never_reported_as_delivered_by_agents(
+    controller: Controller, pair: tuple[Machine, Machine], share: Path, tmp_path: Path
+) -> None:
+    """Of two real agents under load: what was acknowledged was handled, and what was accepted too, in the end."""
+
+    def load(act: str, *words: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "tests.hosts.load", act, str(tmp_path / "load"), *words]
+        done = subprocess.run(
+            command, cwd=controller.repository, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        told: dict[str, Any] = json.loads(done.stdout)
+        return told
+
+    login = ["--username", "probe", "--password", PASSWORD]
+    try:
+        load("start", "--rack", str(controller.rack.state), *login, f"orders-mq01={','.join(NODES.values())}")
+        load("begin", "full-disk")
+        fill_the_disk(controller, pair, share)
+        account = load("settle")["orders-mq01"]
+    finally:
+        load("stop")
+    print(account)
+    assert account["handled"] == account["accepted"] > 0
+    assert account["lost"] == account["duplicate"] == 0
+
+
+def fill_the_disk(controller: Controller, pair: tuple[Machine, Machine], share: Path) -> None:
+    """Until a broker has ended of it; then there is room again, and somebody serves."""
+
+    def endings() -> list[int]:
+        return [said(machine, "is shutting down") for machine in pair]
+
+    before = endings()
+    try:
+        with (share / "ballast").open("wb") as ballast, suppress(OSError):
+            while True:
+                ballast.write(bytes(1 << 20))
+        eventually(lambda: endings() != before, "the full disk ended no broker")
+    finally:
+        (share / "ballast").unlink(missing_ok=True)
+    controller.exchange("watch", "--timeout", "240", *NODES.values())
 
 
 def test_without_the_marker_the_start_is_refused_in_one_clear_line(pair: tuple[Machine, Machine]) -> None:

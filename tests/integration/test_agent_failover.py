@@ -260,20 +260,27 @@ def until_left(agent: Agent, moment: float) -> float:
     return max(lost().values())
 
 
+@pytest.mark.timeout(ATTEMPTS * 300)
 def test_agents_leave_a_frozen_broker_and_go_on_when_it_is_dead(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results = at_once(freeze, sites)
-
-    for release, (left, resumed, take_over, result) in results.items():
-        with capsys.disabled():
-            print(
-                f"\n{release}: active broker frozen: left after {left:.1f} s of {LEFT:g} s; killed, and events flow "
-                f"after {resumed:.1f} s of {BOUND:g} s (the broker's take-over {take_over:.1f} s); {result}"
-            )
-        assert left <= LEFT
-        assert result.lost == ()
-        assert result.twice == ()
+    wanted = dict(sites)
+    for _ in range(ATTEMPTS):
+        late = set()
+        for release, (left, resumed, take_over, result) in at_once(freeze, wanted).items():
+            with capsys.disabled():
+                print(
+                    f"\n{release}: active broker frozen: left after {left:.1f} s of {LEFT:g} s; killed, and events "
+                    f"flow after {resumed:.1f} s of {BOUND:g} s (the broker's take-over {take_over:.1f} s); {result}"
+                )
+            assert result.lost == ()
+            assert result.twice == ()
+            if left > LEFT or not is_in_time(resumed, take_over):
+                late.add(release)
+        wanted = {release: site for release, site in wanted.items() if release in late}
+        if not wanted:
+            return
+    pytest.fail(f"in {ATTEMPTS} runs the agents were late: {sorted(wanted)}")
 
 
 def deny(site: Site) -> tuple[list[str], list[str]]:
