@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from activemq_fleet.agent.config import Config
 from activemq_fleet.agent.session import CANARY, Connack, Gone, Message, Puback, Suback, TransportUp
+from activemq_fleet.agent.store import Store
+
+
+class Benched(Protocol):
+    """What stands on a store of its own."""
+
+    store: Store
+
+
+B = TypeVar("B", bound=Benched)
+
+
+def benches(kind: Callable[..., B], directory: Path) -> Iterator[Callable[..., B]]:
+    """For a fixture: makes benches, each in a directory of its own, and closes their stores at the end."""
+    made: list[B] = []
+
+    def make(**options: Any) -> B:
+        made.append(kind(directory / str(len(made)), **options))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        bench.store.close()
 
 
 class Clock:

@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.agent.publishing import MOST_PREFIXES, Publisher
 from activemq_fleet.agent.session import Puback, canary_topic
 from activemq_fleet.agent.store import Store
-from tests.unit.agent.links import Clock, FakeBroker, Quiet, config
+from tests.unit.agent.links import Clock, FakeBroker, Quiet, benches, config
 
 
 class Bench:
@@ -65,15 +65,7 @@ class Bench:
 
 @pytest.fixture
 def bench_of(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
-    made: list[Bench] = []
-
-    def make(**options: Any) -> Bench:
-        made.append(Bench(tmp_path / str(len(made)), **options))
-        return made[-1]
-
-    yield make
-    for bench in made:
-        bench.store.close()
+    yield from benches(Bench, tmp_path)
 
 
 @pytest.fixture

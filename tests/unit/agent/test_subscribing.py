@@ -15,7 +15,7 @@ from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.session import Message, canary_topic
 from activemq_fleet.agent.store import Receipt, Store
 from activemq_fleet.agent.subscribing import Subscriber
-from tests.unit.agent.links import Clock, Conn, FakeBroker, Quiet, config
+from tests.unit.agent.links import Clock, Conn, FakeBroker, Quiet, benches, config
 
 
 class Bench:
@@ -70,15 +70,7 @@ class Bench:
 
 @pytest.fixture
 def bench_of(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
-    made: list[Bench] = []
-
-    def make(**options: Any) -> Bench:
-        made.append(Bench(tmp_path / str(len(made)), **options))
-        return made[-1]
-
-    yield make
-    for bench in made:
-        bench.store.close()
+    yield from benches(Bench, tmp_path)
 
 
 @pytest.fixture
