@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
-from tests.hosts.machines import MachinesError, Rack
+from tests.hosts.machines import Machine, MachinesError, Rack
 
 RELEASE = "6.3.1"
 """From jars. The scenario itself installs 5.18.3 from its archive, so that both ways are gone."""
@@ -31,6 +33,42 @@ class Controller:
         """Boot both nodes with ``share`` as their common mount, and lay out what they install."""
         self.rack.up(NODES, shares=[share], owner=os.getpid())
         Path(f"{self.rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+
+    def install_pair(self, *, share: str) -> None:
+        """Boot both nodes, and let the playbook ``site`` install and start their brokers."""
+        self.start_pair(share=share)
+        done = self.play("site")
+        print(done.stdout)
+        assert done.returncode == 0
+
+    def sides(self) -> tuple[Machine, Machine]:
+        """The node that serves, and the other one."""
+        active = self.exchange("watch", *NODES.values())["address"]
+        machines = self.rack.machines
+        serving = next(machine for machine in machines if machine.address == active)
+        other = next(machine for machine in machines if machine.address != active)
+        return serving, other
+
+    @contextmanager
+    def streaming(self, timeout: float) -> Iterator[dict[str, Any]]:
+        """Messages all the while; afterwards what became of them, by ``tests.hosts.stream``."""
+        client = [sys.executable, "-m", "tests.hosts.stream", "--username", "probe", "--password", PASSWORD]
+        found: dict[str, Any] = {}
+        with subprocess.Popen(
+            self.rack.lan.inside(*client, *NODES.values()),
+            cwd=self.repository,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as streaming:
+            try:
+                assert streaming.stdout
+                assert streaming.stdout.readline() == "begun\n"
+                yield found
+                said, _ = streaming.communicate(timeout=timeout)
+                found.update(json.loads(said))
+            finally:
+                streaming.kill()
 
     def play(self, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a playbook of the collection; return it with its exit status and all it said."""

@@ -42,20 +42,14 @@ def share(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
 def controller(rack: Rack, repository: Path, share: Path) -> Controller:
     """A pair, installed and started by the playbook ``site``."""
     controller = Controller(repository, rack)
-    controller.start_pair(share="/srv/activemq")
-    done = controller.play("site")
-    print(done.stdout)
-    assert done.returncode == 0
+    controller.install_pair(share="/srv/activemq")
     return controller
 
 
 @pytest.fixture
 def pair(controller: Controller) -> tuple[Machine, Machine]:
     """The node that serves, and the one that stands by, whatever the test before did to them."""
-    active = controller.exchange("watch", *NODES.values())["address"]
-    machines = controller.rack.machines
-    serving = next(machine for machine in machines if machine.address == active)
-    other = next(machine for machine in machines if machine.address != active)
+    serving, other = controller.sides()
     other.run("systemctl", "start", UNIT)
     wait_for_standby(other, 240)
     return serving, other
@@ -158,23 +152,9 @@ def test_a_master_that_lost_its_lock_comes_back_as_the_standby_of_the_new_one(
 def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_and_has_lost_nothing(
     controller: Controller, pair: tuple[Machine, Machine], share: Path
 ) -> None:
-    client = [sys.executable, "-m", "tests.hosts.stream", "--username", "probe", "--password", PASSWORD]
-    with subprocess.Popen(
-        controller.rack.lan.inside(*client, *NODES.values()),
-        cwd=controller.repository,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as streaming:
-        try:
-            assert streaming.stdout
-            assert streaming.stdout.readline() == "begun\n"
-            fill_the_disk(controller, pair, share)
-            told, _ = streaming.communicate(timeout=400)
-        finally:
-            streaming.kill()
-    print(told)
-    result = json.loads(told)
+    with controller.streaming(400) as result:
+        fill_the_disk(controller, pair, share)
+    print(result)
     assert result["sent"] > 0
     assert result["missing"] == []
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import NODES, PASSWORD, Controller
+from tests.hosts.playbooks import NODES, Controller
 
 UNIT = "activemq.service"
 BASE = "/var/lib/activemq/activemq"
@@ -40,10 +37,7 @@ _SINCE = re.compile(r"-e activemq_since=(\S+)")
 def controller(rack: Rack, repository: Path) -> Controller:
     """A pair, installed and started by the playbook ``site``."""
     controller = Controller(repository, rack)
-    controller.start_pair(share="/srv/activemq")
-    done = controller.play("site")
-    print(done.stdout)
-    assert done.returncode == 0
+    controller.install_pair(share="/srv/activemq")
     return controller
 
 
@@ -88,34 +82,12 @@ def go_on(controller: Controller, said: str) -> str:
     return done.stdout
 
 
-@contextmanager
-def load(controller: Controller) -> Iterator[dict[str, Any]]:
-    """Messages all the while; afterwards what became of them."""
-    client = [sys.executable, "-m", "tests.hosts.stream", "--username", "probe", "--password", PASSWORD]
-    found: dict[str, Any] = {}
-    with subprocess.Popen(
-        controller.rack.lan.inside(*client, *NODES.values()),
-        cwd=controller.repository,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as streaming:
-        try:
-            assert streaming.stdout
-            assert streaming.stdout.readline() == "begun\n"
-            yield found
-            said, _ = streaming.communicate(timeout=300)
-            found.update(json.loads(said))
-        finally:
-            streaming.kill()
-
-
 def test_a_restart_under_load_loses_nothing_and_touches_each_node_once(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     active, standby = pair
     before = {machine.name: process(machine) for machine in pair}
-    with load(controller) as load_found:
+    with controller.streaming(300) as load_found:
         done = controller.play("restart", "-e", "activemq_target=orders-mq01")
     print(done.stdout, load_found)
     assert done.returncode == 0

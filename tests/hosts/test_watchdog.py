@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import NODES, Controller
+from tests.hosts.playbooks import Controller
 from tests.hosts.test_broker_unit import UNIT, shown, wait_for_standby
 
 WATCHDOG = "activemq-watchdog.service"
@@ -23,20 +23,14 @@ PATIENCE = 240
 def controller(rack: Rack, repository: Path) -> Controller:
     """A pair, installed and started by the playbook ``site``; its watchdogs warn, as by default."""
     controller = Controller(repository, rack)
-    controller.start_pair(share="/srv/activemq")
-    done = controller.play("site")
-    print(done.stdout)
-    assert done.returncode == 0
+    controller.install_pair(share="/srv/activemq")
     return controller
 
 
 @pytest.fixture
 def pair(controller: Controller) -> tuple[Machine, Machine]:
     """The node that serves, and the one that stands by."""
-    active = controller.exchange("watch", *NODES.values())["address"]
-    machines = controller.rack.machines
-    serving = next(machine for machine in machines if machine.address == active)
-    other = next(machine for machine in machines if machine.address != active)
+    serving, other = controller.sides()
     wait_for_standby(other, PATIENCE)
     return serving, other
 
