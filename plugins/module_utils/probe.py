@@ -8,16 +8,19 @@ the broker's greeting is enough. STOMP is spoken as 1.0, which 5.5 knows and eve
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 TOPIC = "activemq.fleet.probe"
 _LIMIT = 1 << 20
+_PARTING = 1.0
+"""Seconds that the broker has to close its end."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,10 @@ def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = 5.
         with _connect(address, "ssl" in scheme or scheme == "wss", timeout) as connection:
             if speak is None:
                 return Answer(True, None, "accepts connections")
-            detail = speak(connection, login)
+            try:
+                detail = speak(connection, login)
+            finally:
+                _part(connection)
     except Refused as error:
         return Answer(True, None, str(error), greeted=True)
     except Blocked as error:
@@ -98,6 +104,20 @@ def _connect(address: tuple[str, int], encrypted: bool, timeout: float) -> socke
     return context.wrap_socket(connection)
 
 
+def _part(connection: socket.socket) -> None:
+    """Close so that the broker logs nothing: what is unread when a socket closes resets the connection.
+
+    There always is something: the rest of the OpenWire greeting, the newline after a STOMP frame.
+    """
+    until = time.monotonic() + _PARTING
+    with contextlib.suppress(OSError, ValueError):
+        connection.shutdown(socket.SHUT_WR)
+        while time.monotonic() < until:
+            connection.settimeout(_PARTING)
+            if not connection.recv(4096):
+                break
+
+
 def _read(connection: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:
@@ -108,7 +128,7 @@ def _read(connection: socket.socket, count: int) -> bytes:
     return data
 
 
-@contextmanager
+@contextlib.contextmanager
 def _greeted(how: str) -> Iterator[None]:
     try:
         yield
