@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 export PIP_FIND_LINKS="" CUSTOM_COMPILE_COMMAND="make requirements"
 compile() {
-    .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra lab --extra agent \
+    .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra lab --extra agent --extra pipeline \
         --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options "$@"
 }
 compile "$@" --output-file requirements/run.txt pyproject.toml
