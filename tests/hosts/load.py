@@ -122,7 +122,7 @@ def _is_under_load(status: dict[str, Any]) -> bool:
 
 
 def end(options: argparse.Namespace) -> dict[str, Any]:
-    """Wait until events are handled that were published after now; count the gaps since ``begin``."""
+    """Wait until events are handled after now; count the gaps since ``begin``."""
     name, where = options.words[0], options.directory
     begun = json.loads((where / f"begun-{name}").read_text())
     now = time.time()

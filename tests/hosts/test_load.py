@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from activemq_fleet.agent.seats import Seat, tell
+from tests.hosts import load
 from tests.hosts.load import gaps, merged
 
 
@@ -48,3 +54,34 @@ def test_one_loss_of_both_agents_is_one_gap_and_what_was_before_does_not_count(t
     )
 
     assert gaps(tmp_path, 10) == [(50, 8)]
+
+
+def seat(name: str, last: float) -> Seat:
+    """What ``tell`` asks of a seat whose last event was handled at a moment."""
+    tail = SimpleNamespace(last=lambda kind: {"handled": last}[kind])
+    return cast(
+        "Seat",
+        SimpleNamespace(
+            name=name,
+            check=lambda: None,
+            is_steady=lambda: True,
+            rates=lambda moment, seconds: (60.0, 60.0),
+            subscriber=SimpleNamespace(tail=tail),
+        ),
+    )
+
+
+def test_what_the_seats_say_of_themselves_is_what_the_load_asks_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pid").write_text(str(os.getpid()))
+    (tmp_path / "pairs").write_text("one")
+    write(tmp_path / "one", "publisher", (1, "connected"))
+    write(tmp_path / "one", "subscriber", (1, "connected"))
+    tell(tmp_path, [seat("one", time.time() + 60)])
+    said: list[dict[str, Any]] = []
+    for act in ("begin", "end"):
+        assert load.main([act, str(tmp_path), "restart"]) == 0
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0]["rates"] == {"one": 60.0}
+    assert said[1]["gaps"] == {"one": []}

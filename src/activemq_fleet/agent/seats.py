@@ -244,7 +244,7 @@ def run(directory: Path, longest: float, parent: int | None = None) -> None:
                 seat.start(_PATIENCE)
             (directory / "ready").touch()
             while not stop.exists() and time.monotonic() < deadline and _lives(parent):
-                _tell(directory, seats)
+                tell(directory, seats)
                 time.sleep(0.5)
             for seat in seats:
                 seat.finish()
@@ -263,16 +263,24 @@ def _lives(process: int | None) -> bool:
     return process is None or Path(f"/proc/{process}").exists()
 
 
-def _tell(directory: Path, seats: Iterable[Seat]) -> None:
-    """How the seats stand, for who looks from outside: ``status.json``, whole or not at all."""
+def tell(directory: Path, seats: Iterable[Seat]) -> None:
+    """How the seats stand, for who looks from outside: ``status.json``, whole or not at all.
+
+    Of each its rates in events a second, whether it is steady, when an event was handled last and when
+    this was said, in seconds since the epoch.
+    """
     now = time.time()
     said = {}
     for seat in seats:
         seat.check()
         accepted, handled = seat.rates(now - 1, 5)
         said[seat.name] = {
-            "steady": seat.is_steady(), "accepted": accepted, "handled": handled, "at": now,
-        }  # fmt: skip
+            "steady": seat.is_steady(),
+            "accepted": accepted,
+            "handled": handled,
+            "last": seat.subscriber.tail.last("handled"),
+            "at": now,
+        }
     staged = directory / ".status.json"
     staged.write_text(json.dumps(said))
     staged.replace(directory / "status.json")
