@@ -57,10 +57,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Leave a line about each test that failed and is tried again, for the table of scripts/run_tests.py."""
+    place = os.environ.get("FLEET_SECOND_TRIES")
+    # Both the process that runs a test and the one that gathers the reports come here.
+    if place and str(report.outcome) == "rerun" and "PYTEST_XDIST_WORKER" not in os.environ:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        why = str(crash.message if crash else report.longrepr).partition("\n")[0]
+        with Path(place).open("a", encoding="utf-8") as stream:
+            stream.write(f"{report.nodeid}: {why[:200]}\n")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         tier = tier_of(item)
         item.add_marker(tier)
+        if item.get_closest_marker("once") is not None and config.getoption("reruns"):
+            # A wait that ran out proves nothing either way.
+            item.add_marker(pytest.mark.flaky(reruns=1, rerun_except="AssertionError"))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
     if config.getoption("--update-golden"):

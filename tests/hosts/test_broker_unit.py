@@ -149,6 +149,7 @@ def test_a_master_that_lost_its_lock_comes_back_as_the_standby_of_the_new_one(
     controller.exchange("take", standby.address, "20")
 
 
+@pytest.mark.once
 def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_and_has_lost_nothing(
     controller: Controller, pair: tuple[Machine, Machine], share: Path
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_an
     assert result["missing"] == []
 
 
+@pytest.mark.once
 def test_what_a_full_disk_refuses_is_never_reported_as_delivered_by_agents(
     controller: Controller, pair: tuple[Machine, Machine], share: Path, tmp_path: Path
 ) -> None:

@@ -105,6 +105,7 @@ def drill(controller: Controller, report: Path, **variables: object) -> tuple[st
     return said, DrillResult.from_dict(json.loads(report.with_suffix(".json").read_text()))
 
 
+@pytest.mark.once
 @pytest.mark.timeout(1200)
 def test_a_kill_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path) -> None:
     before = active(controller.rack.machines)

@@ -82,6 +82,7 @@ def go_on(controller: Controller, said: str) -> str:
     return done.stdout
 
 
+@pytest.mark.once
 def test_a_restart_under_load_loses_nothing_and_touches_each_node_once(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:

@@ -155,6 +155,7 @@ def agents(lab: Lab, tmp_path: Path) -> Iterator[tuple[Agent, Agent]]:
         yield sender, receiver
 
 
+@pytest.mark.once
 def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_again(
     lab: Lab, agents: tuple[Agent, Agent]
 ) -> None:
@@ -185,6 +186,7 @@ def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_aga
     assert len(received) == len(set(received))
 
 
+@pytest.mark.once
 def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, agents: tuple[Agent, Agent]) -> None:
     """It keeps its connections and its lock: nobody can take over before it is killed."""
     sender, receiver = agents
@@ -208,6 +210,7 @@ def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, 
 AGENT_USER = {"name": "agent", "password": "s3cret-agent", "groups": "agents"}
 
 
+@pytest.mark.once
 def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(lab_of: LabOf, tmp_path: Path) -> None:
     rights = [{"destination": "instance.>", "kind": "topic", "read": "agents", "write": "agents", "admin": "agents"}]
     lab = lab_of(inventory_of(tmp_path, users=[AGENT_USER], acl=rights))

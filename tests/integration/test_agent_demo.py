@@ -61,6 +61,7 @@ def agents(lab: Lab) -> Iterator[Mapping[str, Agent]]:
         yield found
 
 
+@pytest.mark.once
 def test_an_agent_stays_with_its_home_pair_and_no_backlog_is_left(lab: Lab, agents: Mapping[str, Agent]) -> None:
     home = next(agent.pair for agent in lab.client_fleet.agents if agent.host == SHOP)
     began = time.time()

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.once
 def test_the_demo_kills_a_master_and_loses_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "activemq_fleet.lab.demo", "--output", str(tmp_path / "demo")]
 

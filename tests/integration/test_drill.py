@@ -58,6 +58,7 @@ def lab(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
     assert not processes_of(directory)
 
 
+@pytest.mark.once
 @pytest.mark.timeout(600 + 120 * KILLS)
 def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     result = drill(lab, DrillOptions(blows=KILLS, rate=RATE, seed=1, patience=300))
@@ -146,6 +147,7 @@ def waiting(seat: Seat, since: float) -> int:
     return seat.publisher.tail.read().between("acknowledged", since, time.time())
 
 
+@pytest.mark.once
 @pytest.mark.timeout(900)
 def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, tmp_path: Path) -> None:
     for host in (A, B):
