@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo test test-full lint unit molecule integration hosts golden rules fuzz bench package requirements clean distclean
+.PHONY: help setup demo test test-full lint unit pipeline molecule integration hosts golden rules fuzz bench package requirements clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -43,7 +43,7 @@ lint unit: ## one tier that needs no Java
 	@scripts/setup.sh
 	@$(PY) -m scripts.run_tests $@
 
-molecule integration hosts: ## one tier that does
+pipeline molecule integration hosts: ## one tier that does
 	@scripts/setup.sh --java $(if $(filter integration,$@),--browser --tracer --balancer)
 	@$(PY) -m scripts.run_tests $@
 

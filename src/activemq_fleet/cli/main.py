@@ -13,7 +13,7 @@ from activemq_fleet import __version__
 from activemq_fleet.cli.errors import PROGRAM, run
 
 # In the order of use. A command is there when its module is.
-COMMANDS = ("render", "check", "explain", "graph", "schema", "lab", "adopt", "plan", "drift", "audit")
+COMMANDS = ("render", "check", "explain", "graph", "schema", "lab", "adopt", "pack", "plan", "drift", "audit")
 
 
 class LazyGroup(click.Group):

@@ -52,7 +52,7 @@ def write_tree(directory: Path, files: Mapping[str, bytes], *, check: Callable[[
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         _fill(staged, files)
-        _swap(staged, target)
+        swap(staged, target)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
@@ -84,7 +84,7 @@ def _fill(root: Path, files: Mapping[str, bytes]) -> None:
             file.write(content)
 
 
-def _swap(staged: Path, target: Path) -> None:
+def swap(staged: Path, target: Path) -> None:
     """Put ``staged`` at ``target``; what was there is at ``staged`` afterwards."""
     try:
         os.rename(staged, target)  # on an absent or an empty directory

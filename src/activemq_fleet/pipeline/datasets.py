@@ -1,0 +1,150 @@
+"""The datasets of a job: ``OUT/NAME/*.parquet``, and an OUT that appears whole or not at all.
+
+On this machine's file system OUT is written beside its place (``OUT.staged``) and put there in one
+step. Anywhere else (``s3a://…``) nothing can be renamed: new files come first, and ``manifest.json``,
+which lists the files that count, comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as sf
+
+from activemq_fleet import __version__
+from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.manifests import HadoopTarget, listed_files, manifest_of
+from activemq_fleet.pipeline.paths import local_path, uri_of
+from activemq_fleet.pipeline.schemas import SCHEMA_VERSION, SCHEMAS, SORTED_BY
+from activemq_fleet.pipeline.staging import LocalTarget, settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read", "settle"]
+
+# Rows on their way to a file are this many times as large as in it (measured: docs/pipelines.md).
+_SHUFFLED = 3
+_FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
+
+
+class Target(Protocol):
+    """Where an Output goes: a local directory, or a path that Hadoop alone knows."""
+
+    def check(self, kind: str) -> None:
+        """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
+
+    def begin(self) -> None:
+        """Make ready for writing."""
+
+    def place(self, name: str) -> str:
+        """Where the files of a dataset are written."""
+
+    def wrote(self, name: str, rows: int) -> None:
+        """A dataset is written: see that it is there."""
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file beside the datasets."""
+
+    def commit(self, manifest: Mapping[str, Any]) -> None:
+        """Let the result take the place of the earlier one."""
+
+    def end(self) -> None:
+        """Give up what was not committed."""
+
+
+class Output:
+    """The result of a job, on its way. Without ``commit`` OUT stays what it was."""
+
+    def __init__(self, spark: SparkSession, path: str, kind: str = "audit") -> None:
+        """``path`` may be any that Hadoop writes. Raises InputError for what is not ours to replace."""
+        self.path = path
+        self._spark = spark
+        self._kind = kind
+        self._rows: dict[str, int] = {}
+        found = local_path(path)
+        self._target: Target = HadoopTarget(spark, uri_of(path)) if found is None else LocalTarget(found)
+        self._target.check(kind)
+        self._target.begin()
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._target.end()
+
+    def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
+        """Write a dataset, and return its number of rows.
+
+        The columns of its schema are taken by name and cast; others are dropped. ``ordered`` says that
+        the rows of each partition come in order already, in partitions as large as a file should be:
+        then nothing is shuffled or sorted.
+        """
+        rows = sf.count(sf.lit(1)).alias("rows")
+        with _files_of(self._spark, _FILE * _SHUFFLED):
+            shaped = _shaped(name, frame) if ordered else _in_order(name, _shaped(name, frame))
+            seen = Observation()
+            shaped.observe(seen, rows).write.mode("append").option(
+                "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
+            ).parquet(self._target.place(name))
+        self._rows[name] = self._rows.get(name, 0) + int(seen.get["rows"])
+        self._target.wrote(name, self._rows[name])
+        return self._rows[name]
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file beside the datasets: ``audit.json``, ``report.html``."""
+        self._target.write_text(name, text)
+
+    def commit(self) -> None:
+        """Let everything written take OUT's place."""
+        self._target.commit(manifest_of(self._kind, __version__, SCHEMA_VERSION, self._rows))
+
+
+def read(spark: SparkSession, out: str, name: str) -> DataFrame:
+    """A dataset of a committed result. Raises InputError when OUT has none of that name."""
+    reader = spark.read.schema(SCHEMAS[name])
+    found = local_path(out)
+    if found is not None:
+        if not (found / name).is_dir():
+            raise InputError(f"{out}: holds no dataset {name}")
+        return reader.parquet(uri_of(found / name))
+    return reader.parquet(*listed_files(spark, uri_of(out), name))
+
+
+def _shaped(name: str, frame: DataFrame) -> DataFrame:
+    """The dataset's columns in their order. The version rides in their metadata, and so into the footers."""
+    about = {"schema_version": SCHEMA_VERSION}
+    return frame.select(
+        *(sf.col(field.name).cast(field.dataType).alias(field.name, metadata=about) for field in SCHEMAS[name])
+    )
+
+
+def _in_order(name: str, frame: DataFrame) -> DataFrame:
+    """In partitions of a file each, a host's rows together as far as they fit, each sorted."""
+    keys = SORTED_BY[name]
+    first = [key for key in keys if key in ("group", "host")] or list(keys[:1])
+    return frame.hint("rebalance", *first).sortWithinPartitions(*keys)
+
+
+@contextmanager
+def _files_of(spark: SparkSession, size: int) -> Iterator[None]:
+    """Let Spark's adaptive execution make partitions of so many bytes, of rows as they are shuffled."""
+    wanted = {
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(size),
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    }
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    try:
+        for key, value in wanted.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

@@ -1,0 +1,27 @@
+"""Which paths this machine's file system has, and how Spark is told of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def local_path(path: str) -> Path | None:
+    """The path on this machine's file system, absolute; None for any other that Hadoop reads (``s3a://…``).
+
+    A path without a scheme is local, also where a cluster's default file system is another.
+    """
+    if path.startswith("file:"):
+        return Path(unquote(urlsplit(path).path)).absolute()
+    if _SCHEME.match(path):
+        return None
+    return Path(path).absolute()
+
+
+def uri_of(path: str | Path) -> str:
+    """The path as Spark's readers and writers take it, whatever the cluster's default file system is."""
+    found = local_path(str(path))
+    return str(path).rstrip("/") if found is None else f"file://{found}"

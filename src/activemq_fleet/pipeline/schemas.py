@@ -1,0 +1,84 @@
+"""The columns of every dataset, in their order, and what its files are sorted by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+SCHEMA_VERSION = 1
+"""Counts the changes that a reader has to know of. Columns are only ever added, which does not count."""
+
+_TEXT = StringType()
+_TEXTS = ArrayType(StringType())
+_TIME = TimestampType()  # microseconds, UTC
+_TYPES: Mapping[str, DataType] = {
+    "text": _TEXT,
+    "texts": _TEXTS,
+    "time": _TIME,
+    "int": IntegerType(),
+    "long": LongType(),
+    "double": DoubleType(),
+    "bool": BooleanType(),
+    "map": MapType(StringType(), StringType()),
+    "ports": MapType(StringType(), IntegerType()),
+}
+
+# NAME or NAME:TYPE; text where nothing is said.
+_COLUMNS = {
+    "events": "host file line:long end_line:long time:time raw_time level kind message stack logger thread release "
+    "fields:map parsed:bool",
+    "incidents": "incident kind group pair host began:time ended:time seconds:double began_from certainty cause remedy "
+    "rules:texts final:bool",
+    "bridges": "host link peer direction began:time ended:time state flaps:int cause rebuilt:bool final:bool",
+    "messages": "event_id topic verdict reason accepted:time handled:time by:texts final:bool",
+    "deliveries": "event_id subscriber verdict reason attempts:int final:bool",
+    "brokers": "host group pair node role release address ports:ports",
+    "links": "host name kind target uri duplex:bool network_ttl:int consumer_ttl:int message_ttl:int include:texts "
+    "exclude:texts",
+    "findings": "rule severity host message fix why file line:int column:int waived",
+    "files": "host path sha256 content",
+    "changes": "host path op",
+    "drift": "host path status cause planned_sha256 found_sha256 diff",
+}
+
+SORTED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "events": ("host", "file", "line"),
+        "incidents": ("group", "host", "began", "incident"),
+        "bridges": ("host", "link", "began"),
+        "messages": ("event_id",),
+        "deliveries": ("event_id", "subscriber"),
+        "brokers": ("group", "host"),
+        "links": ("host", "name"),
+        "findings": ("host", "rule", "message"),
+        "files": ("host", "path"),
+        "changes": ("host", "path"),
+        "drift": ("host", "path"),
+    }
+)
+"""By group and host where the dataset has them: a reader of one host skips most row groups."""
+
+
+def _schema(columns: str) -> StructType:
+    fields = []
+    for column in columns.split():
+        name, _, kind = column.partition(":")
+        fields.append(StructField(name, _TYPES[kind or "text"], nullable=True))
+    return StructType(fields)
+
+
+SCHEMAS: Mapping[str, StructType] = MappingProxyType({name: _schema(columns) for name, columns in _COLUMNS.items()})

@@ -1,0 +1,103 @@
+"""Opens and closes Spark for a job: on this machine, on a cluster, or over Spark Connect.
+
+What Spark needs is looked at first, so that a user reads one line and no Java stack trace. Spark's own
+noise goes to a file in the session's scratch directory; with ``ACTIVEMQ_FLEET_DEBUG=1`` it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from activemq_fleet.pipeline.options import SessionOptions
+from activemq_fleet.pipeline.problems import SparkProblem, translated
+from activemq_fleet.pipeline.scratch import Scratch, scratch
+from activemq_fleet.pipeline.settings import is_local, master_of, remote_settings, settings_of
+from activemq_fleet.pipeline.surroundings import check_java, check_reachable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SessionOptions", "SparkProblem", "session"]
+
+DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
+
+
+@contextmanager
+def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
+    """A Spark session for the job ``name``; it ends, and its scratch files go, with the block.
+
+    What Spark raises inside the block, or on the way to it, comes out as SparkProblem: one line.
+    """
+    remote = options.remote or (os.environ.get("SPARK_REMOTE") if options.master is None else None)
+    with scratch() as place, warnings.catch_warnings(), translated(options, place.path):
+        # pyspark's notes on its own internals: nothing that a user could act upon.
+        warnings.filterwarnings("ignore", module=r"(pyspark|py4j|google|grpc)\b")
+        spark = _connect(name, remote, options) if remote else _launch(name, options, place)
+        try:
+            yield spark
+        except KeyboardInterrupt:
+            spark.interruptAll()
+            raise
+        finally:
+            _end(spark, classic=not remote)
+
+
+def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
+    check_reachable(remote)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(remote).appName(f"activemq-fleet {name}")
+    spark = builder.getOrCreate()
+    for key, value in remote_settings(options).items():
+        spark.conf.set(key, value)
+    for archive in options.archives:
+        spark.addArtifacts(archive, archive=True)
+    return spark
+
+
+def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
+    check_java()
+    master = master_of(options)
+    if master:
+        check_reachable(master)
+    from pyspark.sql import SparkSession
+
+    # Read by pyspark when it starts; Python's own is the one whose packages are known to be there.
+    os.environ.pop("SPARK_REMOTE", None)
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    elif options.archives:
+        os.environ["PYSPARK_PYTHON"] = f"./{options.archives[0].partition('#')[2] or 'environment'}/bin/python"
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"activemq-fleet {name}")
+    for key, value in settings_of(options, master, place.path).items():
+        builder = builder.config(key, value)
+    with place.quiet(enabled=not os.environ.get(DEBUG_VARIABLE)):
+        return builder.getOrCreate()
+
+
+def _end(spark: SparkSession, *, classic: bool) -> None:
+    spark.stop()
+    if classic and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        _end_java()
+
+
+def _end_java() -> None:
+    """End the JVM that pyspark launched: it holds the scratch directory, and would serve the next session."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    process = gateway.proc
+    process.stdin.close()
+    process.wait(timeout=60)

@@ -1,0 +1,81 @@
+"""Spark's settings for a job. What the user said with ``--conf`` wins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from activemq_fleet.pipeline.options import SessionOptions
+
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+_LOOPBACK = "127.0.0.1"
+
+# Those that may be set in a running session too, and so over Spark Connect.
+_SQL = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A file of a fleet's logs is read or named as a problem, never passed over in silence.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+}
+
+
+def is_local(master: str | None) -> bool:
+    """True for a Spark that runs inside this process's machine alone."""
+    return master is not None and master.startswith("local")
+
+
+def master_of(options: SessionOptions) -> str | None:
+    """The master: what was said, ``local[*]``, or None under spark-submit, which has its own."""
+    said = options.master or options.conf.get("spark.master")
+    if said or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return said
+    return "local[*]"
+
+
+def remote_settings(options: SessionOptions) -> dict[str, str]:
+    """What is set in a session of Spark Connect."""
+    return {**_SQL, **options.conf}
+
+
+def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
+    """What is set when this process starts Spark. ``scratch`` takes everything temporary."""
+    found = {
+        **_SQL,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} -Djava.io.tmpdir={scratch}",
+    }
+    if master:
+        found["spark.master"] = master
+    if is_local(master):
+        found |= {
+            "spark.local.dir": str(scratch),
+            "spark.driver.memory": f"{_driver_megabytes()}m",
+        }
+    if is_local(master) or (master or "").startswith((f"spark://{_LOOPBACK}:", "spark://localhost:")):
+        found |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+    if options.archives and not is_local(master):
+        found["spark.archives"] = ",".join(options.archives)
+    return _merged(found, options.conf)
+
+
+def _merged(ours: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
+    """What was said wins, but for Java's options: there both count."""
+    merged = {**ours, **said}
+    options = "spark.driver.extraJavaOptions"
+    if options in said:
+        merged[options] = f"{ours[options]} {said[options]}"
+    return merged
+
+
+def _driver_megabytes() -> int:
+    """A quarter of the memory, from 1 to 4 GiB: in local mode the executors live in the driver."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1024, min(4096, pages // 4 // (1 << 20)))

@@ -1,0 +1,60 @@
+"""What Spark needs, looked at before it is started: Java, and somebody who listens."""
+
+from __future__ import annotations
+
+import re
+import socket
+from urllib.parse import urlsplit
+
+from activemq_fleet.artifacts import java
+from activemq_fleet.errors import ArtifactError
+from activemq_fleet.pipeline.problems import SparkProblem
+
+_JAVA = 17
+_PATIENCE = 10.0  # seconds for a connection
+_PORTS = {"spark": 7077, "sc": 15002}
+
+
+def check_java() -> None:
+    """Raise SparkProblem unless the ``java`` that Spark would start is 17 or newer."""
+    try:
+        java(_JAVA)
+    except ArtifactError as error:
+        raise SparkProblem(f"Spark needs Java {_JAVA} or newer on this machine: {error}") from None
+
+
+def check_reachable(url: str) -> None:
+    """Raise SparkProblem when nobody listens where a master or a Connect server should be.
+
+    Spark itself would try for a minute and longer. Of ``spark://A:7077,B:7077`` one must answer.
+    """
+    scheme = url.partition(":")[0]
+    if scheme not in _PORTS or "://" not in url:
+        return
+    problems = []
+    for place in re.split(r"[;/]", url.partition("://")[2])[0].split(","):
+        problem = _problem(scheme, place)
+        if not problem:
+            return
+        problems.append(problem)
+    what = "Spark master" if scheme == "spark" else "Spark Connect server"
+    raise SparkProblem(f"{what} {url.partition(';')[0]} is not reached: {'; '.join(problems)}")
+
+
+def _problem(scheme: str, place: str) -> str:
+    try:
+        parts = urlsplit(f"//{place}")
+        host, port = parts.hostname, parts.port or _PORTS[scheme]
+    except ValueError as error:
+        return str(error)
+    if not host:
+        return "no host is named"
+    try:
+        socket.create_connection((host, port), timeout=_PATIENCE).close()
+    except socket.gaierror:
+        return f"the name {host} is not known"
+    except TimeoutError:
+        return f"{host}:{port} does not answer"
+    except OSError as error:
+        return f"{host}:{port}: {error.strerror or error}"
+    return ""

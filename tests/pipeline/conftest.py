@@ -1,0 +1,24 @@
+"""One Spark session for all tests of a process: two cores, little memory, loopback only, its own scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from activemq_fleet.pipeline.session import SessionOptions, session
+
+SMALL = {
+    "spark.driver.memory": "1g",
+    # Each shuffle partition is a task, and a task costs more than the few rows in it.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.default.parallelism": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Shared: a test that changes settings puts them back, and no test stops it."""
+    with session("tests", SessionOptions(master="local[2]", conf=SMALL)) as running:
+        yield running

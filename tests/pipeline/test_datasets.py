@@ -1,0 +1,61 @@
+"""Results of jobs: what lies in OUT, and that it appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.datasets import SCHEMAS, Output, read
+
+
+def _drift(spark: SparkSession, *paths: str) -> DataFrame:
+    rows = [(f"host{number % 3}", path, "same", None, None, None, None) for number, path in enumerate(paths)]
+    return spark.createDataFrame(rows, SCHEMAS["drift"])
+
+
+def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Output(spark, str(out), "drift") as output:
+        assert output.write("drift", _drift(spark, "b", "a", "c")) == 3
+        output.write_text("drift.json", "{}\n")
+        output.commit()
+    rows = read(spark, str(out), "drift").collect()
+    assert sorted(row["path"] for row in rows) == ["a", "b", "c"]
+    assert (out / "drift.json").read_text() == "{}\n"
+    assert json.loads((out / "manifest.json").read_text())["rows"] == {"drift": 3}
+
+
+def test_the_footers_carry_the_schema_version(spark: SparkSession, tmp_path: Path) -> None:
+    with Output(spark, str(tmp_path / "out"), "drift") as output:
+        output.write("drift", _drift(spark, "a"))
+        output.commit()
+    (file,) = (tmp_path / "out" / "drift").iterdir()
+    footer = pq.read_metadata(file).metadata[b"org.apache.spark.sql.parquet.row.metadata"]
+    assert {field["metadata"]["schema_version"] for field in json.loads(footer)["fields"]} == {1}
+
+
+def test_what_is_not_committed_leaves_the_earlier_result(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Output(spark, str(out), "drift") as output:
+        output.write("drift", _drift(spark, "first"))
+        output.commit()
+    with Output(spark, str(out), "drift") as output:
+        output.write("drift", _drift(spark, "second"))
+    assert [row["path"] for row in read(spark, str(out), "drift").collect()] == ["first"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "manifest.json"])
+def test_a_foreign_directory_is_refused_before_any_work(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("{}")
+    with pytest.raises(InputError, match="choose another directory"):
+        Output(spark, str(out), "drift")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (out / name).read_text() == "{}"
