@@ -195,6 +195,9 @@ def one_hop_short(view: FleetView) -> Iterator[Problem]:
 
 def _may_be_short(view: FleetView) -> bool:
     """By default a TTL is as long as it must be; multicast's is fixed, and may be too short beside other links."""
+    rest = view.fleet.rest
+    if rest is not None and any(link.ttl for link, _, _ in rest.links):
+        return True
     for broker in view.brokers:
         settings = broker.settings
         if settings.network_ttl or any(link.ttl for link in settings.links) or has_own_links(broker):

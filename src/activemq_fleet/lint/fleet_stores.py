@@ -186,17 +186,17 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: shared-file}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}, orders-mq02-a: {}, orders-mq02-b: {}}
     """
-    owners: dict[tuple[str, ...], Broker] = {}
+    owners: dict[tuple[str, ...], str] = dict(view.fleet.rest.stores) if view.fleet.rest else {}
     told: set[str] = set()
     for broker in view.brokers:
-        store = _store_of(broker)
-        owner = owners.setdefault(store, broker)
-        if owner.unit != broker.unit and broker.unit not in told:
+        store = store_of(broker)
+        owner = owners.setdefault(store, broker.unit)
+        if owner != broker.unit and broker.unit not in told:
             told.add(broker.unit)
-            yield view.problem(broker, f"{store[-1]} is the store of {owner.unit} too: one of the two waits for ever")
+            yield view.problem(broker, f"{store[-1]} is the store of {owner} too: one of the two waits for ever")
 
 
-def _store_of(broker: Broker) -> tuple[str, ...]:
+def store_of(broker: Broker) -> tuple[str, ...]:
     """What tells stores apart: a path of the share, a database, or a path of one machine."""
     settings = broker.settings
     if settings.ha == "shared-jdbc" and settings.jdbc is not None:

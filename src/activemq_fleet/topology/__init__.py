@@ -17,6 +17,7 @@ from activemq_fleet.topology.model import (
     Link,
     Pair,
     Permission,
+    Rest,
     Server,
     VirtualAddress,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Link",
     "Pair",
     "Permission",
+    "Rest",
     "Server",
     "VirtualAddress",
     "build_fleet",

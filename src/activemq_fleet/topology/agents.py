@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings import Settings
-from activemq_fleet.topology.model import Agent, Broker, Group, Pair
+from activemq_fleet.topology.model import Agent, Broker, Group, KnownGroups, Pair
 
 
 def home_pair(host: str, pairs: Sequence[str]) -> str:
@@ -22,9 +22,11 @@ def home_pair(host: str, pairs: Sequence[str]) -> str:
     return max(pairs, key=lambda pair: (hashlib.sha256(f"{host}\0{pair}".encode()).digest(), pair))
 
 
-def place_agent(host: str, settings: Settings, groups: Mapping[str, Group]) -> tuple[Agent | None, list[Finding]]:
+def place_agent(
+    host: str, settings: Settings, groups: Mapping[str, Group], every: KnownGroups
+) -> tuple[Agent | None, list[Finding]]:
     """An agent with its home, or None and why not (T010, T015)."""
-    problem = _group_problem(settings, groups)
+    problem = _group_problem(settings, groups, every)
     if problem:
         return None, [error("T010", host, *problem)]
     group = groups[settings.agent_group or next(iter(groups))]
@@ -43,10 +45,10 @@ def place_agent(host: str, settings: Settings, groups: Mapping[str, Group]) -> t
     return _connect(host, settings, pair)
 
 
-def _group_problem(settings: Settings, groups: Mapping[str, Group]) -> tuple[str, str] | None:
-    known = ", ".join(sorted(groups)) or "none: the inventory has no brokers"
+def _group_problem(settings: Settings, groups: Mapping[str, Group], every: KnownGroups) -> tuple[str, str] | None:
+    known = every.text or "none: the inventory has no brokers"
     if settings.agent_group is None:
-        if len(groups) == 1:
+        if every.number == 1:
             return None
         return "activemq_agent_group is not set, and there is more than one group to choose from", f"groups: {known}"
     if settings.agent_group not in groups:

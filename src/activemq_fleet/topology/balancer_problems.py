@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.sealed import may_equal
-from activemq_fleet.topology.model import Balancer, Broker, Front, Group, VirtualAddress
+from activemq_fleet.topology.model import Balancer, Broker, Front, Group, KnownGroups, VirtualAddress
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
-def problems_of(balancers: Sequence[Balancer], groups: Sequence[Group]) -> Iterator[Finding]:
+def problems_of(balancers: Sequence[Balancer], groups: Sequence[Group], every: KnownGroups) -> Iterator[Finding]:
     """Every finding about the balancers, which are in the order of the inventory."""
     if not balancers:
         return
     by_name = {group.name: group for group in groups}
-    yield from _idle(balancers, groups)
+    yield from _idle(balancers, every)
     yield from _differing(groups)
     yield from _logins(balancers)
     first = balancers[0]
@@ -29,7 +29,7 @@ def problems_of(balancers: Sequence[Balancer], groups: Sequence[Group]) -> Itera
             yield from _on_host(balancer, address, by_name[address.group])
 
 
-def _idle(balancers: Sequence[Balancer], groups: Sequence[Group]) -> Iterator[Finding]:
+def _idle(balancers: Sequence[Balancer], every: KnownGroups) -> Iterator[Finding]:
     """T020: nothing to balance."""
     for balancer in balancers:
         if balancer.addresses:
@@ -40,7 +40,7 @@ def _idle(balancers: Sequence[Balancer], groups: Sequence[Group]) -> Iterator[Fi
             balancer.host,
             "is in activemq_loadbalancers, and activemq_vip is "
             + ("not said in the variables of any group of brokers" if said else "not set"),
-            f"set activemq_vip in the variables of the groups to balance: {', '.join(group.name for group in groups)}",
+            f"set activemq_vip in the variables of the groups to balance: {every.text}",
             why="clients need an address, and it says for which group",
         )
 

@@ -24,6 +24,7 @@ from activemq_fleet.topology.model import (
     Connector,
     Front,
     Group,
+    KnownGroups,
     Server,
     VirtualAddress,
 )
@@ -36,14 +37,15 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
 def place_balancers(
-    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group]
+    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: KnownGroups | None = None
 ) -> tuple[tuple[Balancer, ...], list[Finding]]:
     """The balancers by name, and what is wrong with them (T006, T009, T020 to T027).
 
     ``names`` are in the order of the inventory: of two that live the earlier one gets an address
     that nobody holds. One that it has lost it does not take back.
     """
-    said = {group.name: _vip_of(group, groups, [settings[name] for name in names]) for group in groups}
+    every = every or KnownGroups.of([group.name for group in groups])
+    said = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
     served = [(group, vip) for group in groups if (vip := said[group.name]) is not None]
     placed = []
     for position, name in enumerate(names):
@@ -51,13 +53,13 @@ def place_balancers(
             _address(group, vip, position, name, [(other, settings[other]) for other in names]) for group, vip in served
         )
         placed.append(Balancer(name, settings[name], addresses))
-    return tuple(sorted(placed, key=lambda balancer: balancer.host)), list(problems_of(placed, groups))
+    return tuple(sorted(placed, key=lambda balancer: balancer.host)), list(problems_of(placed, groups, every))
 
 
-def _vip_of(group: Group, groups: Sequence[Group], balancers: Sequence[Settings]) -> str | None:
+def _vip_of(group: Group, every: KnownGroups, balancers: Sequence[Settings]) -> str | None:
     """The address that the group's brokers say; where there is one group only, the balancers may say it."""
     own = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
-    if own is None and len(groups) == 1:
+    if own is None and every.number == 1:
         return next((settings.vip for settings in balancers if settings.vip), None)
     return own
 

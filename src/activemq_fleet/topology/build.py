@@ -21,7 +21,7 @@ from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.links import Network, Plan, Unit, links_of, plan_between, plan_group, units_of
-from activemq_fleet.topology.model import Agent, Balancer, Broker, Fleet, Group, Pair
+from activemq_fleet.topology.model import MOST_LISTED, Agent, Balancer, Broker, Fleet, Group, KnownGroups, Pair, Rest
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
 _MOST_NAMED = 3
@@ -36,14 +36,17 @@ def build_fleet(
     *,
     naming_pattern: str | None = None,
     today: date | None = None,
+    rest: Rest | None = None,
+    read: Callable[[str, Mapping[str, Any]], Settings] = read_settings,
 ) -> Fleet:
     """The fleet of an inventory: ``hosts`` maps names to variables, ``groups`` names to hosts.
 
     ``naming_pattern`` is that of the inventory plugin's file; ``activemq_naming_pattern`` of the
-    hosts is used without it. ``today`` decides whether a waiver has expired. What is wrong with
-    the topology is in ``Fleet.findings``. Raises SettingsError for variables that are unknown,
-    mistyped or missing, ReleaseError for an unknown release, InputError for no brokers at all or
-    a host name that no file could hold.
+    hosts is used without it. ``today`` decides whether a waiver has expired. With ``rest`` the hosts
+    are a part of an inventory. What is wrong with the topology is in ``Fleet.findings``. Raises
+    SettingsError for variables that are unknown, mistyped or missing, ReleaseError for an unknown
+    release, InputError for no brokers at all or a host name that no file could hold. ``read`` is
+    how settings are read, for a caller that knows them already.
     """
     pattern = naming_pattern or _pattern(hosts)
     identities = _identify(hosts, pattern)
@@ -56,18 +59,20 @@ def build_fleet(
             f"no host of this inventory is a broker: none of {len(hosts)} names matches {pattern} "
             "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
         )
-    settings = _settings(hosts, [*identities, *agents, *balancers])
+    settings = _settings(hosts, [*identities, *agents, *balancers], read)
     members = _members(identities, settings)
     brokers, findings = _brokers(members)
     findings = [*problems.unmatched(by_hand, pattern), *findings]
-    network = _network(brokers, findings)
+    network = _network(brokers, findings, rest)
     pairs = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
     fleet_groups = _groups(pairs.values())
-    placed = _agents(agents, settings, fleet_groups, findings)
-    balancing, found = place_balancers(balancers, settings, fleet_groups)
+    known = rest.groups if rest else KnownGroups.of([group.name for group in fleet_groups])
+    placed = _agents(agents, settings, fleet_groups, known, findings)
+    balancing, found = place_balancers(balancers, settings, fleet_groups, known)
     findings += found
     brokers = _complete(brokers, network, placed, balancing, findings)
-    waivers, warnings = _waivers([settings[name] for name in (*identities, *agents, *balancers)], today or date.today())
+    said = [settings[name] for name in (*identities, *agents, *balancers)]
+    waivers, warnings = (list(rest.waivers), []) if rest else _waivers(said, today or date.today())
     release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
     nearly = [name for name in hosts if name not in identities and Naming(pattern).looks_like_broker(name)]
     complete = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
@@ -80,6 +85,7 @@ def build_fleet(
         waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
         warnings=(*release_warnings, *_nearly(nearly), *warnings),
         naming_pattern=pattern,
+        rest=rest,
     )
 
 
@@ -109,13 +115,15 @@ def _refuse_names(names: Iterable[str]) -> None:
             raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
 
 
-def _settings(hosts: Variables, names: Iterable[str]) -> dict[str, Settings]:
+def _settings(
+    hosts: Variables, names: Iterable[str], read: Callable[[str, Mapping[str, Any]], Settings]
+) -> dict[str, Settings]:
     """All hosts' settings, or one SettingsError in which a mistake of a whole group is one line."""
     settings: dict[str, Settings] = {}
     wrong: dict[str, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
         try:
-            settings[name] = read_settings(name, hosts[name])
+            settings[name] = read(name, hosts[name])
         except SettingsError as error:
             for problem in error.problems:
                 wrong[problem.removeprefix(f"{name}: ")].append(name)
@@ -179,52 +187,64 @@ def _with_peer(broker: Broker, pair: Sequence[Broker]) -> Broker:
     return replace(broker, peer=peer.host, peer_address=(peer.address, port) if port else None)
 
 
-def _network(brokers: Sequence[Broker], findings: list[Finding]) -> Network:
+def _network(brokers: Sequence[Broker], findings: list[Finding], rest: Rest | None) -> Network:
     units = units_of(brokers)
     by_group: dict[str, list[Unit]] = defaultdict(list)
     for unit in units.values():
         by_group[unit.group].append(unit)
     plans = [plan for members in by_group.values() for plan in plan_group(members)]
-    plans += _links_between(brokers, units, by_group, findings)
+    plans += _links_between(_said(brokers, rest), units, by_group, findings, partly=rest is not None)
     network = Network.of(units, plans)
     findings += problems.networks(network)
     return network
 
 
+def _said(brokers: Sequence[Broker], rest: Rest | None) -> dict[LinkSettings, tuple[str, int]]:
+    """Every entry of ``activemq_links`` once, with the first host that says so and its position there."""
+    if rest is not None:
+        return {link: (host, position) for link, host, position in rest.links}
+    said: dict[LinkSettings, tuple[str, int]] = {}
+    for broker in brokers:
+        for position, link in enumerate(broker.settings.links):
+            said.setdefault(link, (broker.host, position))
+    return said
+
+
 def _links_between(
-    brokers: Sequence[Broker],
+    said: Mapping[LinkSettings, tuple[str, int]],
     units: Mapping[str, Unit],
     by_group: Mapping[str, Sequence[Unit]],
     findings: list[Finding],
+    *,
+    partly: bool,
 ) -> list[Plan]:
     """Plans of every ``activemq_links`` of the inventory; T007 for an end that nobody is."""
     by_pair: dict[str, list[Unit]] = defaultdict(list)
     for unit in units.values():
         by_pair[unit.brokers[0].pair].append(unit)
-    said: dict[LinkSettings, tuple[str, int]] = {}
-    for broker in brokers:
-        for position, link in enumerate(broker.settings.links):
-            said.setdefault(link, (broker.host, position))
     plans: list[Plan] = []
     for link, (host, position) in said.items():
         ends = []
         for key, name in (("from", link.source), ("to", link.to)):
             found = by_group.get(name) or by_pair.get(name)
-            if not found:
-                findings.append(_unknown_end(host, f"activemq_links[{position}].{key}", name, [*by_group, *by_pair]))
+            if not found and not partly:
+                known = [*by_group, *by_pair]
+                near = difflib.get_close_matches(name, known, n=1)
+                variable = f"activemq_links[{position}].{key}"
+                findings.append(unknown_end(host, variable, name, near[0] if near else "", sorted(known)))
             ends.append(found or ())
         plans += plan_between(link, *ends)
     return plans
 
 
-def _unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
-    near = difflib.get_close_matches(name, known, n=1)
+def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[str]) -> Finding:
+    """T007: ``near`` is the name that was meant, empty where there is none; ``known`` are the first there are."""
     return Finding(
         rule="T007",
         severity="error",
         host=host,
         message=f"{variable} is {name!r}, which is no group or pair of this inventory",
-        fix=f"did you mean {near[0]}?" if near else f"groups and pairs: {', '.join(sorted(known)[:10])}",
+        fix=f"did you mean {near}?" if near else f"groups and pairs: {', '.join(known[:MOST_LISTED])}",
     )
 
 
@@ -240,12 +260,16 @@ def _groups(pairs: Iterable[Pair]) -> tuple[Group, ...]:
 
 
 def _agents(
-    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], findings: list[Finding]
+    names: Sequence[str],
+    settings: Mapping[str, Settings],
+    groups: Sequence[Group],
+    known: KnownGroups,
+    findings: list[Finding],
 ) -> tuple[Agent, ...]:
     by_name = {group.name: group for group in groups}
     placed = []
     for name in sorted(names):
-        agent, found = place_agent(name, settings[name], by_name)
+        agent, found = place_agent(name, settings[name], by_name, known)
         findings += found
         if agent:
             placed.append(agent)

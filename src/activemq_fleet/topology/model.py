@@ -6,10 +6,10 @@ in this model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import SecretStr
 
@@ -19,8 +19,11 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Role
 from activemq_fleet.releases import Release
 from activemq_fleet.sealed import Sealed
-from activemq_fleet.settings import Settings
+from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings
 from activemq_fleet.uris import is_openwire
+
+MOST_LISTED = 10
+"""A finding names so many of what there is to choose from."""
 
 LinkKind = Literal["multicast", "masterslave", "failover", "static"]
 
@@ -286,9 +289,47 @@ class Balancer:
         }
 
 
+class KnownGroups(NamedTuple):
+    """The groups of the whole inventory: the first names in order, and how many there are."""
+
+    first: tuple[str, ...]
+    number: int
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> KnownGroups:
+        """From all names, in order."""
+        return cls(tuple(names[:MOST_LISTED]), len(names))
+
+    @property
+    def text(self) -> str:
+        """As a finding lists them."""
+        more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
+        return f"{', '.join(self.first)}{more}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What a part of an inventory has to know of all of it, for its fleet to be that part of the whole.
+
+    A part has whole groups, and every group that a link, an agent or an address joins to one of
+    them. ``links`` are those that concern it, each with the first host that says so and its
+    position there, in the order of the whole; ends that nobody is were told already. ``waivers``
+    are all that have not expired. ``stores`` name the unit that is first to use a store of
+    ``lint.fleet_stores``, where that is used more than once.
+    """
+
+    groups: KnownGroups
+    links: tuple[tuple[LinkSettings, str, int], ...] = ()
+    waivers: tuple[WaiverSettings, ...] = ()
+    stores: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Fleet:
-    """The whole inventory, computed once. ``brokers`` are sorted by inventory name."""
+    """The whole inventory, computed once. ``brokers`` are sorted by inventory name.
+
+    ``rest`` is there when this is a part of a larger one.
+    """
 
     brokers: tuple[Broker, ...]
     groups: tuple[Group, ...]
@@ -298,6 +339,7 @@ class Fleet:
     waivers: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False)
     naming_pattern: str = DEFAULT_PATTERN
+    rest: Rest | None = field(default=None, compare=False)
 
     @cached_property
     def _by_host(self) -> dict[str, Broker]:
