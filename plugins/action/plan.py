@@ -188,10 +188,10 @@ def _upgrading(arguments: Arguments) -> tuple[list[Any], dict[str, Any], Any]:
     return nodes, stores, run
 
 
-def _jumps(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
-    """What the upgrade means for each pair that has one to make, before anything is touched."""
-    jumps = library("operate").check_upgrade(*_upgrading(arguments))
-    return {"jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
+def _jumps(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
+    """What the upgrade means for each pair that has one to make, as soon as every pair is well."""
+    step, jumps = library("operate").check_upgrade(*_upgrading(arguments))
+    return {**_step(step, warn), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
 
 
 def _upgrade(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:

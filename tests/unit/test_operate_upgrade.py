@@ -239,7 +239,7 @@ def test_once_it_was_opened_there_is_no_way_back() -> None:
 
 def test_a_cut_run_that_goes_on_says_that_the_way_back_is_closed_by_now() -> None:
     nodes = pair("6.3.1", "5.11.4", wanted="6.3.1")
-    jump = check_upgrade(nodes, stores_of(nodes), run_of(nodes))["orders-mq01"]
+    jump = check_upgrade(nodes, stores_of(nodes), run_of(nodes))[1]["orders-mq01"]
     assert (jump.found, jump.back) == ("5.11.4", "closed")
     assert jump.way_back.startswith("the way back is closed: 6.3.1 has the store open")
 

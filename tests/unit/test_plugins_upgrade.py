@@ -49,12 +49,18 @@ def look(state: str, release: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def ask(question: str, looks: dict[str, dict[str, Any]], acted: dict[str, list[str]] | None = None, **more: Any) -> Any:
+def ask(
+    question: str,
+    looks: dict[str, dict[str, Any]],
+    acted: dict[str, list[str]] | None = None,
+    waited: float = 0,
+    **more: Any,
+) -> Any:
     arguments = {
         "brokers": brokers(**{"release": "6.3.1", **more}),
         "looks": looks,
         "target": {"since_epoch": time.time(), "chosen": [A, B]},
-        "options": {"looked_at": time.time(), "acted": acted or {A: [], B: []}, "waited": 0, "settle": 10},
+        "options": {"looked_at": time.time(), "acted": acted or {A: [], B: []}, "waited": waited, "settle": 10},
     }
     return plan._QUESTIONS[question](arguments, lambda _: None)
 
@@ -68,8 +74,16 @@ def test_the_way_of_a_pair_is_told_before_anything_is_touched() -> None:
 
 def test_a_pair_that_has_no_way_to_go_is_told_nothing() -> None:
     looks = {A: look("active", "6.3.1"), B: look("standby", "6.3.1")}
-    assert ask("jumps", looks) == {"jumps": {}}
+    found = ask("jumps", looks)
+    assert (found["jumps"], found["step"]["act"]) == ({}, "done")
     assert ask("upgrade", looks)["step"]["act"] == "done"
+
+
+def test_a_pair_that_is_ill_is_waited_for_or_refused_before_anything_is_installed() -> None:
+    looks = {A: look("hung", "5.18.3"), B: look("standby", "5.18.3")}
+    assert ask("jumps", looks)["step"]["act"] == "wait"
+    with pytest.raises(RefusalError, match=f"{A}: is hung .*, systemd starts it again"):
+        ask("jumps", looks, waited=60)
 
 
 def test_a_step_says_whether_the_old_release_may_come_back() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.operate.health import Node, problems_of
+from activemq_fleet.operate.health import Node
 from activemq_fleet.operate.jumps import Jump, Persistence, judge_jump, way_back
 from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, head_of, pairs_of, wait_or_refuse
 from activemq_fleet.releases import Release
@@ -56,18 +56,15 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
     return jumps
 
 
-def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> dict[str, Jump]:
-    """As ``judge_upgrade``, and no pair has a problem that does not pass by itself. For the very start."""
+def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> tuple[NextStep, dict[str, Jump]]:
+    """As ``judge_upgrade``, and whether every pair is well: ``done``, or ``wait``. For the start: nothing is installed yet.
+
+    Raises RefusalError for a problem that does not pass, too.
+    """
     jumps = judge_upgrade(nodes, stores, run)
-    problems = [
-        problem
-        for pair in pairs_of(nodes, run)[0]
-        for problem in problems_of(pair, window=run.window, settle=run.settle, upgrade=True)
-    ]
-    lasting = [str(problem) for problem in problems if not problem.patience]
-    if lasting:
-        raise RefusalError(head_of(run), lasting)
-    return jumps
+    pairs, notes = pairs_of(nodes, run)
+    well = NextStep("done", f"{len(nodes)} brokers were looked at: nothing is in the way", notes=notes)
+    return wait_or_refuse(pairs, run) or well, jumps
 
 
 def next_upgrade(
