@@ -1,0 +1,93 @@
+"""One file's bytes as unpacked, whatever its name is now. It may be renamed, packed or cut while it is read."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from activemq_fleet.pipeline.follow.places import HEAD, Place, digest
+
+MAGIC = b"\x1f\x8b"
+_STEP = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells cheaply that a file is still the one that was looked at."""
+
+    device: int
+    inode: int
+    size: int
+    changed: int
+
+
+class Content:
+    """A file that is open. A packed one is unpacked into memory at once; ``whole`` is false if its end is missing.
+
+    Raises OSError if it cannot be opened. Use as a context manager.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.stamp = _stamp(os.fstat(self._descriptor))
+            self.packed = path.suffix == ".gz" and os.pread(self._descriptor, 2, 0) == MAGIC
+            self._unpacked, self.whole = self._unpack() if self.packed else (b"", True)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        self.size = len(self._unpacked) if self.packed else self.stamp.size
+
+    def __enter__(self) -> Content:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        os.close(self._descriptor)
+
+    def read(self, begin: int, end: int) -> bytes:
+        """The bytes from ``begin`` to ``end``, or fewer where the file ends before."""
+        if self.packed:
+            return self._unpacked[begin:end]
+        pieces = []
+        while begin < end:
+            piece = os.pread(self._descriptor, min(_STEP, end - begin), begin)
+            if not piece:
+                break
+            pieces.append(piece)
+            begin += len(piece)
+        return b"".join(pieces)
+
+    def head(self) -> bytes:
+        return self.read(0, HEAD)
+
+    def tail(self, end: int) -> str:
+        """Digest of the last bytes before ``end``; empty at the beginning."""
+        return digest(self.read(max(0, end - HEAD), end)) if end else ""
+
+    def holds(self, place: Place) -> bool:
+        """Whether this is the file of ``place``, and reaches as far as nothing can change any more."""
+        return self.size >= place.sure and place.knows(self.head()) and self.tail(place.sure) == place.tail
+
+    def _unpack(self) -> tuple[bytes, bool]:
+        with os.fdopen(os.dup(self._descriptor), "rb") as raw:
+            raw.seek(0)
+            pieces = []
+            try:
+                with gzip.GzipFile(fileobj=raw) as file:
+                    while piece := file.read(_STEP):
+                        pieces.append(piece)
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                return b"".join(pieces), False
+            return b"".join(pieces), True
+
+
+def stamp(path: Path) -> Stamp:
+    """Raises OSError if there is no such file."""
+    return _stamp(path.stat())
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
