@@ -77,10 +77,16 @@ class Story:
     def read(self, records: Iterable[Record]) -> Story:
         """Take the next records, in order."""
         for record in records:
-            event = classify(record, _REACTIONS)
+            event = classify(record, REACTIONS)
             if event is not None:
-                _REACTIONS[event.kind](self, event)
+                self.take(event)
         return self
+
+    def take(self, event: Event) -> None:
+        """Take the next record, whose kind is known already. One that says nothing about the state is passed over."""
+        react = REACTIONS.get(event.kind)
+        if react is not None:
+            react(self, event)
 
     def _enter(self, phase: Phase, event: Event) -> None:
         if phase != self.phase or self.since is None:
@@ -168,7 +174,7 @@ class Story:
         self._responders[link] = broker_id == "null"
 
 
-_REACTIONS: dict[str, Callable[[Story, Event], None]] = {
+REACTIONS: dict[str, Callable[[Story, Event], None]] = {
     "LIFE-STORE-CHOSEN": Story._begin,
     "LOCK-FILE-WAIT": Story._wait,
     "LOCK-FILE-WAIT-OLD": Story._wait,
@@ -207,6 +213,7 @@ _REACTIONS: dict[str, Callable[[Story, Event], None]] = {
     "NET-DOWN": Story._bridge_down,
     "NET-DUPLEX-UP": Story._duplex_up,
 }
+"""What each kind does to a story; its keys are the kinds that matter to one."""
 
 
 def last_error(records: Iterable[Record]) -> str:

@@ -1,0 +1,124 @@
+"""What the state machines of ``audit`` are fed with, and what they return. Pure.
+
+Times are aware datetimes. Each is told by one host's clock; which clock is said where it matters,
+because clocks of two hosts are never compared further than the skew that is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+IncidentKind = Literal[
+    "takeover",
+    "demotion",
+    "failed_takeover",
+    "split_brain",
+    "flapping",
+    "store_error",
+    "refused_credentials",
+    "duplicate_bridge",
+]
+BeganFrom = Literal["agent", "bridge", "log", "unknown"]
+Certainty = Literal["proved", "possible"]
+
+SKEW = timedelta(minutes=5)
+"""By how much two hosts' clocks may differ unless ``--skew`` says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record of a broker's log whose kind matters here, by the clock of ``host``.
+
+    ``count`` records of the same sense came from ``at`` to ``last``: refusals come by the thousand.
+    ``text`` is the beginning of message and stack trace.
+    """
+
+    host: str
+    sequence: int
+    at: datetime
+    kind: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
+    thread: str = ""
+    last: datetime | None = None
+    count: int = 1
+
+    @property
+    def until(self) -> datetime:
+        """When the last of them was written."""
+        return self.last or self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """That a host's log has lines, whatever they say, from ``first`` to ``last``: a minute at most."""
+
+    host: str
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """An agent or a bridge lost its connection to a node, and got the next one; both by its own clock.
+
+    ``lost_host`` and ``back_host`` are None where only the pair is known, ``back`` where nothing came.
+    """
+
+    source: Literal["agent", "bridge"]
+    witness: str
+    lost: datetime
+    lost_host: str | None = None
+    back: datetime | None = None
+    back_host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A host of a pair, or one that is in none. ``complete`` is False where some of its log is missing."""
+
+    host: str
+    group: str | None = None
+    pair: str | None = None
+    store: str | None = None
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """A row of the dataset ``incidents``, without its id."""
+
+    kind: IncidentKind
+    host: str
+    group: str | None = None
+    pair: str | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+    seconds: float | None = None
+    began_from: BeganFrom = "unknown"
+    certainty: Certainty = "proved"
+    cause: str = ""
+    remedy: str = ""
+    rules: tuple[str, ...] = ()
+    place: int = 0
+    """Where in the host's log it is told: what makes the id."""
+
+    @property
+    def id(self) -> str:
+        """The same for the same records, whatever else is in the logs."""
+        return f"{self.kind}/{self.host}/{self.place}"
+
+
+def seconds_between(began: datetime | None, ended: datetime | None) -> float | None:
+    """None where one is not known, or where they are in no order."""
+    if began is None or ended is None or ended < began:
+        return None
+    return round((ended - began).total_seconds(), 3)
+
+
+def label(host: str) -> str:
+    """A host's name as sentences have it."""
+    return host.partition(".")[0] or host

@@ -1,0 +1,153 @@
+"""What happened at one host: lost locks, errors of the store, refusals, double bridges. Pure; one clock only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from activemq_fleet.pipeline.audit import words
+from activemq_fleet.pipeline.audit.evidence import Incident, Node, Seen, label, seconds_between
+from activemq_fleet.pipeline.audit.links import link_name
+from activemq_fleet.pipeline.audit.signs import REFUSED, STORE, TWICE
+from activemq_fleet.pipeline.audit.terms import Term
+
+APART = timedelta(minutes=15)
+"""Signs of one thing that are further apart than this are two incidents."""
+_BEFORE = timedelta(minutes=2)
+"""So long before a lost lock its reason may stand."""
+
+
+def host_incidents(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> list[Incident]:
+    """Demotions, store errors, refused credentials and double bridges of a host, from its signs in any order."""
+    ordered = sorted(seen, key=lambda one: (one.at, one.sequence))
+    return [
+        *_demotions(node, ordered, runs),
+        *_store_errors(node, [one for one in ordered if one.kind == STORE]),
+        *_refusals(node, [one for one in ordered if one.kind == REFUSED]),
+        *_double_bridges(node, ordered),
+    ]
+
+
+def _demotions(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> Iterator[Incident]:
+    """An active node that lost its lock, until it stood by or was active again."""
+    for index, term in enumerate(runs):
+        if term.end != "lost_lock" or not term.is_active or term.ended is None:
+            continue
+        sign = _reason(seen, term.ended)
+        what, advice = words.LOST_LOCKS[sign.kind if sign else ""]
+        began = min(sign.at, term.ended) if sign and sign.kind != "RLD-DEMOTED" else term.ended
+        after = runs[index + 1] if index + 1 < len(runs) else None
+        back = (after.waited or after.started) if after else None
+        rules = advice.rules if back else tuple(dict.fromkeys((*advice.rules, "L021")))
+        came = "stood by again" if back and after and after.waited else "was active again" if back else ""
+        yield Incident(
+            kind="demotion",
+            host=node.host,
+            group=node.group,
+            pair=node.pair,
+            began=began,
+            ended=back or term.released or term.ended,
+            seconds=seconds_between(began, back) if back else None,
+            began_from="log",
+            cause=f"{label(node.host)} was active and gave up, because {what}"
+            + (f"; it {came}." if came else "; it did not come back by itself."),
+            remedy=advice.remedy,
+            rules=rules,
+            place=term.place,
+        )
+
+
+def _reason(seen: Sequence[Seen], lost: datetime) -> Seen | None:
+    """The last record before a lost lock that gives a reason."""
+    reasons = [one for one in seen if one.kind in words.LOST_LOCKS and lost - _BEFORE <= one.at <= lost]
+    strong = [one for one in reasons if one.kind != "LOCK-KEEPALIVE-ERR"]
+    return strong[-1] if strong else reasons[-1] if reasons else None
+
+
+def _spells(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
+    """Signs that follow each other closely."""
+    spell: list[Seen] = []
+    for one in seen:
+        if spell and one.at - max(last.until for last in spell) > APART:
+            yield spell
+            spell = []
+        spell.append(one)
+    if spell:
+        yield spell
+
+
+def _store_errors(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+    for spell in _spells(seen):
+        found = {one.fields["what"] for one in spell}
+        # The one that says most: a full disk is also a failed write, a missing file also a corrupt reference.
+        what = next(what for what in ("full", "database", "missing", "corrupt", "write") if what in found)
+        sentence, advice = words.STORE_ERRORS[what]
+        first = next(one for one in spell if one.fields["what"] == what)
+        yield _of_spell(
+            node, spell, "store_error", f"On {label(node.host)} {sentence}: “{_quoted(first.text)}”", advice
+        )
+
+
+def _refusals(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+    def who(one: Seen) -> tuple[str, str]:
+        return one.fields["what"], one.fields["who"]
+
+    for (what, name), mine in groupby(sorted(seen, key=lambda one: (*who(one), one.at, one.sequence)), key=who):
+        account = f"the account {name}" if name and name != "null" else "no account"
+        for spell in _spells(mine):
+            count = sum(one.count for one in spell)
+            times = "once" if count == 1 else f"{count} times"
+            if what == "client":
+                cause, advice = f"{label(node.host)} refused a client with {account} {times}", words.REFUSED_CLIENT
+            elif what == "bridge":
+                cause = f"A bridge at {label(node.host)} was refused with {account} {times}"
+                advice = words.REFUSED_BRIDGE
+            else:
+                cause = f"A bridge at {label(node.host)} was logged in with {account} and lacked rights, {times}"
+                advice = words.REFUSED_RIGHTS
+            yield _of_spell(node, spell, "refused_credentials", cause + ".", advice)
+
+
+def _double_bridges(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+    """Two bridges for one client id, told twice, or once where the host is both ends of links of one name.
+
+    Once alone it may be a bridge that came back before its old connection was given up.
+    """
+    own = {link_name(one.fields.get("connector", "")) for one in seen if one.kind == "NET-CONNECTOR-UP"}
+    passive = {one.fields.get("duplexId", "").partition("@")[0] for one in seen if one.kind == "NET-DUPLEX-UP"}
+    both = bool(own & passive)
+    twice = [one for one in seen if one.kind == TWICE]
+    for client, mine in groupby(
+        sorted(twice, key=lambda one: (one.fields["who"], one.at)), key=lambda o: o.fields["who"]
+    ):
+        for spell in _spells(mine):
+            if sum(one.count for one in spell) < 2 and not both:
+                continue
+            cause = (
+                f"At {label(node.host)} a second bridge wanted to be {client[:80]} while the first was there: links "
+                "from both ends, or two of one name. They end each other again and again."
+            )
+            yield _of_spell(node, spell, "duplicate_bridge", cause, words.DUPLICATE_BRIDGE)
+
+
+def _of_spell(node: Node, spell: Sequence[Seen], kind: str, cause: str, advice: words.Advice) -> Incident:
+    began, ended = spell[0].at, max(one.until for one in spell)
+    return Incident(
+        kind=kind,  # type: ignore[arg-type]  # one of the literals, from here only
+        host=node.host,
+        group=node.group,
+        pair=node.pair,
+        began=began,
+        ended=ended,
+        seconds=seconds_between(began, ended),
+        began_from="log",
+        cause=cause,
+        remedy=advice.remedy,
+        rules=advice.rules,
+        place=min(one.sequence for one in spell),
+    )
+
+
+def _quoted(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:199]}…"
