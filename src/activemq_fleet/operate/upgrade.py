@@ -57,7 +57,7 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
 
 
 def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> tuple[NextStep, dict[str, Jump]]:
-    """As ``judge_upgrade``, and whether every pair is well: ``done``, or ``wait``. For the start: nothing is installed yet.
+    """As ``judge_upgrade``, and whether every pair is well: ``done`` or ``wait``. For before anything is installed.
 
     Raises RefusalError for a problem that does not pass, too.
     """
