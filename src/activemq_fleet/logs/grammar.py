@@ -3,7 +3,9 @@
 The layout has been ``%d | %-5p | %m | %c | %t%n`` since 5.3, under log4j 1, reload4j and log4j 2
 alike (source: conf/log4j*.properties of the releases; measured on 1,781 records of 5.17.2).
 A message may hold line ends and a thread's name spaces and colons, so a record is read from
-both ends: time and level first, logger and thread last.
+both ends: time and level first, logger and thread last. The console has ``%5p | %m%n``.
+
+``columns.py`` reads the same grammar many times faster; the tests hold the two together.
 """
 
 from __future__ import annotations
@@ -13,16 +15,51 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-_START = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} \| ")
-_END = re.compile(r" \| [\w.$]+ \| .*$")
-_WHOLE = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \| (?P<level>[A-Z]+)\s* \| "
-    r"(?P<message>.*) \| (?P<logger>[\w.$]+) \| (?P<thread>[^\n]*)",
-    re.DOTALL,
+# Dates that exist, from 1970 to 2099, so that what begins a record never depends on a calendar.
+_DATE = (
+    r"(?:(?:19[7-9]\d|20\d\d)-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
+    r"|(?:19(?:[79][26]|8[048])|20(?:[02468][048]|[13579][26]))-02-29)"
 )
-_TORN = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \| (?:(?P<level>[A-Z]+)\s* \| )?(?P<message>.*)", re.DOTALL
-)
+START = _DATE + r" (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d,\d{3} \| "
+"""What begins a record of the file, at the beginning of a line."""
+CONSOLE_START = r"(?:TRACE|DEBUG| INFO| WARN|ERROR|FATAL) \| "
+"""What begins a record of the console."""
+
+_START = re.compile(START, re.ASCII)
+# A layout that every release ships commented out has the connector before the level, 20 wide.
+_FIRST = re.compile(r"(?P<time>.{23}) \| (?:[^\n]{20} \| )??(?P<level>[A-Z]+) +\| ")
+_LAST = re.compile(r"^(?P<message>.*) \| (?P<logger>[^\s|]+) \| (?P<thread>.*)$", re.MULTILINE)
+_TIME = len("2026-03-01 10:00:00,123")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one record says. ``whole`` is False for a record that is torn off or of another layout."""
+
+    time: str
+    level: str
+    message: str
+    logger: str
+    thread: str
+    stack: str
+    whole: bool
+
+
+def read(text: str) -> Parts:
+    """The record that ``text`` is: from its date up to the next record, line ends being single newlines.
+
+    The message goes on until a line ends with logger and thread; what follows is the stack.
+    """
+    first = _FIRST.match(text)
+    if first is None:
+        return Parts(text[:_TIME], "", text[_TIME + 3 :], "", "", "", whole=False)
+    body = text[first.end() :]
+    last = _LAST.search(body)
+    if last is None:
+        return Parts(first["time"], first["level"], body, "", "", "", whole=False)
+    message, stack = body[: last.end("message")], body[last.end() + 1 :]
+    return Parts(first["time"], first["level"], message, last["logger"], last["thread"], stack, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +94,7 @@ class Parser:
         self._rest = ""
         self._number = 0
         self._begun_at = 0
-        self._head: list[str] = []
-        self._whole: re.Match[str] | None = None
-        self._tail: list[str] = []
+        self._lines: list[str] = []
 
     def feed(self, text: str) -> list[Record]:
         """Take the next piece of text, cut anywhere, and return the records that it completes."""
@@ -69,7 +104,7 @@ class Parser:
 
     def feed_lines(self, lines: Iterable[str]) -> list[Record]:
         """As ``feed``, for whole lines, with or without their line ends."""
-        return [record for line in lines for record in self._take(line.rstrip("\r\n"))]
+        return [record for line in lines for record in self._take(line.removesuffix("\n").removesuffix("\r"))]
 
     def close(self) -> list[Record]:
         """What is left at the end of the text."""
@@ -81,31 +116,23 @@ class Parser:
         self._number += 1
         if _START.match(line):
             yield from self._finish()
-            self._begun_at, self._head = self._number, [line]
-        elif not self._head:
-            return  # the end of a record that an earlier file holds
-        elif self._whole is not None:
-            self._tail.append(line)
-            return
+            self._begun_at, self._lines = self._number, [line]
+        elif not self._lines:
+            return  # the end of a record that an earlier file holds, or a stack that nobody waits for
         else:
-            self._head.append(line)
-        if _END.search(line):
-            self._whole = _WHOLE.fullmatch("\n".join(self._head))
-        if self._whole is not None and not self._stacks:
+            self._lines.append(line)
+        if self._stacks or not _LAST.search(line) or not _FIRST.match(self._lines[0]):
+            return
+        if read("\n".join(self._lines)).whole:
             yield from self._finish()
 
     def _finish(self) -> Iterator[Record]:
-        found = self._whole or _TORN.fullmatch("\n".join(self._head))
-        logger, thread = (self._whole["logger"], self._whole["thread"]) if self._whole else ("", "")
-        stack = "\n".join(self._tail)
-        self._head, self._tail, self._whole = [], [], None
-        if found is None:
+        if not self._lines:
             return
-        try:
-            time = datetime.strptime(found["time"], "%Y-%m-%d %H:%M:%S,%f")
-        except ValueError:
-            return  # text that only looks like a date
-        yield Record(self._begun_at, time, found["level"] or "", found["message"], logger, thread, stack)
+        parts = read("\n".join(self._lines))
+        self._lines = []
+        time = datetime.strptime(parts.time, "%Y-%m-%d %H:%M:%S,%f")
+        yield Record(self._begun_at, time, parts.level, parts.message, parts.logger, parts.thread, parts.stack)
 
 
 def parse(source: str | Iterable[str]) -> Iterator[Record]:

@@ -1,0 +1,162 @@
+"""Messages -> kinds, fast: of nearly 200 expressions only the few that can match are tried.
+
+A kind is the first, in the order of ``kinds.json``, whose releases fit and whose expression is found
+in the message. Each expression has letters that a message must hold; most must begin with some.
+So the first letters of a message choose a short list, and ``in`` rules out most of that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from activemq_fleet.errors import ReleaseError
+from activemq_fleet.logs.kinds import Kind, kind, kinds
+from activemq_fleet.releases import Release
+
+UNKNOWN = "UNKNOWN"
+KINDS: tuple[str, ...] = (UNKNOWN, *kinds())
+"""Every kind; a code is a place in here."""
+
+Fields = tuple[tuple[str, str], ...]
+Found = tuple[int, Fields]
+"""Code of the kind, and what the message names: the groups of the expression that matched."""
+
+_NOTHING: Found = (0, ())
+_KEY = 4  # letters by which the short list is chosen
+_REMEMBERED = 1 << 16  # messages
+_LONG = 1 << 12  # characters: messages above are not remembered
+
+_SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:P<\w+>|:|=|!|<=|<!)|.", re.DOTALL)
+_QUANTIFIER = re.compile(r"[*+?]|\{\d*,?\d*\}")
+_RANGE = re.compile(r"(?:>=)?(?P<first>\d+\.\d+(?:\.\d+)?)(?:–(?P<last>\d+\.\d+\.\d+)|\+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    code: int
+    needed: str
+    match: Callable[[str], re.Match[str] | None]
+
+
+class Classifier:
+    """Finds the kind of a message that a broker of this release wrote; None is any release."""
+
+    def __init__(self, release: str | None = None) -> None:
+        fitting = [kind(id_) for id_ in kinds()]
+        known = _known(release)
+        if known is not None:
+            fitting = [entry for entry in fitting if fits(entry, known)]
+        self._floating: list[_Try] = []
+        self._begun: dict[str, list[_Try]] = {}
+        self._remembered: dict[str, Found] = {}
+        self._sort_in(fitting)
+
+    def _sort_in(self, fitting: list[Kind]) -> None:
+        begun: list[tuple[str, _Try]] = []
+        for entry in fitting:
+            prefix, needed = letters(entry.regex.pattern)
+            # With ^ a search is a match, and quicker.
+            found = entry.regex.match if entry.regex.pattern.startswith("^") else entry.regex.search
+            trial = _Try(KINDS.index(entry.id), needed, found)
+            if len(prefix) < _KEY:
+                self._floating.append(trial)
+            else:
+                begun.append((prefix[:_KEY], trial))
+        for key in {key for key, _ in begun}:
+            both = [*(trial for other, trial in begun if other == key), *self._floating]
+            self._begun[key] = sorted(both, key=lambda trial: trial.code)
+
+    def find(self, message: str) -> Found:
+        """Code and fields. Messages repeat, so the latest are remembered."""
+        found = self._remembered.get(message)
+        if found is None:
+            found = self._search(message)
+            if len(message) < _LONG:
+                if len(self._remembered) >= _REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[message] = found
+        return found
+
+    def _search(self, message: str) -> Found:
+        for trial in self._begun.get(message[:_KEY], self._floating):
+            if trial.needed in message:
+                match = trial.match(message)
+                if match is not None:
+                    named = match.groupdict()
+                    return trial.code, tuple((key, value) for key, value in named.items() if value is not None)
+        return _NOTHING
+
+
+@lru_cache(maxsize=128)
+def classifier(release: str | None) -> Classifier:
+    """The classifier of a release; one a process."""
+    return Classifier(release)
+
+
+def _known(release: str | None) -> Release | None:
+    try:
+        return Release.of(release) if release else None
+    except ReleaseError:
+        return None
+
+
+def fits(entry: Kind, release: Release) -> bool:
+    """Whether a release writes this kind, at any level. Remarks in brackets do not count."""
+    said = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
+    ranges = [match for match in _RANGE.finditer(said) if "." in match["first"]]
+    if not ranges:
+        return True
+    return any(release.within(span) for span in map(_span, ranges))
+
+
+def _span(found: re.Match[str]) -> str:
+    """A range of kinds.json, both ends included, in the notation of ``Release.within``."""
+    first = found["first"] if found["first"].count(".") == 2 else f"{found['first']}.0"
+    if found["last"] is None:
+        return first
+    line, _, patch = found["last"].rpartition(".")
+    return f"{first} !{line}.{int(patch) + 1}"
+
+
+def letters(pattern: str) -> tuple[str, str]:
+    """What a match must begin with, and the longest run of letters that it must hold; either may be empty."""
+    runs, run, depth, prefix = [""], "", 0, None
+    signs = _SIGN.findall(pattern)
+    if _has_alternatives(signs):
+        return "", ""
+    for at, sign in enumerate(signs):
+        depth += sign.startswith("(") - (sign == ")")
+        following = signs[at + 1] if at + 1 < len(signs) else ""
+        literal = _literal(sign) if depth == 0 and sign != ")" else None
+        if literal is not None and not _QUANTIFIER.fullmatch(following) and following != "{":
+            run += literal
+            continue
+        if sign == "^" and at == 0:
+            continue
+        if prefix is None:
+            prefix = run
+        runs.append(run)
+        run = ""
+    runs.append(run)
+    if prefix is None:
+        prefix = run
+    return (prefix if pattern.startswith("^") else ""), max(runs, key=len)
+
+
+def _has_alternatives(signs: list[str]) -> bool:
+    depth = 0
+    for sign in signs:
+        depth += sign.startswith("(") - (sign == ")")
+        if sign == "|" and depth == 0:
+            return True
+    return False
+
+
+def _literal(sign: str) -> str | None:
+    """The one character that the sign stands for, if it does."""
+    if len(sign) == 2 and sign[0] == "\\":
+        return None if sign[1].isalnum() else sign[1]
+    return sign if len(sign) == 1 and sign not in "^$.|?*+()[]{}" else None

@@ -1,0 +1,224 @@
+"""Bytes of a log -> events, in columns: the grammar of ``grammar.py``, for whole chunks at once.
+
+Spark's workers, the stream and plain processes all call this. What numpy finds in one pass over a
+chunk (line ends, dates, separators) gives the bounds of every field of nearly all records; the few
+records of another shape are read one by one by ``grammar.read``. Needs numpy and pyarrow, which
+come with the extra ``pipeline``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from activemq_fleet.logs.classify import KINDS, UNKNOWN, Classifier, classifier
+from activemq_fleet.logs.grammar import CONSOLE_START, START
+from activemq_fleet.logs.layout import Bounds, console_bounds, file_bounds
+from activemq_fleet.logs.zones import Clock
+
+SCHEMA = pa.schema(
+    [
+        ("line", pa.int64()),
+        ("end_line", pa.int64()),
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("raw_time", pa.string()),
+        ("level", pa.string()),
+        ("kind", pa.string()),
+        ("message", pa.string()),
+        ("stack", pa.string()),
+        ("logger", pa.string()),
+        ("thread", pa.string()),
+        ("fields", pa.map_(pa.string(), pa.string())),
+        ("parsed", pa.bool_()),
+        ("problem", pa.string()),
+    ]
+)
+"""One row an event. ``time`` is None for the console, which has none. ``parsed`` is False for what
+the grammar could not read; ``message`` has it as it stands. ``problem`` says what was wrong with the bytes."""
+
+PIECE = 1 << 22
+"""Bytes that are taken at once, more or less: what the processor's caches hold."""
+
+_FILE = re.compile(rb"^" + START.encode(), re.MULTILINE)
+_CONSOLE = re.compile(rb"^" + CONSOLE_START.encode(), re.MULTILINE)
+_ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
+_KIND_NAMES = pa.array(KINDS)
+_PARTS = 10  # pieces of a record, fields and what stands between them
+_TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Whose log it is: ``release`` chooses the kinds (None: any), ``zone`` is the host's."""
+
+    release: str | None = None
+    zone: str = "UTC"
+
+
+class Scanner:
+    """Reads one log, chunk after chunk; each chunk begins and ends at a line.
+
+    ``line`` is the number of the next line. A record goes on to the end of its chunk at most:
+    who cuts a log cuts it where records begin, or feeds what follows as the ``after`` of a chunk.
+    """
+
+    def __init__(self, source: Source, line: int = 1) -> None:
+        self.line = line
+        self._clock = Clock(source.zone)
+        self._kinds = classifier(source.release)
+
+    def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
+        """The events of a chunk, a batch for each few megabytes.
+
+        ``after`` is the end of the last event, from the next file: it belongs to the event, and its
+        lines are not counted.
+        """
+        begins, console = begin_of(chunk)
+        for piece, last in _pieces(chunk, begins):
+            yield self._batch(piece, console, after if last else b"")
+
+    def _batch(self, piece: bytes, console: bool, after: bytes) -> pa.RecordBatch:
+        counted = piece.count(b"\n") + (not piece.endswith(b"\n"))
+        clean, problems = _clean(piece + after, self.line)
+        bounds = (console_bounds if console else file_bounds)(clean)
+        columns = _columns(clean, bounds, self._clock, self._kinds)
+        lines = np.append(bounds.lines, counted) + self.line
+        problem = _per_event(problems, lines)
+        self.line += counted
+        ends = np.maximum(lines[1:] - 1, lines[:-1])
+        arrays = [pa.array(lines[:-1]), pa.array(ends), *columns, problem]
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
+    """What begins a record of this chunk, and whether it is the console's layout.
+
+    The console's only where nothing has a date: within a file it is text that somebody logged.
+    """
+    console = _FILE.search(chunk) is None and _CONSOLE.search(chunk) is not None
+    return (_CONSOLE if console else _FILE), console
+
+
+def head_of(chunk: bytes | memoryview) -> int:
+    """Bytes before the first record, which belong to an earlier file; all of them where no record is."""
+    found = begin_of(chunk)[0].search(chunk)
+    return len(chunk) if found is None else found.start()
+
+
+def _pieces(chunk: bytes | memoryview, begins: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The chunk, cut where records begin; True for the last."""
+    at, end = 0, len(chunk)
+    while at < end:
+        cut = begins.search(chunk, at + PIECE) if end - at > PIECE + PIECE // 2 else None
+        # A search from the middle of a line takes its rest for one: only after a line end it is.
+        while cut is not None and chunk[cut.start() - 1 : cut.start()] != b"\n":
+            cut = begins.search(chunk, cut.start() + 1)
+        upto = end if cut is None else cut.start()
+        yield bytes(chunk[at:upto]), upto == end
+        at = upto
+
+
+def _clean(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
+    """The piece as UTF-8 with single newlines, invalid bytes written ``\\xNN``; and in which lines they were."""
+    problems: list[tuple[int, str]] = []
+    if b"\r\n" in piece:
+        piece = piece.replace(b"\r\n", b"\n")
+    piece = piece.removesuffix(b"\r")
+    if not piece.isascii():
+        try:
+            piece.decode()
+        except UnicodeDecodeError:
+            lines = piece.split(b"\n")
+            for at, text in enumerate(lines):
+                lines[at], count = _valid(text)
+                if count:
+                    problems.append((line + at, f"{count} invalid bytes"))
+            piece = b"\n".join(lines)
+    return piece, problems
+
+
+def _valid(text: bytes) -> tuple[bytes, int]:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        kept = len(text.decode(errors="ignore").encode())
+        return text.decode(errors="backslashreplace").encode(), len(text) - kept
+    return text, 0
+
+
+def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.Array:
+    """Each event's problems; ``lines`` are where the events begin, and the line after the last."""
+    found: list[str | None] = [None] * (len(lines) - 1)
+    if problems and found:
+        counts: dict[int, int] = {}
+        for line, text in problems:
+            at = min(int(np.searchsorted(lines, line, side="right")) - 1, len(found) - 1)
+            counts[at] = counts.get(at, 0) + int(text.split()[0])
+        for at, count in counts.items():
+            found[at] = f"{count} invalid bytes"
+    return pa.array(found, pa.string())
+
+
+def _columns(text: bytes, bounds: Bounds, clock: Clock, kinds: Classifier) -> list[pa.Array]:
+    """From ``time`` to ``parsed``."""
+    edges = bounds.edges
+    offsets = np.append(edges.ravel(), len(text) if not len(edges) else bounds.end).astype(np.int32)
+    parts = pa.StringArray.from_buffers(len(edges) * _PARTS, pa.py_buffer(offsets), pa.py_buffer(text))
+    base = np.arange(len(edges), dtype=np.int64) * _PARTS
+
+    def column(part: int, absent: NDArray[np.bool_]) -> pa.Array:
+        taken: pa.Array = parts.take(pa.array(base + part, mask=absent))
+        return taken
+
+    message = column(_MESSAGE, np.zeros(len(edges), bool))
+    stack = column(_STACK, edges[:, _STACK] == edges[:, _STACK + 1])
+    logger, thread = column(_LOGGER, bounds.bare), column(_THREAD, bounds.bare)
+    raw_time = column(_TIME, bounds.timeless)
+    level = bounds.levels
+    if len(bounds.odd):
+        level, message, stack, logger, thread = _replaced(bounds, level, message, stack, logger, thread)
+    micros = clock.utc(bounds.seconds) * 1_000_000 + bounds.millis * 1000
+    time = pa.array(micros, mask=bounds.timeless).cast(pa.timestamp("us", tz="UTC"))
+    kind, fields = _kinds(message, bounds.parsed, kinds)
+    return [time, raw_time, level, kind, message, stack, logger, thread, fields, pa.array(bounds.parsed)]
+
+
+def _replaced(bounds: Bounds, *columns: pa.Array) -> list[pa.Array]:
+    """The columns with what was read one by one in its places."""
+    order = np.arange(len(bounds.parsed))
+    order[bounds.odd] = len(order) + np.arange(len(bounds.odd))
+    texts = [
+        [parts.level or None for parts in bounds.read],
+        [parts.message for parts in bounds.read],
+        [parts.stack or None for parts in bounds.read],
+        [parts.logger if parts.whole else None for parts in bounds.read],
+        [parts.thread if parts.whole else None for parts in bounds.read],
+    ]
+    indices = pa.array(order)
+    return [
+        pa.concat_arrays([column, pa.array(texts_, pa.string())]).take(indices)
+        for column, texts_ in zip(columns, texts, strict=True)
+    ]
+
+
+def _kinds(message: pa.Array, parsed: NDArray[np.bool_], kinds: Classifier) -> tuple[pa.Array, pa.Array]:
+    """Kind and fields of every message; UNKNOWN and None for what could not be read."""
+    encoded = message.dictionary_encode()
+    # A torn message may end like one that it is not.
+    places = np.where(parsed, encoded.indices.to_numpy(zero_copy_only=False), len(encoded.dictionary))
+    found = [kinds.find(text) for text in encoded.dictionary.to_pylist()]
+    codes = np.fromiter((code for code, _ in found), np.int32, len(found))
+    kind = _KIND_NAMES.take(pa.array(np.append(codes, KINDS.index(UNKNOWN)).astype(np.int32)[places]))
+    lengths = np.fromiter((len(fields) for _, fields in found), np.int32, len(found))
+    ends = np.cumsum(np.append(lengths, 0), dtype=np.int32)
+    pairs: list[tuple[str, Any]] = [pair for _, fields in found for pair in fields]
+    keys, items = pa.array([key for key, _ in pairs], pa.string()), pa.array([item for _, item in pairs], pa.string())
+    maps = pa.MapArray.from_arrays(pa.array(np.insert(ends, 0, 0)), keys, items)
+    none = np.append(lengths, 0)[places] == 0
+    return kind, maps.take(pa.array(places, mask=none))

@@ -1,0 +1,244 @@
+"""Where the fields of records stand in a chunk of bytes: arrays of places, found for all records at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from activemq_fleet.logs.grammar import Parts, read
+
+Places = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_NEWLINE, _SPACE, _BAR = 10, 32, 124
+_SHAPE = b"dddd-dd-dd dd:dd:dd,ddd | "
+_DIGITS = np.array([at for at, letter in enumerate(_SHAPE) if letter == ord("d")])
+_MARKS = np.array([at for at, letter in enumerate(_SHAPE) if letter != ord("d")])
+_MARK = np.frombuffer(_SHAPE, np.uint8)[_MARKS]
+_HEAD = len(_SHAPE) + 8  # date, level
+_TIME = len(_SHAPE) - 3
+_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+_FILE_LEVELS = np.frombuffer(b"".join(f"{level:<5} | ".encode() for level in _LEVELS), "<u8")
+_CONSOLE_LEVELS = np.frombuffer(b"".join(f"{level:>5} | ".encode() for level in _LEVELS), "<u8")
+_LEVEL_NAMES = pa.array(_LEVELS)
+_MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0, 0])
+_PADDING = bytes(_HEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The records of a chunk.
+
+    ``edges`` has ten places a record: where time, message, logger, thread and stack begin and end.
+    ``lines`` is the line, from 0, at which each begins; ``bare`` is True where logger and thread are
+    absent, ``timeless`` where the time is. ``odd`` are the records that ``read`` has, in that order:
+    their level, message, logger, thread and stack are to be taken from there.
+    """
+
+    edges: Places
+    end: int
+    lines: Places
+    seconds: Places
+    millis: Places
+    levels: pa.Array
+    bare: Flags
+    timeless: Flags
+    parsed: Flags
+    odd: Places
+    read: Sequence[Parts]
+
+
+def file_bounds(text: bytes) -> Bounds:
+    """The records of the file's layout; what stands before the first is one that could not be read."""
+    padded = np.frombuffer(text + _PADDING, np.uint8)
+    ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
+    begins = _line_begins(ends, len(text))
+    at, seconds, millis = _dated(padded, begins, len(text))
+    begin = begins[at]
+    finish = _finish(ends, begin, len(text))
+    head_end = np.append(ends, len(text))[at]
+    # The last record may end without a newline, or with its first line.
+    head_end = np.minimum(head_end, finish)
+    codes, known = _codes(padded, begin + _TIME + 3, _FILE_LEVELS)
+    bars = _separators(padded, len(text))
+    which = np.searchsorted(bars, head_end - 1)
+    usual = known & (which >= 2)
+    # What a record without two separators gets here is replaced below.
+    around = np.concatenate(([0, 0], bars))
+    before_logger, before_thread = around[which], around[which + 1]
+    usual &= (before_logger > begin + _HEAD) & (before_thread - before_logger > 3)
+    usual &= _one_word(text, before_logger, before_thread, usual)
+    edges = _edges(begin, head_end, finish, before_logger, before_thread)
+    odd = np.flatnonzero(~usual)
+    edges[odd] = np.minimum(edges[odd], begin[odd, None] + _TIME)
+    parts = [read(text[begin[one] : finish[one]].decode()) for one in odd.tolist()]
+    parsed = np.ones(len(begin), bool)
+    parsed[odd] = [one.whole for one in parts]
+    bounds = Bounds(
+        edges=edges,
+        end=len(text),
+        lines=at,
+        seconds=seconds,
+        millis=millis,
+        levels=_LEVEL_NAMES.take(pa.array(codes)),
+        bare=np.zeros(len(begin), bool),
+        timeless=np.zeros(len(begin), bool),
+        parsed=parsed,
+        odd=odd,
+        read=parts,
+    )
+    return _with_orphans(bounds, text)
+
+
+def console_bounds(text: bytes) -> Bounds:
+    """The records of the console's layout: level and message in one line; what follows is the stack."""
+    padded = np.frombuffer(text + _PADDING, np.uint8)
+    ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
+    begins = _line_begins(ends, len(text))
+    codes, known = _codes(padded, begins, _CONSOLE_LEVELS)
+    at = np.flatnonzero(known)
+    begin = begins[at]
+    finish = _finish(ends, begin, len(text))
+    head_end = np.minimum(np.append(ends, len(text))[at], finish)
+    after = np.minimum(head_end + 1, finish)
+    message = begin + 8
+    edges = np.stack([begin, begin, message, *[head_end] * 5, after, finish], axis=1)
+    some = np.ones(len(begin), bool)
+    nothing = np.zeros(len(begin), np.int64)
+    bounds = Bounds(
+        edges=edges,
+        end=len(text),
+        lines=at,
+        seconds=nothing,
+        millis=nothing,
+        levels=_LEVEL_NAMES.take(pa.array(codes[at])),
+        bare=some,
+        timeless=some,
+        parsed=some.copy(),
+        odd=nothing[:0],
+        read=(),
+    )
+    return _with_orphans(bounds, text)
+
+
+def _line_begins(ends: Places, length: int) -> Places:
+    begins = np.concatenate((np.zeros(1, np.int64), ends + 1))
+    return begins[:-1] if begins[-1] == length else begins
+
+
+def _finish(ends: Places, begin: Places, length: int) -> Places:
+    """Where each record ends, its last line end left out."""
+    last = length - 1 if len(ends) and ends[-1] == length - 1 else length
+    return np.append(begin[1:] - 1, last)[: len(begin)]
+
+
+def _dated(padded: NDArray[np.uint8], begins: Places, length: int) -> tuple[Places, Places, Places]:
+    """Which lines begin with a date that exists; their seconds since 1970 and milliseconds, local time."""
+    first = padded[begins]
+    at = np.flatnonzero(((first == 49) | (first == 50)) & (begins + len(_SHAPE) <= length))
+    letters = padded[begins[at][:, None] + np.arange(len(_SHAPE))]
+    digits = letters[:, _DIGITS] - 48
+    fits = (digits < 10).all(axis=1) & (letters[:, _MARKS] == _MARK).all(axis=1)
+    at, digits = at[fits], digits[fits].astype(np.int64)
+    year = digits[:, :4] @ np.array([1000, 100, 10, 1])
+    pairs = digits[:, 4:14:2] * 10 + digits[:, 5:14:2]
+    month, day, hour, minute, second = pairs.T
+    last = _MONTH_DAYS[np.minimum(month, 13)] + ((month == 2) & (year % 4 == 0))
+    real = (year >= 1970) & (year < 2100) & (day >= 1) & (day <= last) & (hour < 24) & (minute < 60) & (second < 60)
+    at = at[real]
+    days = _days(year, month, day)
+    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+    millis = digits[:, 14:] @ np.array([100, 10, 1])
+    return at, seconds[real], millis[real]
+
+
+def _days(year: Places, month: Places, day: Places) -> Places:
+    """Days since 1970-01-01; from 1970 to 2099 every fourth year is a leap year."""
+    before = np.array([0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 0])[np.minimum(month, 13)]
+    passed = year - 1970
+    days: Places = passed * 365 + (passed + 1) // 4 + before + ((month > 2) & (year % 4 == 0)) + day - 1
+    return days
+
+
+def _codes(padded: NDArray[np.uint8], at: Places, table: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Flags]:
+    """Which level stands at each place, and whether one does."""
+    found = np.ascontiguousarray(padded[at[:, None] + np.arange(8)]).view("<u8").ravel()
+    codes, known = np.zeros(len(at), np.int32), np.zeros(len(at), bool)
+    for code, word in enumerate(table):
+        same = found == word
+        codes[same] = code
+        known |= same
+    return codes, known
+
+
+def _separators(padded: NDArray[np.uint8], length: int) -> Places:
+    """The bars that have a space on both sides."""
+    bars = np.flatnonzero(padded[:length] == _BAR)
+    spaced: Places = bars[(padded[bars - 1] == _SPACE) & (padded[bars + 1] == _SPACE)]
+    return spaced
+
+
+def _one_word(text: bytes, before: Places, after: Places, usual: Flags) -> Flags:
+    """Whether what stands between two bars is one word, as a logger is. There are few loggers."""
+    which = np.flatnonzero(usual)
+    bounds = np.stack([before[which] + 2, after[which] - 1], axis=1)
+    offsets = np.append(bounds.ravel(), len(text)).astype(np.int32)
+    words = pa.BinaryArray.from_buffers(
+        pa.binary(), 2 * len(which), [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    ).take(pa.array(np.arange(len(which), dtype=np.int64) * 2))
+    encoded = words.dictionary_encode()
+    good = np.array([_is_word(word) for word in encoded.dictionary.to_pylist()], bool)
+    found = np.zeros(len(usual), bool)
+    found[which] = good[encoded.indices.to_numpy(zero_copy_only=False)] if len(which) else False
+    return found
+
+
+def _is_word(word: bytes) -> bool:
+    text = word.decode(errors="replace")
+    return "|" not in text and not any(letter.isspace() for letter in text) and text != ""
+
+
+def _edges(begin: Places, head_end: Places, finish: Places, logger: Places, thread: Places) -> Places:
+    after = np.minimum(head_end + 1, finish)
+    return np.stack(
+        [
+            begin,
+            begin + _TIME,
+            begin + _HEAD,
+            logger - 1,
+            logger + 2,
+            thread - 1,
+            thread + 2,
+            head_end,
+            after,
+            finish,
+        ],
+        axis=1,
+    )
+
+
+def _with_orphans(bounds: Bounds, text: bytes) -> Bounds:
+    """The lines before the first record, as an event that could not be read."""
+    first = int(bounds.edges[0, 0]) if len(bounds.edges) else len(text)
+    if not first:
+        return bounds
+    last = first - 1 if text[first - 1] == _NEWLINE else first
+    edges = np.array([[0, 0, 0, *[last] * 7]])
+    yes, no, zero = np.ones(1, bool), np.zeros(1, bool), np.zeros(1, np.int64)
+    return Bounds(
+        edges=np.concatenate((edges, bounds.edges)),
+        end=bounds.end,
+        lines=np.concatenate((zero, bounds.lines)),
+        seconds=np.concatenate((bounds.seconds[:1] if len(bounds.seconds) else zero, bounds.seconds)),
+        millis=np.concatenate((zero, bounds.millis)),
+        levels=pa.concat_arrays([pa.nulls(1, pa.string()), bounds.levels]),
+        bare=np.concatenate((yes, bounds.bare)),
+        timeless=np.concatenate((yes, bounds.timeless)),
+        parsed=np.concatenate((no, bounds.parsed)),
+        odd=bounds.odd + 1,
+        read=bounds.read,
+    )

@@ -1,0 +1,8 @@
+"""Broker logs -> the dataset ``events``, on Spark."""
+
+from __future__ import annotations
+
+from activemq_fleet.pipeline.events.build import events, gaps
+from activemq_fleet.pipeline.events.parse import EVENTS, parse_chunks
+
+__all__ = ["EVENTS", "events", "gaps", "parse_chunks"]

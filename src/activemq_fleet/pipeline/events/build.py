@@ -1,0 +1,141 @@
+"""The dataset ``events``, and what is missing from it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.pipeline.events.chunks import blocks
+from activemq_fleet.pipeline.events.parse import EVENTS, labelled, parse_chunks
+from activemq_fleet.pipeline.events.rolls import Roll, missing
+from activemq_fleet.pipeline.events.survey import Place, lines_of, survey, whole
+from activemq_fleet.pipeline.inputs import InputFile, Inputs, binary
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("host", pa.string()),
+        ("file", pa.string()),
+        ("order", pa.int32()),
+        ("release", pa.string()),
+        ("timezone", pa.string()),
+        ("first_line", pa.int64()),
+        ("skip", pa.int32()),
+        ("after", pa.binary()),
+        ("compressed", pa.bool_()),
+    ]
+)
+
+
+def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
+    """Every event of the logs, in the columns of EVENTS. Looks at the files first, see ``survey``.
+
+    A file is one row for Spark, which packs small ones together; one above 32 MB is read as lines,
+    in blocks, by several tasks.
+    """
+    places = survey(spark, inputs)
+    logs = inputs.of_kind("log")
+    small, large = [file for file in logs if whole(file)], [file for file in logs if not whole(file)]
+    found = []
+    if small:
+        found.append(_of_whole_files(spark, small, inputs, places))
+    if large:
+        found.append(_of_blocks(spark, large, inputs, places))
+    if not found:
+        return spark.createDataFrame([], EVENTS)
+    return found[0] if len(found) == 1 else found[0].unionAll(found[1])
+
+
+def _of_whole_files(
+    spark: SparkSession, files: list[InputFile], inputs: Inputs, places: Mapping[str, Place]
+) -> DataFrame:
+    rows = []
+    for file in files:
+        host, place = inputs.hosts[file.host], places[file.path]
+        part = place.parts[0]
+        rows.append(
+            {
+                "path": file.path,
+                "host": file.host,
+                "file": file.file,
+                "order": place.order,
+                "release": host.release,
+                "timezone": host.timezone,
+                "first_line": part.line,
+                "skip": part.skip,
+                "after": part.after or None,
+                "compressed": file.compressed,
+            }
+        )
+    about = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_FILES))
+    content = binary(spark, [file.path for file in files]).select("path", sf.col("content").alias("chunk"))
+    return parse_chunks(content.join(sf.broadcast(about), "path"))
+
+
+def _of_blocks(spark: SparkSession, files: list[InputFile], inputs: Inputs, places: Mapping[str, Place]) -> DataFrame:
+    about = {}
+    for file in files:
+        host = inputs.hosts[file.host]
+        about[file.id] = (host.host, file.file, Source(host.release, host.timezone), places[file.path])
+
+    def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _scan_blocks(batches, about)
+
+    return lines_of(spark, files).mapInArrow(parse, EVENTS)
+
+
+def _scan_blocks(
+    batches: Iterator[pa.RecordBatch], about: Mapping[int, tuple[str, str, Source, Place]]
+) -> Iterator[pa.RecordBatch]:
+    scanner: Scanner | None = None
+    for id_, start, data, last in blocks(batches):
+        host, file, source, place = about[id_]
+        part = place.parts[start]
+        if scanner is None:
+            scanner = Scanner(source, part.line)
+            scanner.line += data[: part.skip].count(b"\n")
+            data = data[part.skip :]
+        for batch in scanner.scan(data, part.after if last else b""):
+            yield labelled(batch, host, file, source.release, place.order)
+        if last:
+            scanner = None
+
+
+def gaps(events: DataFrame, inputs: Inputs) -> DataFrame:
+    """What is not known of the logs: host, file, line, what. One row a problem, sorted by nothing.
+
+    Bytes that are no text, files cut short, records that could not be read (counted a file, at the
+    first), files missing between others, hosts without a log.
+    """
+    broken = events.where("problem is not null").select("host", "file", "line", sf.col("problem").alias("what"))
+    unread = (
+        events.where("not parsed")
+        .groupBy("host", "file")
+        .agg(sf.min("line").alias("line"), sf.count("*").alias("count"))
+        .select("host", "file", "line", sf.concat("count", sf.lit(" records could not be read")).alias("what"))
+    )
+    spark = events.sparkSession
+    known = spark.createDataFrame(pa.Table.from_pylist(_absent(inputs), schema=_GAPS))
+    return broken.unionAll(unread).unionAll(known)
+
+
+_GAPS = pa.schema([("host", pa.string()), ("file", pa.string()), ("line", pa.int64()), ("what", pa.string())])
+
+
+def _absent(inputs: Inputs) -> list[dict[str, str | None]]:
+    rolls: dict[str, list[Roll]] = defaultdict(list)
+    for file in inputs.of_kind("log"):
+        rolls[file.host].append(Roll(file.file))
+    return [
+        {"host": host, "file": None, "line": None, "what": what}
+        for host, found in rolls.items()
+        for what in missing(found)
+    ]

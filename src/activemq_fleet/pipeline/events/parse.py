@@ -1,0 +1,98 @@
+"""Chunks of logs -> events, in Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.pipeline.events.chunks import unpacked
+from activemq_fleet.pipeline.schemas import SCHEMAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EVENTS = StructType(
+    [
+        *SCHEMAS["events"].fields,
+        StructField("sequence", LongType()),
+        StructField("problem", StringType()),
+    ]
+)
+"""The dataset's columns; ``sequence``: the order inside a host, across its files; ``problem``: what was wrong
+with the bytes, or null."""
+
+LINES = 1 << 40
+"""More than a file has lines: ``sequence`` is the file's place times this, plus the line."""
+
+_COLUMNS = ("host", "file", "order", "release", "timezone", "first_line", "skip", "after", "compressed", "chunk")
+
+
+def parse_chunks(frame: DataFrame) -> DataFrame:
+    """The events of chunks, each of whole records: host, file, first_line, chunk, release, timezone.
+
+    Further columns count where they are there: ``order``, the place of the file among its host's
+    (else 0); ``skip``, bytes at the beginning that belong to an earlier file; ``after``, bytes of a
+    later one that belong to the last event; ``compressed``, for a chunk that is a whole gzip file.
+    """
+    defaults: dict[str, Any] = {"order": 0, "skip": 0, "after": None, "compressed": False}
+    types = {"order": "int", "skip": "int", "after": "binary", "compressed": "boolean", "first_line": "long"}
+    columns = []
+    for name in _COLUMNS:
+        column = sf.col(name) if name in frame.columns else sf.lit(defaults[name])
+        columns.append((column.cast(types[name]) if name in types else column).alias(name))
+    return frame.select(*columns).mapInArrow(_parse, EVENTS)
+
+
+def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        small = batch.select(_COLUMNS[:-1]).to_pylist()
+        chunks = batch.column(len(_COLUMNS) - 1)
+        for at, row in enumerate(small):
+            buffer = chunks[at].as_buffer()
+            if buffer is not None:
+                yield from _chunk(row, memoryview(buffer))
+
+
+def _chunk(row: dict[str, Any], chunk: memoryview) -> Iterator[pa.RecordBatch]:
+    scanner = Scanner(Source(row["release"], row["timezone"] or "UTC"), row["first_line"])
+    skip = row["skip"]
+    for piece, last, problem in unpacked(chunk, compressed=row["compressed"]):
+        if skip:
+            scanner.line += bytes(piece[:skip]).count(b"\n")
+            piece, skip = piece[skip:], 0
+        after = (row["after"] or b"") if last else b""
+        found = list(scanner.scan(piece, after))
+        if problem and found:
+            found[-1] = with_problem(found[-1], problem)
+        for batch in found:
+            yield labelled(batch, row["host"], row["file"], row["release"], row["order"])
+
+
+def with_problem(batch: pa.RecordBatch, problem: str) -> pa.RecordBatch:
+    """The batch with a problem of its last event."""
+    problems = batch.column("problem").to_pylist()
+    problems[-1] = "; ".join(filter(None, (problems[-1], problem)))
+    return batch.set_column(batch.schema.get_field_index("problem"), "problem", pa.array(problems, pa.string()))
+
+
+def labelled(batch: pa.RecordBatch, host: str, file: str, release: str | None, order: int) -> pa.RecordBatch:
+    """The batch with all columns of EVENTS, in their order."""
+    count = batch.num_rows
+    known = {name: batch.column(name) for name in batch.schema.names}
+    known |= {
+        "host": _same(host, count),
+        "file": _same(file, count),
+        "release": _same(release, count),
+        "sequence": pa.compute.add(known["line"], pa.scalar(order * LINES, pa.int64())),
+    }
+    return pa.RecordBatch.from_arrays([known[name] for name in EVENTS.names], names=EVENTS.names)
+
+
+def _same(value: str | None, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.string()), count)

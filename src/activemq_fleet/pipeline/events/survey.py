@@ -1,0 +1,224 @@
+"""A first look at the logs: in which order a host's files were written, and what reaches over their ends.
+
+Only what needs it is looked at: the beginnings of files that are not a host's only one, and the
+blocks of files that are so large that Spark reads them in parts.
+"""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from activemq_fleet.errors import ReleaseError
+from activemq_fleet.logs.columns import head_of
+from activemq_fleet.logs.zones import Clock
+from activemq_fleet.pipeline.events.chunks import blocks, unpacked
+from activemq_fleet.pipeline.events.rolls import Roll, adjacent, ordered
+from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs, binary, escaped
+from activemq_fleet.releases import Release
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WHOLE = 1 << 25
+"""Bytes up to which a file is read as one row; larger ones are read as lines, in blocks."""
+_PACKED = 1 << 28  # the same for gzip files, which no reader can cut
+_BEGINNING = 1 << 16  # bytes of a file in which its first record is looked for at first
+_HEAD = 1 << 20
+"""Bytes before a file's first record that are taken for the end of the last record of the file before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file, or a block of one: its first line, what of it belongs to the part before, and what is to be added."""
+
+    line: int = 1
+    skip: int = 0
+    after: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a file stands among its host's, and its parts by where they begin, in bytes."""
+
+    order: int = 0
+    parts: Mapping[int, Part] = field(default_factory=lambda: {0: Part()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of a part: its lines, the bytes before its first record, that record's beginning (None: there is none)."""
+
+    start: int
+    lines: int
+    head: bytes
+    first: str | None
+    too_long: bool = False
+
+
+def whole(file: InputFile) -> bool:
+    """Whether the file is read as one row."""
+    return file.size <= (_PACKED if file.compressed else WHOLE)
+
+
+def survey(spark: SparkSession, inputs: Inputs) -> dict[str, Place]:
+    """Every log's place, by path. Runs a job for hosts with several files, and one for large files."""
+    logs = inputs.of_kind("log")
+    counts: dict[str, list[InputFile]] = defaultdict(list)
+    for file in logs:
+        counts[file.host].append(file)
+    seen: dict[str, list[_Seen]] = {file.path: [_Seen(0, 0, b"", None)] for file in logs}
+    doubtful = [file for file in logs if whole(file) and len(counts[file.host]) > 1]
+    seen |= _beginnings(spark, doubtful)
+    large = [file for file in logs if not whole(file)]
+    seen |= _blocks(spark, large)
+    places: dict[str, Place] = {}
+    for host, files in counts.items():
+        places |= _places(inputs.hosts[host], files, seen)
+    return places
+
+
+def _beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, list[_Seen]]:
+    found = _look(spark, files, _BEGINNING)
+    again = [file for file in files if found[file.path][0].too_long]
+    return found | _look(spark, again, WHOLE)
+
+
+def _look(spark: SparkSession, files: Sequence[InputFile], limit: int) -> dict[str, list[_Seen]]:
+    if not files:
+        return {}
+    from pyspark.sql import functions as sf
+
+    frame = binary(spark, [file.path for file in files]).select(
+        "path",
+        sf.substring("content", 1, limit).alias("beginning"),
+        (sf.col("length") > limit).alias("cut"),
+        sf.col("path").endswith(".gz").alias("compressed"),
+    )
+    rows = frame.mapInArrow(_first_records, "path string, head binary, first string, too_long boolean")
+    return {
+        row["path"]: [_Seen(0, 0, row["head"], row["first"], row["too_long"])] for row in rows.toArrow().to_pylist()
+    }
+
+
+def _first_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = []
+        for path, beginning, cut, compressed in zip(*batch.to_pydict().values(), strict=True):
+            pieces = unpacked(memoryview(beginning), compressed=compressed)
+            data = b"".join(bytes(piece) for piece, _, _ in pieces)
+            head = head_of(data)
+            none = head == len(data)
+            kept = data[:head] if head <= _HEAD else b""
+            first = None if none else data[head : head + 23].decode(errors="replace")
+            rows.append({"path": path, "head": kept, "first": first, "too_long": none and cut})
+        yield pa.RecordBatch.from_pylist(rows, schema=_FIRST_RECORDS)
+
+
+_FIRST_RECORDS = pa.schema(
+    [("path", pa.string()), ("head", pa.binary()), ("first", pa.string()), ("too_long", pa.bool_())]
+)
+_COUNTED = pa.schema(
+    [("id", pa.int64()), ("start", pa.int64()), ("lines", pa.int64()), ("head", pa.binary()), ("first", pa.string())]
+)
+
+
+def lines_of(spark: SparkSession, files: Iterable[InputFile]) -> DataFrame:
+    """The lines of large files: file id, where their block begins, the line's bytes with its end."""
+    from pyspark.sql import functions as sf
+
+    return (
+        spark.read.option("lineSep", "\n")
+        .text([escaped(file.path) for file in files])
+        .select(
+            sf.xxhash64("_metadata.file_path").alias("id"),
+            sf.col("_metadata.file_block_start").alias("start"),
+            sf.concat(sf.col("value").cast("binary"), sf.lit(b"\n")).alias("line"),
+        )
+    )
+
+
+def _blocks(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, list[_Seen]]:
+    if not files:
+        return {}
+    rows = lines_of(spark, files).mapInArrow(_count, "id bigint, start bigint, lines bigint, head binary, first string")
+    paths = {file.id: file.path for file in files}
+    found: dict[str, list[_Seen]] = {file.path: [] for file in files}
+    for row in rows.toArrow().to_pylist():
+        found[paths[row["id"]]].append(_Seen(row["start"], row["lines"], row["head"], row["first"]))
+    return {path: sorted(parts, key=lambda part: part.start) for path, parts in found.items()}
+
+
+def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    lines, head, first = 0, b"", None
+    for file, start, data, last in blocks(batches):
+        if first is None:
+            at = head_of(data)
+            head += data[:at] if len(head) <= _HEAD else b""
+            if at < len(data):
+                first = data[at : at + 23].decode(errors="replace")
+        lines += data.count(b"\n")
+        if last:
+            row = {
+                "id": file,
+                "start": start,
+                "lines": lines,
+                "head": head if len(head) <= _HEAD else b"",
+                "first": first,
+            }
+            yield pa.RecordBatch.from_pylist([row], schema=_COUNTED)
+            lines, head, first = 0, b"", None
+
+
+def _places(host: Host, files: Sequence[InputFile], seen: Mapping[str, list[_Seen]]) -> dict[str, Place]:
+    paths = {file.file: file.path for file in files}
+    rolls = [Roll(file.file, _second(seen[file.path], host.timezone)) for file in files]
+    order = ordered(rolls, counts_up=_counts_up(host.release))
+    chain: list[tuple[str, _Seen, bool]] = []  # path, part, whether it goes on where the one before ended
+    for at, roll in enumerate(order):
+        path = paths[roll.file]
+        joins = at > 0 and adjacent(order[at - 1], roll)
+        chain += [(path, part, joins if number == 0 else True) for number, part in enumerate(seen[path])]
+    parts = _parts(chain)
+    return {paths[roll.file]: Place(at, parts[paths[roll.file]]) for at, roll in enumerate(order)}
+
+
+def _parts(chain: Sequence[tuple[str, _Seen, bool]]) -> dict[str, dict[int, Part]]:
+    """What each part gives to the one before, from the last backwards."""
+    found: dict[str, dict[int, Part]] = defaultdict(dict)
+    after = b""
+    for at in range(len(chain) - 1, -1, -1):
+        path, part, joins = chain[at]
+        before = chain[at - 1][1] if at else None
+        # A file without any record of its own has nothing to tell that it goes on.
+        given = (
+            joins and before is not None and part.head != b"" and part.first is not None and before.first is not None
+        )
+        line = 1 + sum(other.lines for path_, other, _ in chain if path_ == path and other.start < part.start)
+        found[path][part.start] = Part(line, len(part.head) if given else 0, after)
+        after = part.head if given else b""
+    return found
+
+
+def _second(parts: Sequence[_Seen], zone: str) -> int | None:
+    first = next((part.first for part in parts if part.first), None)
+    try:
+        local = calendar.timegm(time.strptime((first or "")[:19], "%Y-%m-%d %H:%M:%S"))
+    except ValueError:
+        return None
+    return int(Clock(zone).utc(np.array([local]))[0])
+
+
+def _counts_up(release: str | None) -> bool:
+    """Whether the release's logger gives the newest of the rolled files the highest number."""
+    try:
+        return release is not None and Release.of(release).log_file_name.startswith("log4j2")
+    except ReleaseError:
+        return False

@@ -1,0 +1,188 @@
+"""What ``collect`` laid down: which files are there, whose they are, and in which zone their clocks run.
+
+``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``. Listed and read
+through Spark, so that DIR may be any path that Hadoop reads. A file of no bytes is not listed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.logs.zones import zone_of
+from activemq_fleet.pipeline.paths import uri_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FileKind = Literal["log", "journal", "host", "other"]
+
+HOST_FILE = "host.json"
+_NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
+_LARGEST_HOST_FILE = 1 << 24  # bytes
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
+_GLOB = re.compile(r"([\[\]{}*?\\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host as its host.json has it, else the inventory, else by its name alone.
+
+    ``timezone`` is what its logs' times are in; ``release`` that of its broker; both are ``None``
+    for what nobody knows (a zone is then UTC). ``problems`` say what had to be assumed.
+    """
+
+    host: str
+    timezone: str = "UTC"
+    release: str | None = None
+    group: str | None = None
+    pair: str | None = None
+    store: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file. ``path`` as Spark has it; ``file`` relative to its host's directory; ``size`` in bytes as it lies.
+
+    ``id`` is the xxhash64 of the path as Spark's ``_metadata.file_path`` writes it.
+    """
+
+    path: str
+    host: str
+    file: str
+    kind: FileKind
+    size: int
+    compressed: bool
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All that there is below ``root``. ``problems`` are lines about it, those of the hosts included."""
+
+    root: str
+    files: tuple[InputFile, ...]
+    hosts: Mapping[str, Host]
+    problems: tuple[str, ...]
+
+    def of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
+        """The files of one kind, by host and name."""
+        return tuple(file for file in self.files if file.kind == kind)
+
+
+def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
+    """The files below ``logs``, and their hosts. Runs two small jobs: the listing, and host.json.
+
+    Raises InputError when there is no log and no journal, or ``logs`` is no directory of hosts.
+    """
+    root = uri_of(logs)
+    files = tuple(sorted(_listed(spark, root, logs), key=lambda file: (file.host, file.file)))
+    if not any(file.kind in ("log", "journal") for file in files):
+        raise InputError(
+            f"{logs}: there are no logs: HOST/activemq.log* and HOST/agent/*.jsonl* are looked for, "
+            "as collect lays them down"
+        )
+    told = _host_files(spark, [file for file in files if file.kind == "host"])
+    names = sorted({file.host for file in files})
+    hosts = {name: _host(name, told.get(name), inventory_hosts or {}) for name in names}
+    problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
+    problems += _absent(files, hosts)
+    return Inputs(root, files, hosts, tuple(problems))
+
+
+def escaped(path: str) -> str:
+    """The path as Spark's readers take it: letters that Hadoop reads as a pattern are themselves."""
+    return _GLOB.sub(r"\\\1", path)
+
+
+def binary(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+    """The files, one row each: path, modificationTime, length, content."""
+    return spark.read.format("binaryFile").load([escaped(path) for path in paths])
+
+
+def _listed(spark: SparkSession, root: str, said: str) -> list[InputFile]:
+    from pyspark.sql import functions as sf
+
+    frame = (
+        spark.read.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", _NAMES)
+        .load(escaped(root))
+        .select("path", "length", sf.xxhash64("_metadata.file_path").alias("id"))
+    )
+    base = _SCHEME.sub("", root).rstrip("/")
+    files = []
+    for row in frame.toArrow().to_pylist():
+        inside = _SCHEME.sub("", row["path"]).removeprefix(f"{base}/")
+        host, _, file = inside.partition("/")
+        if not file:
+            if _kind(host) == "log":
+                raise InputError(f"{said} is the directory of one host: name the one above it")
+            continue
+        files.append(InputFile(row["path"], host, file, _kind(file), row["length"], file.endswith(".gz"), row["id"]))
+    return files
+
+
+def _kind(file: str) -> FileKind:
+    if re.fullmatch(r"activemq\.log[^/]*", file):
+        return "log"
+    if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
+        return "journal"
+    return "host" if file == HOST_FILE else "other"
+
+
+def _host_files(spark: SparkSession, files: list[InputFile]) -> dict[str, bytes]:
+    """What the hosts' files hold, by host."""
+    if not files:
+        return {}
+    of = {file.path: file.host for file in files}
+    frame = binary(spark, of).where(f"length <= {_LARGEST_HOST_FILE}").select("path", "content")
+    return {of[row["path"]]: row["content"] for row in frame.toArrow().to_pylist()}
+
+
+def _host(name: str, told: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
+    problems: list[str] = []
+    if told is not None:
+        try:
+            known = json.loads(told)
+        except ValueError:
+            known = None
+        if isinstance(known, dict):
+            return _checked(_from_file(name, known), problems)
+        problems.append(f"{HOST_FILE} is no JSON object: it was not read")
+    else:
+        problems.append(f"no {HOST_FILE}")
+    if name in inventory_hosts:
+        return _checked(inventory_hosts[name], [f"{problems[-1]}: the inventory tells group, release and time zone"])
+    return _checked(Host(name), [f"{problems[-1]}: its times are taken for UTC, its release is not known"])
+
+
+def _from_file(name: str, known: Mapping[str, Any]) -> Host:
+    def text(key: str) -> str | None:
+        value = known.get(key)
+        return value if isinstance(value, str) and value else None
+
+    zone = text("timezone")
+    problems = () if zone else (f"{HOST_FILE} names no time zone: its times are taken for UTC",)
+    return Host(name, zone or "UTC", text("release"), text("group"), text("pair"), text("store"), problems=problems)
+
+
+def _checked(host: Host, problems: list[str]) -> Host:
+    """The host with a zone that exists."""
+    problems = [*problems, *host.problems]
+    try:
+        zone_of(host.timezone)
+    except InputError as error:
+        return replace(host, timezone="UTC", problems=(*problems, f"{error}; its times are taken for UTC"))
+    return replace(host, problems=tuple(problems))
+
+
+def _absent(files: Iterable[InputFile], hosts: Mapping[str, Host]) -> list[str]:
+    """Hosts of which nothing was brought but their host.json."""
+    there = {file.host for file in files if file.kind in ("log", "journal")}
+    return [f"{name}: no log and no journal" for name in hosts if name not in there]
