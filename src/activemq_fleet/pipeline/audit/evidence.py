@@ -103,13 +103,15 @@ class Incident:
     cause: str = ""
     remedy: str = ""
     rules: tuple[str, ...] = ()
-    place: int = 0
-    """Where in the host's log it is told: what makes the id."""
+    told: datetime | None = None
+    """When the record was written that tells of it: this and ``mark`` make the id."""
+    mark: str = ""
 
     @property
     def id(self) -> str:
         """The same for the same records, whatever else is in the logs."""
-        return f"{self.kind}/{self.host}/{self.place}"
+        when = f"{self.told:%Y%m%dT%H%M%S.%f}" if self.told else "-"
+        return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 
 
 def seconds_between(began: datetime | None, ended: datetime | None) -> float | None:

@@ -54,7 +54,7 @@ def _demotions(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> Iterat
             + (f"; it {came}." if came else "; it did not come back by itself."),
             remedy=advice.remedy,
             rules=rules,
-            place=term.place,
+            told=term.ended,
         )
 
 
@@ -145,7 +145,8 @@ def _of_spell(node: Node, spell: Sequence[Seen], kind: str, cause: str, advice: 
         cause=cause,
         remedy=advice.remedy,
         rules=advice.rules,
-        place=min(one.sequence for one in spell),
+        told=began,
+        mark=spell[0].fields["what"] + (f" {who}" if (who := spell[0].fields["who"]) else ""),
     )
 
 

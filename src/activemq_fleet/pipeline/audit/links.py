@@ -19,6 +19,7 @@ from activemq_fleet.pipeline.audit.terms import event_of
 
 _ALIVE = timedelta(seconds=1)
 _ADDRESS = re.compile(r"//(?:[^/@]*@)?([^/:,()?\s]+):(\d+)")
+_THREAD = re.compile(r"DiscoveryNetworkConnector:([^:]+):")
 _LOST = frozenset({"NET-REMOTE-ERR", "NET-LOCAL-ERR"})
 _FAILED = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR", "NET-REMOTE-ERR", "NET-LOCAL-ERR"})
 
@@ -54,14 +55,19 @@ class _Links:
 
     by_uri: dict[str, str] = field(default_factory=dict)
     pending: list[tuple[str, str]] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
 
     def dial(self, seen: Seen) -> None:
         uri = seen.fields.get("remote", "")
-        if uri not in self.by_uri:
+        found = _THREAD.search(seen.thread)  # multicast: its listener dials
+        if found:
+            self.by_uri[uri] = found[1]
+        elif uri not in self.by_uri:
             self.pending.append((seen.thread, uri))
 
     def connector(self, seen: Seen) -> None:
         name = link_name(seen.fields.get("connector", ""))
+        self.names.add(name)
         for thread, uri in self.pending:
             if thread == seen.thread:
                 self.by_uri[uri] = name
@@ -74,8 +80,7 @@ class _Links:
         port = {name for uri, name in self.by_uri.items() if bridge.remote_port in {p for _, p in _places(uri)}}
         if not exact and len(port) == 1:
             return port.pop()
-        every = set(self.by_uri.values())
-        return every.pop() if len(every) == 1 and not exact else None
+        return next(iter(self.names)) if len(self.names) == 1 and not exact else None
 
 
 def link_name(connector: str) -> str:

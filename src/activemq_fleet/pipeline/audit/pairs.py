@@ -105,7 +105,7 @@ def _takeover(
         cause=_cause(term, before, measured),
         remedy=remedy,
         rules=rules,
-        place=term.started_place,
+        told=term.started,
     )
 
 
@@ -156,7 +156,7 @@ def _failed(nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]], order
                 cause=f"{label(host)} had stood by; {why}.",
                 remedy=advice.remedy,
                 rules=advice.rules,
-                place=term.place,
+                told=began or ended,
             )
 
 
@@ -226,7 +226,7 @@ def _split(first: Term, second: Term, until: datetime, nodes: Mapping[str, Node]
         ),
         remedy=words.SPLIT_BRAIN.remedy,
         rules=words.SPLIT_BRAIN.rules,
-        place=second.place,
+        told=second.begin,
     )
 
 

@@ -36,7 +36,9 @@ _OF_STORE: Mapping[str, str] = {
     "IO-WAIT-STORE": "write",
     "IO-IGNORED": "write",
 }
-_OF_REFUSAL = frozenset({"TR-ADD-FAILED", "TR-CONN-FAILED", "TR-ASYNC-ERR", "NET-REMOTE-ERR", "NET-LOCAL-ERR"})
+# A refusal leaves more records than these; so it is counted once. What names a client that is there
+# already is of the kind NET-DUP-CLIENT, whatever else it says.
+_OF_REFUSAL = frozenset({"TR-ADD-FAILED", "NET-DUP-CLIENT", "NET-REMOTE-ERR"})
 _START = frozenset({"LIFE-START-FAILED", "LIFE-CONFIG-INVALID"})
 _LOCKS = frozenset(
     {"LOCK-FILE-GONE", "LOCK-FILE-MODIFIED", "LOCK-LEASE-UPD-ERR", "LOCK-DB-UPDATE-ERR", "LOCK-OWNER-LOST"}
@@ -50,6 +52,7 @@ OF_LINKS = frozenset(
 KINDS = OF_RUNS | OF_LINKS | _OF_REFUSAL | _START | _LOCKS | frozenset(_OF_STORE)
 """The kinds of the dataset ``events`` that any of this looks at."""
 
+_ADDED = "Failed to add Connection"
 _CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]*)\] )?or password is invalid|password is incorrect")
 _RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to ")
 _TWICE = re.compile(r"Client: (?P<client>\S*_(?:in|out)bound\S*) already connected from")
@@ -85,6 +88,8 @@ def sign_of(record: Seen) -> Seen | None:
         what = _store_error(record.text)
         return None if what is None or _LOCK.search(record.text) else _sign(record, STORE, what, "")
     if record.kind not in _OF_REFUSAL:
+        return None
+    if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_ADDED):
         return None
     twice = _TWICE.search(record.text)
     if twice:

@@ -49,7 +49,6 @@ class Term:
     certainly_waited: bool = False
     locked: datetime | None = None
     started: datetime | None = None
-    started_place: int = 0
     saw_loss: datetime | None = None
     ended: datetime | None = None
     released: datetime | None = None
@@ -168,7 +167,7 @@ class _Reader:
 
     def _become_active(self, term: Term, seen: Seen) -> None:
         if self._story.phase == "started" and term.started is None:
-            term.started, term.started_place = seen.at, seen.sequence
+            term.started = seen.at
             term.promoted = self._story.promoted
             if term.promoted:
                 term.locked = seen.at

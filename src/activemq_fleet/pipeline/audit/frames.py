@@ -1,0 +1,197 @@
+"""Frames of events and journal records -> frames of incidents and bridges.
+
+Spark only filters, counts and brings together what concerns a pair; what it means is decided by the
+pure modules beside this one, over a few rows for each pair and host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from activemq_fleet.pipeline.audit import rows
+from activemq_fleet.pipeline.audit.evidence import SKEW
+from activemq_fleet.pipeline.audit.signs import KINDS, OF_LINKS, TEXT
+from activemq_fleet.pipeline.audit.terms import KINDS as OF_RUNS
+from activemq_fleet.pipeline.schemas import SCHEMAS
+
+if TYPE_CHECKING:
+    from activemq_fleet.pipeline.inputs import Inputs
+
+_SIGNS = (
+    "host string, sequence bigint, time timestamp, last timestamp, count bigint, kind string, "
+    "fields map<string,string>, text string, thread string"
+)
+_BRIDGES = StructType([*SCHEMAS["bridges"].fields]).add("seen_loss", "boolean").add("back", "timestamp")
+_NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
+_COLUMNS = ("key", "host", "sequence", "time", "last", "count", "kind", "fields", "text", "thread")
+
+
+def signs(events: DataFrame) -> DataFrame:
+    """The records that incidents and bridges come from, the numerous ones counted by the minute."""
+    wanted = in_sequence(events.where(sf.col("kind").isin(sorted(KINDS)) & sf.col("time").isNotNull())).select(
+        "host",
+        "sequence",
+        "time",
+        "kind",
+        "fields",
+        sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT).alias("text"),
+        "thread",
+    )
+    return wanted.mapInArrow(rows.signs, _SIGNS)
+
+
+def in_sequence(events: DataFrame) -> DataFrame:
+    """With a column ``sequence``: a host's records in the order in which they were written.
+
+    Where it is not there, it is by the line and by which of the files begins first: log4j 1 and log4j 2
+    count rolled files in opposite directions.
+    """
+    if "sequence" in events.columns:
+        return events
+    begins = events.groupBy("host", "file").agg(sf.min("time").alias("begins"))
+    turn = sf.row_number().over(Window.partitionBy("host").orderBy("begins", "file"))
+    ranked = begins.select("host", "file", turn.cast("bigint").alias("turn"))
+    sequence = (sf.col("turn") * sf.lit(10**10) + sf.col("line")).alias("sequence")
+    return events.join(sf.broadcast(ranked), ["host", "file"]).select(*events.columns, sequence)
+
+
+def bridges(events: DataFrame, inputs: Inputs) -> DataFrame:
+    """The dataset ``bridges``: for each bridge from when to when it was up, and what became of it."""
+    return _bridges(signs(events)).select(*SCHEMAS["bridges"].names)
+
+
+def _bridges(found: DataFrame) -> DataFrame:
+    mine = found.where(sf.col("kind").isin(sorted(OF_LINKS | OF_RUNS)))
+    return mine.groupBy("host").applyInArrow(rows.bridges, _BRIDGES)
+
+
+def incidents(events: DataFrame, records: DataFrame, inputs: Inputs, skew: timedelta = SKEW) -> DataFrame:
+    """The dataset ``incidents``. ``skew``: by how much hosts' clocks may differ."""
+    found = signs(events)
+    nodes = nodes_of(events, inputs)
+    of_host = nodes.select("key", "host")
+    own = found.join(sf.broadcast(of_host), "host").select(*_COLUMNS)
+    evidence = [
+        own,
+        _presence(nodes),
+        _busy(events).join(sf.broadcast(of_host), "host").select(*_COLUMNS),
+        _of_agents(records, inputs),
+        _of_bridges(found, nodes),
+    ]
+    together = evidence[0]
+    for frame in evidence[1:]:
+        together = together.unionByName(frame.select(*_COLUMNS))
+    settle: Callable[[pa.Table], pa.Table] = partial(rows.incidents, skew=skew)
+    return together.groupBy("key").applyInArrow(settle, SCHEMAS["incidents"])
+
+
+def nodes_of(events: DataFrame, inputs: Inputs) -> DataFrame:
+    """key (pair, else host), host, group, pair, store, complete: of every broker that is known."""
+    logs = {file.host for file in inputs.files if file.kind == "log"}
+    journals = {file.host for file in inputs.files if file.kind == "journal"}
+    data = [
+        (host.pair or name, name, host.group, host.pair, host.store, name in logs)
+        for name, host in sorted(inputs.hosts.items())
+        if name in logs or name not in journals
+    ]
+    schema = "key string, host string, group string, pair string, store string, complete boolean"
+    return events.sparkSession.createDataFrame(data, schema)
+
+
+def _presence(nodes: DataFrame) -> DataFrame:
+    """A row for each node, so that one without a log is known of."""
+    about = {"group": "group", "pair": "pair", "store": "store"}
+    return _evidence(
+        nodes.withColumn("fields", _map({**about, "complete": sf.col("complete").cast("string")})), rows.NODE
+    )
+
+
+def _busy(events: DataFrame) -> DataFrame:
+    """By host and minute, from when to when there were lines of whatever kind."""
+    minute = sf.date_trunc("minute", "time")
+    counted = (
+        events.where(sf.col("time").isNotNull())
+        .groupBy("host", minute.alias("minute"))
+        .agg(sf.min("time").alias("time"), sf.max("time").alias("last"))
+    )
+    return _evidence(counted, rows.BUSY)
+
+
+def _of_agents(records: DataFrame, inputs: Inputs) -> DataFrame:
+    """Connections that agents lost and made, at the pair where an agent is at home."""
+    homes = [(name, host.pair) for name, host in sorted(inputs.hosts.items()) if host.pair]
+    at_home = records.sparkSession.createDataFrame(homes, "host string, key string")
+    about = {name: name for name in ("agent", "epoch", "broker", "reason")}
+    mine = (
+        records.where(sf.col("kind").isin("connected", "connection_lost"))
+        .select("host", "jseq", sf.col("ts").alias("time"), "kind", *about)
+        .dropDuplicates(["agent", "epoch", "jseq"])
+        .withColumn("fields", _map(about))
+        .join(sf.broadcast(at_home), "host")
+        .withColumn("sequence", sf.col("jseq").cast("bigint"))
+    )
+    kind = sf.when(sf.col("kind") == "connected", rows.AGENT_UP).otherwise(rows.AGENT_LOST)
+    return _evidence(mine.withColumn("kind", kind), None)
+
+
+def _of_bridges(found: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Losses that bridges saw, at the pair that they lost. A broker's name is told by its own log."""
+    names = (
+        found.where(sf.col("kind").isin(*_NAMED))
+        .select("host", sf.col("fields")["broker"].alias("peer"))
+        .distinct()
+        .join(sf.broadcast(nodes.select("key", "host")), "host")
+        .groupBy("peer")
+        .agg(
+            sf.min("key").alias("key"),
+            sf.countDistinct("key").alias("keys"),
+            sf.when(sf.countDistinct("host") == 1, sf.min("host")).alias("lost_host"),
+        )
+        .where(sf.col("keys") == 1)
+        .drop("keys")
+    )
+    lost = _bridges(found).where("seen_loss AND direction = 'out'")
+    seen = lost.join(sf.broadcast(names), "peer").select(
+        "key",
+        "host",
+        sf.col("ended").alias("time"),
+        sf.col("back").alias("last"),
+        _map({"lost_host": "lost_host", "source": sf.lit("bridge")}).alias("fields"),
+    )
+    return _evidence(seen, rows.BRIDGE_LOST)
+
+
+def _map(entries: Mapping[str, str | Column]) -> Column:
+    columns = [
+        part
+        for name, value in entries.items()
+        for part in (sf.lit(name), sf.col(value) if isinstance(value, str) else value)
+    ]
+    return sf.map_filter(sf.create_map(*columns), lambda _, value: value.isNotNull())
+
+
+def _evidence(frame: DataFrame, kind: str | None) -> DataFrame:
+    """In the columns that all evidence has."""
+    if kind is not None:
+        frame = frame.withColumn("kind", sf.lit(kind))
+    empty = {
+        "sequence": sf.lit(0).cast("bigint"),
+        "time": sf.lit(None).cast("timestamp"),
+        "last": sf.lit(None).cast("timestamp"),
+        "count": sf.lit(1).cast("bigint"),
+        "fields": sf.create_map().cast("map<string,string>"),
+        "text": sf.lit(""),
+        "thread": sf.lit(""),
+    }
+    for name, value in empty.items():
+        if name not in frame.columns:
+            frame = frame.withColumn(name, value)
+    return frame.select(*(name for name in _COLUMNS if name in frame.columns))

@@ -1,0 +1,160 @@
+"""Hand-made logs of brokers for tests of ``audit``: real messages, through the real kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from activemq_fleet.logs import Record, classify
+from activemq_fleet.pipeline.audit import rows
+from activemq_fleet.pipeline.audit.evidence import Incident, Seen
+from activemq_fleet.pipeline.audit.signs import KINDS, signs
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+A, B, C = "orders-mq01-a.example.com", "orders-mq01-b.example.com", "billing-mq01-a.example.com"
+PAIR, STORE = "orders-mq01", "/srv/activemq/orders-mq01"
+
+SAID = {
+    "chosen": "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/activemq/orders-mq01]",
+    "wait": f"Database {STORE}/lock is locked by another server. "
+    "This broker is now in slave mode waiting a lock to be acquired",
+    "opened": "KahaDB is version 7",
+    "unclean": f"Page File: {STORE}/db.data. Recovering pageFile free list due to prior unclean shutdown..",
+    "starting": "Apache ActiveMQ 5.18.3 (orders-mq01, ID:x-1-1-0:1) is starting",
+    "started": "Apache ActiveMQ 5.18.3 (orders-mq01, ID:x-1-1-0:1) started",
+    "stopping": "Apache ActiveMQ 5.18.3 (orders-mq01, ID:x-1-1-0:1) is shutting down",
+    "stopped": "Apache ActiveMQ 5.18.3 (orders-mq01, ID:x-1-1-0:1) is shutdown",
+    "start failed": "Failed to start Apache ActiveMQ (orders-mq01, ID:x-1-1-0:1)",
+    "lost": "orders-mq01, no longer able to keep the exclusive lock so giving up being a master",
+    "lock gone": f"Lock file {STORE}/lock, does not exist",
+    "lock modified": f"Lock file {STORE}/lock, locked at Sun Mar 01, has been modified at Sun Mar 02",
+    "lease try": "orders-mq01-b attempting to acquire exclusive lease to become the master",
+    "lease got": "orders-mq01-b, becoming master with lease expiry Sun Mar 01 on dataSource: org.x.DataSource@1f",
+    "jdbc": "Using Persistence Adapter: JDBCPersistenceAdapter(org.x.DataSource@1f)",
+    # Pure master/slave, 5.5.
+    "old starting": "ActiveMQ 5.5.1 JMS Message Broker (orders-mq01-b) is starting",
+    "old started": "ActiveMQ JMS Message Broker (orders-mq01-b, ID:x-1-1-0:1) started",
+    "slave dials": "Starting a slave connection between vm://orders-mq01-b and tcp://orders-mq01-a:61616",
+    "slave attached": "Slave connection between vm://orders-mq01-b#0 and tcp://orders-mq01-a:61616 "
+    "has been established.",
+    "slave seen": "Passive Slave Broker orders-mq01-b is attached",
+    "master lost": "Network connection between vm://orders-mq01-b#0 and tcp://orders-mq01-a:61616 "
+    "shutdown: Connection reset",
+    "promoted": "Master Failed - starting all connectors",
+    "retired": "The Master has failed ... shutting down",
+    # Bridges.
+    "dial": "Establishing network connection from vm://billing-mq01 to "
+    "masterslave:(tcp://orders-mq01-a.example.com:61616,tcp://orders-mq01-b.example.com:61616)",
+    "connector": "Network Connector DiscoveryNetworkConnector:to-orders:BrokerService[billing-mq01] started",
+    "bridge up": "Network connection between vm://billing-mq01#0 and "
+    "tcp://orders-mq01-a.example.com/10.0.0.1:61616@50000 (orders-mq01-a) has been established.",
+    "bridge lost": "Network connection between vm://billing-mq01#0 and unconnected "
+    "shutdown due to a remote error: java.io.EOFException",
+    "bridge up b": "Network connection between vm://billing-mq01#4 and "
+    "tcp://orders-mq01-b.example.com/10.0.0.2:61616@50001 (orders-mq01-b) has been established.",
+    "bridge stopped": "billing-mq01 bridge to orders-mq01-a stopped",
+    "bridge refused": "Network connection between vm://billing-mq01#0 and tcp://x:61616 shutdown due to a remote "
+    "error: java.lang.SecurityException: User name [network] or password is invalid.",
+    "bridge without rights": "Network connection between vm://billing-mq01#0 and tcp://x:61616 shutdown due to a "
+    "remote error: java.lang.SecurityException: User network is not authorized to read from: topic://ActiveMQ.Advisory",
+    "client refused": "Failed to add Connection id=ID:vm-1-2-3:4, clientId=shop, clientIP=tcp://10.0.0.9:4711 "
+    "due to User name [shop] or password is invalid.",
+    "client gone": "Transport Connection to: tcp://10.0.0.9:4711 failed: java.io.EOFException",
+    "client twice": "Failed to add Connection id=ID:x, clientId=shop, clientIP=tcp://10.0.0.9:1 due to "
+    "Broker: orders-mq01 - Client: shop already connected from tcp://10.0.0.8:1",
+    "bridge twice": "Failed to add Connection id=x->y-1:1, clientId=link_y_inbound_x, clientIP=vm://x#8 due to "
+    "Broker: x - Client: link_y_inbound_x already connected from vm://x#4",
+    "missing journal": "Some journal files are missing: [2]",
+    "corrupt": "Corrupt journal records found in '/srv/x/db-1.log' between offsets: 10-20",
+    "store failed": "Stopping BrokerService[orders-mq01] due to IO exception, java.io.IOException: "
+    "No space left on device",
+    "replaced": "Stopping an existing active duplex connection [x] for network connector (link@ID:y).",
+}
+
+
+def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Seen]:
+    """Records of a host from lines ``[+MINUTES:]SECONDS WHAT``; ``clock``: by how many seconds it is ahead."""
+    found = []
+    for number, line in enumerate(lines, 1):
+        text, stack = line if isinstance(line, tuple) else (line, "")
+        when, _, what = text.partition(" ")
+        minutes, _, seconds = when.rpartition(":")
+        at = NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds) + clock)
+        record = Record(number, at, "INFO", SAID[what], "x", "main", stack)
+        event = classify(record)
+        assert event is not None, what
+        if event.kind in KINDS:
+            body = "\n".join([record.message, stack])
+            found.append(Seen(host, number, at, event.kind, event.fields, body, record.thread))
+    return found
+
+
+def busy(host: str, first: str, last: str, clock: float = 0.0) -> dict[str, object]:
+    """Lines without meaning from one moment to another."""
+    return _row(rows.BUSY, host, _at(first, clock), _at(last, clock))
+
+
+def agent(lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0) -> list[dict[str, object]]:
+    """An agent that loses its connection and gets another."""
+    about = {"agent": "shop", "epoch": "e"}
+    host = "shop01.example.com"
+    gone = {**about, "broker": f"{broker}:1883", "reason": "the connection was closed"}
+    found = [_row(rows.AGENT_LOST, host, _at(lost, clock), None, gone, 1)]
+    if back is not None:
+        found.append(_row(rows.AGENT_UP, host, _at(back, clock), None, {**about, "broker": f"{to}:1883"}, 2))
+    return found
+
+
+def bridge_loss(lost: str, back: str | None, clock: float = 0.0) -> dict[str, object]:
+    """What a bridge of another host saw."""
+    return _row(rows.BRIDGE_LOST, C, _at(lost, clock), None if back is None else _at(back, clock), {"source": "bridge"})
+
+
+def audit_pair(
+    *logs: list[Seen], more: list[dict[str, object]] | None = None, store: str | None = STORE, lacking: str = ""
+) -> list[Incident]:
+    """The incidents of the pair A and B, from everything at once and in no order. ``lacking``: a host without a log."""
+    about = {"group": "orders", "pair": PAIR, **({"store": store} if store else {})}
+    evidence = [
+        _row(rows.NODE, host, None, None, {**about, "complete": "false" if host == lacking else "true"})
+        for host in (A, B)
+    ]
+    evidence += [_of(sign) for mine in logs for sign in signs(mine)]
+    evidence += more or []
+    return rows.settle(list(reversed(evidence)))
+
+
+def kinds(incidents: list[Incident]) -> list[str]:
+    """Their kinds, sorted."""
+    return sorted(incident.kind for incident in incidents)
+
+
+def _at(text: str, clock: float) -> datetime:
+    minutes, _, seconds = text.rpartition(":")
+    return NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds) + clock)
+
+
+def _of(seen: Seen) -> dict[str, object]:
+    row = _row(seen.kind, seen.host, seen.at, seen.last, dict(seen.fields), seen.sequence)
+    return {**row, "text": seen.text, "thread": seen.thread, "count": seen.count}
+
+
+def _row(
+    kind: str,
+    host: str,
+    at: datetime | None,
+    last: datetime | None,
+    fields: Mapping[str, str] | None = None,
+    sequence: int = 0,
+) -> dict[str, object]:
+    return {
+        "kind": kind,
+        "host": host,
+        "time": at,
+        "last": last,
+        "fields": list((fields or {}).items()),
+        "sequence": sequence,
+        "count": 1,
+        "text": "",
+        "thread": "",
+    }

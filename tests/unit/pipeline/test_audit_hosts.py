@@ -1,0 +1,124 @@
+"""Demotions, store errors, refusals and double bridges, from one host's log; and what looks like them and is none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from activemq_fleet.pipeline.audit import words
+from activemq_fleet.pipeline.audit.evidence import Incident
+from tests.unit.pipeline.broker_logs import A, audit_pair, kinds, log
+
+MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
+
+
+def only(incidents: list[Incident], kind: str) -> Incident:
+    found = [one for one in incidents if one.kind == kind]
+    assert len(found) == 1, incidents
+    return found[0]
+
+
+def test_an_active_node_that_lost_its_lock_was_demoted() -> None:
+    found = only(audit_pair(log(A, *MASTER, "9 lock gone", "10 lost", "11 stopping", "12 stopped")), "demotion")
+
+    assert "removed" in found.cause
+    assert "L021" in found.rules  # it did not come back
+
+
+def test_a_demoted_node_that_stands_by_again_shows_how_long_it_took() -> None:
+    again = ("9 lock modified", "10 lost", "11 stopping", "12 stopped", "14 chosen", "15 wait")
+
+    found = only(audit_pair(log(A, *MASTER, *again)), "demotion")
+
+    assert found.seconds == 6.0
+    assert "L021" not in found.rules
+
+
+def test_a_stop_in_good_order_is_no_demotion() -> None:
+    assert audit_pair(log(A, *MASTER, "10 stopping", "11 stopped")) == []
+
+
+def test_missing_journal_files_that_keep_a_broker_from_starting_are_one_store_error() -> None:
+    refused = ("5 start failed", "java.io.IOException: Detected missing/corrupt journal files referenced by:[0:q] 7")
+
+    found = only(audit_pair(log(A, "0 chosen", "1 opened", "2 missing journal", refused)), "store_error")
+
+    assert "missing" in found.cause
+
+
+def test_a_failed_start_for_another_reason_is_no_store_error() -> None:
+    port = (
+        "5 start failed",
+        "java.io.IOException: Transport Connector could not be registered: Address already in use",
+    )
+    held = ("6 start failed", "java.io.IOException: File '/srv/x/lock' could not be locked.")
+
+    assert audit_pair(log(A, "0 chosen", "1 opened", port, held)) == []
+
+
+def test_a_full_disk_is_named_though_other_errors_follow() -> None:
+    found = only(audit_pair(log(A, *MASTER, "9 corrupt", "10 store failed")), "store_error")
+
+    assert "full" in found.cause
+    assert "L025" in found.rules
+
+
+def test_a_recovery_after_a_kill_is_no_store_error() -> None:
+    assert audit_pair(log(A, "0 chosen", "1 opened", "1 unclean", "2 starting", "3 started")) == []
+
+
+def test_errors_hours_apart_are_two() -> None:
+    assert kinds(audit_pair(log(A, *MASTER, "9 corrupt", "200:00 corrupt"))) == ["store_error", "store_error"]
+
+
+def test_a_refused_client_is_one_incident_however_often_it_tries() -> None:
+    tries = [f"{minute}:{second} client refused" for minute in range(1, 20) for second in (1, 2, 30)]
+
+    found = only(audit_pair(log(A, *MASTER, *tries)), "refused_credentials")
+
+    assert "57 times" in found.cause
+    assert "account shop" in found.cause
+
+
+def test_a_connection_that_broke_was_not_refused() -> None:
+    assert audit_pair(log(A, *MASTER, "5 client gone")) == []
+
+
+def test_a_refused_bridge_leads_to_the_accounts_of_the_network() -> None:
+    found = only(audit_pair(log(A, *MASTER, "5 bridge refused", "7 bridge refused")), "refused_credentials")
+
+    assert found.rules == ("N036",)
+
+
+def test_a_bridge_without_rights_is_told_apart_from_one_without_password() -> None:
+    found = only(audit_pair(log(A, *MASTER, "5 bridge without rights")), "refused_credentials")
+
+    assert "lacked rights" in found.cause
+
+
+def test_a_bridge_that_is_there_already_again_and_again_is_a_double_one() -> None:
+    found = only(audit_pair(log(A, *MASTER, "5 bridge twice", "7 bridge twice")), "duplicate_bridge")
+
+    assert "N010" in found.rules
+
+
+def test_once_it_may_be_a_connection_that_was_not_given_up_yet() -> None:
+    assert audit_pair(log(A, *MASTER, "5 bridge twice")) == []
+
+
+def test_a_client_that_is_there_already_is_no_bridge() -> None:
+    assert audit_pair(log(A, *MASTER, "5 client twice", "6 client twice")) == []
+
+
+def test_a_duplex_connection_that_replaces_a_dead_one_is_no_double_bridge() -> None:
+    assert audit_pair(log(A, *MASTER, "5 replaced", "6 replaced")) == []
+
+
+def test_every_rule_that_is_named_exists() -> None:
+    text = "".join(path.read_text() for path in Path(words.__file__).parent.glob("*.py"))
+    known = (Path(__file__).resolve().parents[3] / "docs" / "rules.md").read_text()
+
+    named = set(re.findall(r'"([VLPNMCS]\d{3})"', text))
+
+    assert len(named) > 20
+    assert {rule for rule in named if f"\n### {rule}\n" not in known} == set()

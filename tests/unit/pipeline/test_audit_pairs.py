@@ -1,0 +1,263 @@
+"""Take-overs, failed ones, split brains and flapping, from logs of a pair; and that clocks change none of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from activemq_fleet.pipeline.audit.evidence import Incident
+from tests.unit.pipeline.broker_logs import A, B, agent, audit_pair, bridge_loss, busy, kinds, log
+
+MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
+STANDS_BY = ("5 chosen", "6 wait")
+TAKES_OVER = ("1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
+
+
+def only(incidents: list[Incident]) -> Incident:
+    assert len(incidents) == 1, incidents
+    return incidents[0]
+
+
+def test_a_pair_that_starts_and_runs_has_no_incident() -> None:
+    assert audit_pair(log(A, *MASTER), log(B, *STANDS_BY)) == []
+
+
+def test_a_stand_by_that_becomes_active_took_over() -> None:
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)))
+
+    assert (found.kind, found.host, found.pair, found.certainty) == ("takeover", B, "orders-mq01", "proved")
+    assert "orders-mq01-a" in found.cause
+
+
+def test_a_kill_without_witnesses_has_no_beginning() -> None:
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)))
+
+    assert (found.began, found.seconds, found.began_from) == (None, None, "unknown")
+
+
+def test_an_agent_tells_when_a_killed_master_was_lost() -> None:
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=agent("1:08.5", "1:14")))
+
+    assert (found.began_from, found.seconds) == ("agent", 3.5)
+
+
+def test_an_agent_that_ended_by_itself_saw_no_loss() -> None:
+    stopped = agent("1:08.5", "1:14")
+    stopped[0]["fields"] = [*stopped[0]["fields"], ("reason", "stopped")]  # type: ignore[misc]
+
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=stopped))
+
+    assert found.began_from == "unknown"
+
+
+def test_a_loss_of_an_hour_before_is_not_of_this_take_over() -> None:
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=agent("-60:0", "-59:0")))
+
+    assert found.began_from == "unknown"
+
+
+def test_a_bridge_tells_when_no_agent_does() -> None:
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[bridge_loss("1:09", "1:13")]))
+
+    assert (found.began_from, found.seconds) == ("bridge", 3.0)
+
+
+def test_an_agent_goes_before_a_bridge() -> None:
+    more = [*agent("1:08", "1:14"), bridge_loss("1:09", "1:13")]
+
+    assert only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more)).began_from == "agent"
+
+
+@pytest.mark.parametrize("clock", [-299.0, -60.0, 60.0, 299.0])
+def test_a_witness_with_another_clock_tells_the_time_by_its_own(clock: float) -> None:
+    more = agent("1:08.5", "1:14", clock=clock)
+
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+
+    assert found.seconds == 5.5
+    assert found.began is not None
+    assert found.ended is not None
+    assert (found.ended - found.began).total_seconds() == 5.5
+
+
+def test_a_stop_in_good_order_begins_with_its_line() -> None:
+    old = log(A, *MASTER, "1:08 stopping", "1:09 stopped")
+
+    found = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
+
+    assert (found.began_from, found.seconds) == ("log", 4.0)
+    assert "good order" in found.cause
+
+
+@pytest.mark.parametrize("clock", [-280.0, 280.0])
+def test_logs_whose_clocks_contradict_the_lock_give_no_duration(clock: float) -> None:
+    old = log(A, *MASTER, "1:08 stopping", "1:09 stopped", clock=clock)
+
+    found = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
+
+    assert (found.kind, found.seconds) == ("takeover", None)
+
+
+def test_a_node_that_comes_back_for_its_own_lock_took_nothing_over() -> None:
+    again = ("1:00 lost", "1:01 stopping", "1:02 stopped", "1:03 chosen", "1:04 wait", "1:09 opened", "1:10 started")
+
+    assert kinds(audit_pair(log(A, *MASTER, *again), log(B, *STANDS_BY))) == ["demotion"]
+
+
+def test_a_first_start_that_had_to_wait_is_no_take_over() -> None:
+    failed = log(A, "0 chosen", "1 opened", "2 start failed", "2 stopping")
+
+    assert audit_pair(failed, log(B, *STANDS_BY, *TAKES_OVER)) == []
+
+
+def test_without_the_other_log_a_take_over_is_only_possible() -> None:
+    found = only(audit_pair(log(B, *STANDS_BY, *TAKES_OVER), lacking=A))
+
+    assert (found.kind, found.certainty) == ("takeover", "possible")
+
+
+def test_a_waiting_line_that_was_rolled_away_leaves_a_take_over() -> None:
+    assert kinds(audit_pair(log(A, *MASTER), log(B, *TAKES_OVER))) == ["takeover"]
+
+
+def test_a_start_after_the_whole_pair_was_down_is_no_take_over() -> None:
+    old = log(A, *MASTER, "1:00 stopping", "1:01 stopped")
+
+    assert audit_pair(old, log(B, "30:00 chosen", "30:01 opened", "30:02 starting", "30:03 started")) == []
+
+
+def test_a_lease_that_was_waited_for_is_a_take_over() -> None:
+    old = log(A, "0 jdbc", "0 lease try", "0.1 lease got", "1 starting", "2 started")
+    new = log(B, "5 jdbc", "5 lease try", "1:10 lease got", "1:11 starting", "1:12 started")
+
+    assert kinds(audit_pair(old, new, store=None)) == ["takeover"]
+
+
+def test_a_promoted_slave_took_over_from_its_master() -> None:
+    master = log(A, "0 chosen", "1 opened", "2 old started", "9 slave seen")
+    slave = log(
+        B,
+        "5 chosen",
+        "6 opened",
+        "7 slave dials",
+        "8 slave attached",
+        "9 old started",
+        "1:00 master lost",
+        "1:00.2 promoted",
+    )
+
+    found = only(audit_pair(master, slave, store=None))
+
+    assert (found.kind, found.host, found.began_from, found.seconds) == ("takeover", B, "log", 0.2)
+    assert "P009" in found.rules
+
+
+def test_an_attached_slave_is_no_active_node_and_no_failed_one() -> None:
+    slave = log(B, "5 chosen", "6 opened", "7 slave dials", "8 slave attached", "9 old started", "1:00 stopping")
+
+    assert audit_pair(log(A, *MASTER), slave, store=None) == []
+
+
+def test_a_slave_that_stops_with_its_master_failed_to_take_over() -> None:
+    master = log(A, "0 chosen", "1 opened", "2 old started", "9 slave seen")
+    slave = log(B, "5 chosen", "6 opened", "7 slave dials", "8 slave attached", "1:00 master lost", "1:00 retired")
+
+    found = only(audit_pair(master, slave, store=None))
+
+    assert (found.kind, found.rules) == ("failed_takeover", ("P007",))
+
+
+def test_a_stand_by_that_gets_the_lock_and_fails_is_a_failed_take_over() -> None:
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, "1:10 opened", "1:11 start failed", "1:12 stopping")))
+
+    assert (found.kind, found.host, found.seconds) == ("failed_takeover", B, 1.0)
+
+
+def test_a_stand_by_that_is_stopped_while_it_waits_did_not_fail() -> None:
+    assert audit_pair(log(A, *MASTER), log(B, *STANDS_BY, "1:00 stopping", "1:01 stopped")) == []
+
+
+def test_a_silent_old_master_is_a_take_over() -> None:
+    found = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(B, "9:00", "60:00")])
+
+    assert kinds(found) == ["takeover"]
+
+
+def test_two_nodes_that_both_work_on_one_store_are_a_split_brain() -> None:
+    more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
+
+    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+
+    assert (found.kind, found.host) == ("split_brain", B)
+    assert "L001" in found.rules
+
+
+def test_lines_within_the_skew_are_no_split_brain() -> None:
+    found = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "6:00", "6:08")])
+
+    assert kinds(found) == ["takeover"]
+
+
+def test_lines_just_beyond_the_skew_are_one() -> None:
+    later = [busy(A, "6:12", "6:15"), busy(B, "8:00", "8:10")]
+
+    assert kinds(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=later)) == ["split_brain"]
+
+
+def test_a_node_that_woke_up_and_gave_up_is_no_split_brain() -> None:
+    woke = log(A, *MASTER, "20:01 lock modified", "20:02 lost", "20:03 stopping")
+    more = [busy(A, "20:00", "20:01.5")]
+
+    assert kinds(audit_pair(woke, log(B, *STANDS_BY, *TAKES_OVER), more=more)) == ["demotion", "takeover"]
+
+
+def test_two_nodes_with_stores_of_their_own_are_no_split_brain() -> None:
+    other = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
+    more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
+
+    assert audit_pair(log(A, *MASTER), other, more=more, store=None) == []
+
+
+def test_nodes_without_a_lock_on_one_known_store_are_a_split_brain() -> None:
+    other = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
+    more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
+
+    assert kinds(audit_pair(log(A, *MASTER), other, more=more)) == ["split_brain"]
+
+
+def rounds(times: tuple[int, ...], clock: float) -> list[Incident]:
+    """A dies at the first of ``times`` (minutes), B at the next, and so on; B's clock is ahead."""
+    a, b = [*MASTER], [*STANDS_BY]
+    nodes = [a, b]
+    for turn, minute in enumerate(times):
+        dies, takes = nodes[turn % 2], nodes[1 - turn % 2]
+        takes += [f"{minute}:02 opened", f"{minute}:02 unclean", f"{minute}:03 starting", f"{minute}:04 started"]
+        dies += [f"{minute}:30 chosen", f"{minute}:31 wait"]
+    return audit_pair(log(A, *a), log(B, *b, clock=clock))
+
+
+@pytest.mark.parametrize("clock", [-299.0, -150.0, -30.0, 0.0, 30.0, 150.0, 299.0])
+def test_three_take_overs_in_ten_minutes_are_flapping_whatever_the_clocks_say(clock: float) -> None:
+    assert kinds(rounds((3, 7, 12), clock)) == ["flapping", "takeover", "takeover", "takeover"]
+
+
+@pytest.mark.parametrize("clock", [-299.0, -30.0, 0.0, 30.0, 299.0])
+def test_three_take_overs_in_more_than_ten_minutes_are_not(clock: float) -> None:
+    assert kinds(rounds((3, 9, 14), clock)) == ["takeover", "takeover", "takeover"]
+
+
+def test_two_take_overs_are_no_flapping() -> None:
+    assert kinds(rounds((3, 4), 0.0)) == ["takeover", "takeover"]
+
+
+def test_five_close_take_overs_are_one_flapping() -> None:
+    found = [one for one in rounds((3, 5, 7, 9, 11), 0.0) if one.kind == "flapping"]
+
+    assert only(found).cause.startswith("5 take-overs")
+
+
+@pytest.mark.parametrize("clock", [-299.0, 299.0])
+def test_clocks_change_neither_host_nor_kind_of_an_incident(clock: float) -> None:
+    def told(found: list[Incident]) -> list[tuple[str, str, str]]:
+        return sorted((one.kind, one.host, one.certainty) for one in found)
+
+    assert told(rounds((3, 7, 40, 44, 90), clock)) == told(rounds((3, 7, 40, 44, 90), 0.0))
