@@ -20,7 +20,7 @@ Function = Callable[..., Any]
 
 
 def spark_options(function: Function) -> Function:
-    """Add ``--master``, ``--remote``, ``--conf`` and ``--archives``; the command gets them as ``spark``."""
+    """Add ``--master``, ``--remote``, ``--conf`` and the like; the command gets them as ``spark``."""
 
     @functools.wraps(function)
     def wrapper(
@@ -29,13 +29,14 @@ def spark_options(function: Function) -> Function:
         remote: str | None,
         conf: tuple[str, ...],
         archives: tuple[str, ...],
+        progress: bool | None,
         **kwargs: Any,
     ) -> Any:
         from activemq_fleet.pipeline.options import SessionOptions
 
         if master and remote:
             raise click.UsageError("--master and --remote exclude each other: a cluster, or a Spark Connect server")
-        options = SessionOptions(master, remote, dict(map(_setting, conf)), archives)
+        options = SessionOptions(master, remote, dict(map(_setting, conf)), archives, progress)
         return function(*args, spark=options, **kwargs)
 
     decorated: Function = wrapper
@@ -70,5 +71,10 @@ _OPTIONS = (
         multiple=True,
         help="What executors unpack: the environment made by `activemq-fleet pack`, as env.tar.gz#environment. "
         "May be repeated.",
+    ),
+    click.option(
+        "--progress/--no-progress",
+        default=None,
+        help="Tell on stderr what the job is at. Without either: only on a terminal.",
     ),
 )

@@ -12,9 +12,11 @@ class SessionOptions:
 
     ``conf`` are Spark's settings and win over ours. ``archives`` are ``PATH#NAME``, unpacked on
     executors; one that ``activemq-fleet pack`` made brings the Python that they run.
+    ``progress`` None: shown on a terminal.
     """
 
     master: str | None = None
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     archives: tuple[str, ...] = ()
+    progress: bool | None = None

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from activemq_fleet.errors import FleetError
-from activemq_fleet.pipeline.options import SessionOptions
+from activemq_fleet.pipeline.scratch import Scratch
 
 
 class SparkProblem(FleetError):
     """Spark could not be started, or a job of it failed."""
 
 
-_PACK = "make an environment with `activemq-fleet pack -o env.tar.gz` and add --archives env.tar.gz#environment"
+PACK = "make an environment with `activemq-fleet pack -o env.tar.gz` and add --archives env.tar.gz#environment"
 _BUGS = ("PySparkTypeError", "PySparkValueError", "PySparkAttributeError", "PySparkNotImplementedError")
+
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_PACKAGES = re.compile(r"^(?:[a-z][\w$]*[.])+")
+_SPARE = 32 << 20  # bytes free on a disk that is not full
 
 Line = Callable[[re.Match[str]], str]
 
@@ -25,18 +30,14 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     # One of our own errors, raised in a worker.
     (r"^activemq_fleet\.errors\.\w+: (.+)$", lambda m: m[1]),
     (
-        r"No space left on device|Disk quota exceeded",
-        lambda m: "the disk is full, of the output, or of Spark's temporary files ($TMPDIR, or --conf spark.local.dir)",
-    ),
-    (
         r"PYTHON_VERSION_MISMATCH\D*(\S+).*?driver\D*(\S+)",
-        lambda m: f"the workers run Python {m[1]}, this is {m[2].rstrip('.,')}: {_PACK}",
+        lambda m: f"the workers run Python {m[1]}, this is {m[2].rstrip('.,')}: {PACK}",
     ),
     (
         r"Cannot run program \"([^\"]+)\"",
-        lambda m: f"the workers cannot run Python as {m[1]}: set PYSPARK_PYTHON to one that they have, or {_PACK}",
+        lambda m: f"the workers cannot run Python as {m[1]}: set PYSPARK_PYTHON to one that they have, or {PACK}",
     ),
-    (r"No module named '(activemq_fleet|[\w.]+)'", lambda m: f"Python on the workers has no module {m[1]}: {_PACK}"),
+    (r"No module named '(activemq_fleet|[\w.]+)'", lambda m: f"Python on the workers has no module {m[1]}: {PACK}"),
     (r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", lambda m: f"{m[1]}: there is no such file or directory"),
     (
         r"FileNotFoundException: (?:File )?(.+?) \(Permission denied\)|Permission denied: (\S+)",
@@ -53,6 +54,15 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
         r"OutOfMemoryError: (.+)",
         lambda m: f"Java ran out of memory ({m[1]}): raise --conf spark.driver.memory, or spark.executor.memory",
     ),
+    (
+        r"InvalidClassException: .*serialVersionUID",
+        lambda m: "the cluster runs another Spark than this machine's pyspark: install the cluster's version",
+    ),
+    (
+        r"Invalid maximum heap size: \S+|Could not reserve enough space.*",
+        lambda m: f"Java did not start: {m[0]}: lower --conf spark.driver.memory",
+    ),
+    (r"Exception in thread \"main\" [\w.]+: (.+)", lambda m: f"Spark did not start: {m[1]}"),
     (r"Could not parse Master URL: '?([^']*)'?", lambda m: f"--master {m[1]} is not a master's URL"),
     (
         r"All masters are unresponsive|StatusCode\.UNAVAILABLE",
@@ -69,14 +79,17 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
 
 
 @contextmanager
-def translated(options: SessionOptions, scratch: Path) -> Iterator[None]:
+def translated(scratch: Scratch) -> Iterator[None]:
     """Raise SparkProblem in place of what Spark raises in the block."""
     try:
         yield
     except Exception as error:
         if not _is_sparks(error):
             raise
-        raise SparkProblem(line_of(text_of(error))) from error
+        text = text_of(error)
+        if "JAVA_GATEWAY_EXITED" in text:  # all that pyspark knows; Java's own words are in the log
+            text = scratch.log
+        raise SparkProblem(_full_disk(scratch.path) if _FULL.search(text) else line_of(text)) from error
 
 
 def _is_sparks(error: Exception) -> bool:
@@ -100,4 +113,12 @@ def line_of(text: str) -> str:
     causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
     raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", text, re.MULTILINE)
     first = next((line.strip() for line in text.splitlines() if line.strip()), "it did not say why")
-    return f"Spark failed: {(causes or raised or [first])[-1].strip()[:500]}"
+    cause = (causes or raised or [first])[-1].strip()
+    return f"Spark failed: {_PACKAGES.sub('', cause)[:500]}"
+
+
+def _full_disk(scratch: Path) -> str:
+    """Which disk is full: an error of Spark does not say."""
+    if shutil.disk_usage(scratch).free < _SPARE:
+        return f"the disk is full that has Spark's temporary files, {scratch}: set TMPDIR, or --conf spark.local.dir"
+    return "the disk is full: that of the output, or that of an executor's temporary files"

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.pipeline.options import SessionOptions
 from activemq_fleet.pipeline.problems import SparkProblem, translated
+from activemq_fleet.pipeline.progress import phase, shown
 from activemq_fleet.pipeline.scratch import Scratch, scratch
 from activemq_fleet.pipeline.settings import is_local, master_of, remote_settings, settings_of
-from activemq_fleet.pipeline.surroundings import check_java, check_reachable
+from activemq_fleet.pipeline.surroundings import check_reachable, java_home
+from activemq_fleet.pipeline.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionOptions", "SparkProblem", "session"]
+__all__ = ["SessionOptions", "SparkProblem", "phase", "session"]
 
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
 
@@ -34,17 +36,24 @@ def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
     What Spark raises inside the block, or on the way to it, comes out as SparkProblem: one line.
     """
     remote = options.remote or (os.environ.get("SPARK_REMOTE") if options.master is None else None)
-    with scratch() as place, warnings.catch_warnings(), translated(options, place.path):
+    with scratch() as place, warnings.catch_warnings():
         # pyspark's notes on its own internals: nothing that a user could act upon.
         warnings.filterwarnings("ignore", module=r"(pyspark|py4j|google|grpc)\b")
-        spark = _connect(name, remote, options) if remote else _launch(name, options, place)
+        running: list[SparkSession] = []
         try:
-            yield spark
+            # Inside, because what went wrong has to be asked of a JVM that is still there.
+            with translated(place):
+                spark = _connect(name, remote, options) if remote else _launch(name, options, place)
+                running.append(spark)
+                with shown(spark, remote=bool(remote), wanted=options.progress):
+                    _look_at_workers(spark, remote=bool(remote))
+                    yield spark
         except KeyboardInterrupt:
-            spark.interruptAll()
+            for spark in running:
+                spark.interruptAll()
             raise
         finally:
-            _end(spark, classic=not remote)
+            _end(running, classic=not remote)
 
 
 def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
@@ -62,7 +71,7 @@ def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
 
 
 def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
-    check_java()
+    os.environ["JAVA_HOME"] = str(java_home())
     master = master_of(options)
     if master:
         check_reachable(master)
@@ -83,8 +92,18 @@ def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
         return builder.getOrCreate()
 
 
-def _end(spark: SparkSession, *, classic: bool) -> None:
-    spark.stop()
+def _look_at_workers(spark: SparkSession, *, remote: bool) -> None:
+    """Only where functions may run in another Python than this one: elsewhere there is nothing to see."""
+    here = not remote and is_local(spark.conf.get("spark.master", None))
+    if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
+        return
+    with phase("looking at the workers"):
+        check_workers(spark)
+
+
+def _end(running: list[SparkSession], *, classic: bool) -> None:
+    for spark in running:
+        spark.stop()
     if classic and "PYSPARK_GATEWAY_PORT" not in os.environ:
         _end_java()
 

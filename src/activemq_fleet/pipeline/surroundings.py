@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from activemq_fleet.artifacts import java
+from activemq_fleet.artifacts import java_feature
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.pipeline.problems import SparkProblem
 
 _JAVA = 17
+_INSTALL = "apt-get install openjdk-17-jre-headless"
 _PATIENCE = 10.0  # seconds for a connection
 _PORTS = {"spark": 7077, "sc": 15002}
 
 
-def check_java() -> None:
-    """Raise SparkProblem unless the ``java`` that Spark would start is 17 or newer."""
-    try:
-        java(_JAVA)
-    except ArtifactError as error:
-        raise SparkProblem(f"Spark needs Java {_JAVA} or newer on this machine: {error}") from None
+def java_home() -> Path:
+    """The Java that Spark is to start: that of ``$JAVA_HOME``, else of ``$PATH``, whichever is new enough.
+
+    Raises SparkProblem when neither is 17 or newer.
+    """
+    home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    candidates = [Path(home) / "bin" / "java"] if home else []
+    candidates += [Path(on_path)] if on_path else []
+    problems = []
+    for candidate in candidates:
+        try:
+            feature = java_feature(candidate)
+        except ArtifactError as error:
+            problems.append(str(error))
+            continue
+        if feature >= _JAVA:
+            return candidate.resolve().parents[1]
+        problems.append(f"{candidate} is Java {feature}")
+    found = "; ".join(problems) or "there is none on the PATH, and JAVA_HOME is not set"
+    raise SparkProblem(f"Spark needs Java {_JAVA} or newer: {found}. Install one (Debian: {_INSTALL})")
 
 
 def check_reachable(url: str) -> None:

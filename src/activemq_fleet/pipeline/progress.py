@@ -1,0 +1,179 @@
+"""What a job is at, on stderr: its phases, and how many tasks of them are done.
+
+On a terminal one line is written over and over. Elsewhere nothing is written unless it is asked for,
+and then one line a phase. Nobody takes up a job's tasks: that is said in either case.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EVERY = 0.5  # seconds between two looks
+_PATIENCE = 30.0  # seconds in which somebody should have taken up a task
+_CLEAR = "\r\x1b[K"
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks of the stages at work."""
+
+    done: int = 0
+    running: int = 0
+    all: int = 0
+
+
+Look = Callable[[], Tasks]
+
+
+@dataclass
+class Progress:
+    """Writes what goes on to ``stream``. ``lively``: a terminal, on which a line can be written over."""
+
+    stream: TextIO
+    shown: bool
+    lively: bool
+    clock: Callable[[], float] = time.monotonic
+    _phases: list[tuple[str, float]] = field(default_factory=list)
+    _idle_since: float | None = None
+    _complained: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, phase: str) -> None:
+        """A phase begins; it may lie inside another."""
+        with self._lock:
+            self._phases.append((phase, self.clock()))
+        self.tell(Tasks())
+
+    def end(self, *, whole: bool) -> None:
+        """The phase begun last has ended. ``whole``: it did what it was to do."""
+        with self._lock:
+            phase, began = self._phases.pop()
+            if self.shown and whole:
+                clear = _CLEAR if self.lively else ""
+                self._write(f"{clear}{phase}: {self.clock() - began:.1f} s\n")
+            elif self.lively and self.shown:
+                self._write(_CLEAR)
+
+    def tell(self, tasks: Tasks) -> None:
+        """Write how far the tasks are."""
+        with self._lock:
+            self._complain(tasks)
+            if not (self.shown and self.lively and self._phases):
+                return
+            phase, began = self._phases[-1]
+            count = f", {tasks.done} of {tasks.all} tasks" if tasks.all else ""
+            self._write(f"{_CLEAR}{phase}: {self.clock() - began:.0f} s{count}")
+
+    def _complain(self, tasks: Tasks) -> None:
+        waits = tasks.all > 0 and not (tasks.done or tasks.running)
+        if not waits:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = self.clock()
+        elif self.clock() - self._idle_since >= _PATIENCE and not self._complained:
+            self._complained = True
+            clear = _CLEAR if self.shown and self.lively else ""
+            self._write(
+                f"{clear}still waiting: no worker has taken up a task. Has the cluster workers, and are their cores "
+                "and memory free (--conf spark.executor.memory, spark.cores.max)?\n"
+            )
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
+
+
+_current: Progress | None = None
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Tell that the job is at this for the length of the block. Without a session it says nothing."""
+    progress = _current
+    if progress is None:
+        yield
+        return
+    progress.begin(name)
+    whole = False
+    try:
+        yield
+        whole = True
+    finally:
+        progress.end(whole=whole)
+
+
+@contextmanager
+def shown(spark: SparkSession, *, remote: bool, wanted: bool | None) -> Iterator[None]:
+    """Show what the session does. ``wanted`` None: only on a terminal."""
+    global _current
+    lively = sys.stderr.isatty()
+    progress = Progress(sys.stderr, shown=lively if wanted is None else wanted, lively=lively)
+    _current, before = progress, _current
+    watched = _watched_remote if remote else _watched
+    try:
+        with watched(spark, progress):
+            yield
+    finally:
+        _current = before
+
+
+@contextmanager
+def _watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
+    """A session of this process: look twice a second."""
+    tracker = spark.sparkContext.statusTracker()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_EVERY):
+            try:
+                progress.tell(_tasks(tracker))
+            except Exception:  # noqa: BLE001 -- whatever became of Spark, the job itself tells it
+                return
+
+    watcher = threading.Thread(target=watch, name="progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join(timeout=10)
+
+
+def _tasks(tracker: Any) -> Tasks:
+    stages = [info for info in map(tracker.getStageInfo, tracker.getActiveStageIds()) if info is not None]
+    return Tasks(
+        done=sum(stage.numCompletedTasks for stage in stages),
+        running=sum(stage.numActiveTasks for stage in stages),
+        all=sum(stage.numTasks for stage in stages),
+    )
+
+
+@contextmanager
+def _watched_remote(spark: SparkSession, progress: Progress) -> Iterator[None]:
+    """A session of Spark Connect: its server tells."""
+
+    def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        at_work = [stage for stage in stages or () if not stage.done]
+        progress.tell(
+            Tasks(
+                done=sum(stage.num_completed_tasks for stage in at_work),
+                running=inflight_tasks,
+                all=sum(stage.num_tasks for stage in at_work),
+            )
+        )
+
+    handler: Any = handle  # any callable will do, whatever its annotation says
+    spark.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        spark.clearProgressHandlers()

@@ -1,0 +1,73 @@
+"""What Spark raises, as one line. The texts are shortened from real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.pipeline.problems import SparkProblem, line_of, translated
+from activemq_fleet.pipeline.scratch import Scratch
+
+_WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/opt/pyspark.zip/pyspark/worker.py", line 1920, in read_udfs
+{0}
+"""
+
+
+class PySparkException(Exception):
+    """Stands in for everything that pyspark raises."""
+
+
+class PySparkTypeError(PySparkException):
+    """A call of ours that is wrong: a bug."""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            _WORKER.format("ModuleNotFoundError: No module named 'pyarrow'"),
+            "Python on the workers has no module pyarrow",
+        ),
+        (
+            _WORKER.format(
+                "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 "
+                "than that in driver: 3.11, PySpark cannot run with different minor versions."
+            ),
+            "the workers run Python 3.12, this is 3.11",
+        ),
+        (_WORKER.format("activemq_fleet.errors.InputError: host a: no such thing"), "host a: no such thing"),
+        ('java.io.IOException: Cannot run program "./e/bin/python": error=2', "cannot run Python as ./e/bin/python"),
+        ("[PATH_NOT_FOUND] Path does not exist: file:/x/y. SQLSTATE: 42K03", "file:/x/y: there is no such file"),
+        ("Caused by: java.io.FileNotFoundException: /x/a.log (Permission denied)", "/x/a.log: permission denied"),
+        ('No FileSystem for scheme "s3a"', "Spark has no driver for s3a paths"),
+        ("Caused by: java.lang.OutOfMemoryError: Java heap space", "ran out of memory (Java heap space)"),
+        (
+            "top\nCaused by: a.b.CException: one\nCaused by: a.b.DException: two\n\tat x",
+            "Spark failed: DException: two",
+        ),
+        ("", "it did not say why"),
+    ],
+)
+def test_a_known_problem_says_what_to_do(text: str, line: str) -> None:
+    assert line in line_of(text)
+
+
+def test_a_stack_trace_becomes_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SparkProblem) as caught, translated(Scratch(tmp_path)):
+        raise PySparkException("java.lang.IllegalStateException: no\n\tat a.b\n\tat c.d")
+    assert "\n" not in str(caught.value)
+    assert "at a.b" not in str(caught.value)
+
+
+def test_a_bug_of_ours_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(PySparkTypeError), translated(Scratch(tmp_path)):
+        raise PySparkTypeError("[NOT_COLUMN]")
+
+
+def test_what_java_said_before_it_ended_is_told(tmp_path: Path) -> None:
+    (tmp_path / "spark.log").write_text("Invalid maximum heap size: -Xmx9x\nError: Could not create the JVM\n")
+    with pytest.raises(SparkProblem, match="Invalid maximum heap size: -Xmx9x"), translated(Scratch(tmp_path)):
+        raise PySparkException("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
