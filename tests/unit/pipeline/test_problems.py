@@ -17,7 +17,7 @@ Traceback (most recent call last):
 
 
 class PySparkException(Exception):
-    """Stands in for everything that pyspark raises."""
+    """Called as pyspark's own, which a unit test does not load."""
 
 
 class PySparkTypeError(PySparkException):
@@ -33,8 +33,8 @@ class PySparkTypeError(PySparkException):
         ),
         (
             _WORKER.format(
-                "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 "
-                "than that in driver: 3.11, PySpark cannot run with different minor versions."
+                "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: "
+                "3.12 than that in driver: 3.11, PySpark cannot run with different minor versions."
             ),
             "the workers run Python 3.12, this is 3.11",
         ),
