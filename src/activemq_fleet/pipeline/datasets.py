@@ -7,7 +7,7 @@ which lists the files that count, comes last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,6 +46,9 @@ class Target(Protocol):
 
     def wrote(self, name: str, rows: int) -> None:
         """A dataset is written: see that it is there."""
+
+    def written(self, name: str) -> Sequence[str]:
+        """The paths of what this run wrote of a dataset."""
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the datasets."""
@@ -94,6 +97,10 @@ class Output:
         self._rows[name] = self._rows.get(name, 0) + int(seen.get["rows"])
         self._target.wrote(name, self._rows[name])
         return self._rows[name]
+
+    def written(self, name: str) -> DataFrame:
+        """What this run has written of a dataset: to be read again instead of computed again."""
+        return self._spark.read.schema(SCHEMAS[name]).parquet(*self._target.written(name))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the datasets: ``audit.json``, ``report.html``."""

@@ -84,6 +84,11 @@ class HadoopTarget:
     def wrote(self, name: str, rows: int) -> None:
         """Every executor wrote to the same store."""
 
+    def written(self, name: str) -> list[str]:
+        """The files of this run alone: those of earlier ones lie beside them."""
+        new = set(_list(self._spark, self.place(name))) - self._before[name]
+        return sorted(path for path in new if path.endswith(".parquet"))
+
     def write_text(self, name: str, text: str) -> None:
         """Write ``NAME/part-….txt``, with the commit."""
         self._texts[name] = text

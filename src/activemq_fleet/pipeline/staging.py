@@ -78,6 +78,10 @@ class LocalTarget:
         for path in place.glob(".*.crc"):
             path.unlink()
 
+    def written(self, name: str) -> list[str]:
+        """The paths of what this run wrote of a dataset."""
+        return [self.place(name)]
+
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the datasets."""
         (self.staged / name).write_text(text, encoding="utf-8")
