@@ -1,4 +1,4 @@
-"""Runs the collection's playbooks against machines, with the inventory of the scenario ``pair``."""
+"""Runs the collection's playbooks against machines, with the inventory of one of the molecule scenarios."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,35 @@ PASSWORD = "made-up-probe-password"
 NODES = {"orders-mq01-a.example.com": "10.77.0.31", "orders-mq01-b.example.com": "10.77.0.32"}
 
 
+def environment(repository: Path, rack: Rack) -> dict[str, str]:
+    """For Ansible and molecule: this checkout's collections, what the scenarios' inventories ask for, no colours."""
+    home = repository / ".ansible"
+    return os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "ANSIBLE_HOME": str(home),
+        "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
+        "ANSIBLE_PIPELINING": "true",
+        "ANSIBLE_NOCOLOR": "true",
+        "NO_COLOR": "1",
+        "FLEET_ROOT": str(repository),
+        "FLEET_RACK": str(rack.state),
+        "FLEET_RACK_OWNER": str(os.getpid()),
+        "MOLECULE_EPHEMERAL_DIRECTORY": str(rack.state.parent),
+        "MOLECULE_GLOB": "extensions/molecule/*/molecule.yml",
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """Where playbooks and clients start from: this checkout, looking at one rack's network."""
+    """Where playbooks and clients start from: this checkout, looking at one rack's network.
+
+    ``scenario`` is the one whose inventory is used, ``variables`` are its variables of the environment.
+    """
 
     repository: Path
     rack: Rack
+    scenario: str = "pair"
+    variables: Mapping[str, str] = field(default_factory=lambda: {"FLEET_PAIR_INSTALL": "jars"})
 
     def start_pair(self, *, share: str) -> None:
         """Boot both nodes with ``share`` as their common mount, and lay out what they install."""
@@ -76,24 +99,18 @@ class Controller:
         said, _ = process.communicate()
         return subprocess.CompletedProcess(process.args, process.returncode, said)
 
-    def start(self, playbook: str, *arguments: str) -> subprocess.Popen[str]:
-        """The same, for whoever reads its lines as they come; it leads a process group of its own."""
-        home = self.repository / ".ansible"
-        environment = os.environ | {
-            "ANSIBLE_HOME": str(home),
-            "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
-            "ANSIBLE_PIPELINING": "true",
-            "ANSIBLE_NOCOLOR": "true",
-            "FLEET_RACK": str(self.rack.state),
-            "FLEET_ROOT": str(self.repository),
-            "FLEET_PAIR_INSTALL": "jars",
-        }
-        inventory = self.repository / "molecule/pair/inventory"
+    def start(self, playbook: str, *arguments: str, inside: bool = False) -> subprocess.Popen[str]:
+        """The same, for whoever reads its lines as they come; it leads a process group of its own.
+
+        With ``inside`` it runs within the machines' network, as a controller that reaches the brokers.
+        """
+        inventory = self.repository / "molecule" / self.scenario / "inventory"
         program = Path(sys.executable).with_name("ansible-playbook")
+        command = [str(program), f"activemq.fleet.{playbook}", f"--inventory={inventory}", *arguments]
         return subprocess.Popen(
-            [str(program), f"activemq.fleet.{playbook}", f"--inventory={inventory}", *arguments],
+            self.rack.lan.inside(*command) if inside else command,
             cwd=self.repository,
-            env=environment,
+            env=environment(self.repository, self.rack) | dict(self.variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

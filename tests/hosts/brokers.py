@@ -1,0 +1,100 @@
+"""What a pair's brokers are at, as systemd, their ports and their logs show it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from tests.hosts.machines import Machine, Rack
+
+UNIT = "activemq.service"
+BASE = "/var/lib/activemq/activemq"
+SHARE = "/srv/activemq"
+STORE = f"{SHARE}/orders-mq01"
+MARKER = f"{STORE}/.activemq-fleet-pair"
+PATIENCE = 300.0
+# What the log says since the unit was started.
+_WAITS = f"""systemctl is-active --quiet {UNIT} &&
+since=$(date -d "$(systemctl show -p ActiveEnterTimestamp --value {UNIT})" "+%F %T") &&
+awk -v since="$since" '$0 >= since' {BASE}/data/activemq.log | grep -q 'in slave mode waiting'"""
+
+_EVENT = re.compile(rf"(\w+ +\d+ [\d:.]+) \S+ systemd\[1\]: (?:{UNIT}: )?(Stopping|Main process exited|Started)\b")
+
+
+def state(machine: Machine) -> str:
+    """Active where the port is open, standby where the process waits for the lock."""
+    if machine.attempt("bash", "-c", "ss -Hltn | grep -q :1883").returncode == 0:
+        return "active"
+    return "standby" if is_waiting(machine) else "neither"
+
+
+def is_waiting(machine: Machine) -> bool:
+    """Whether the newest broker of a machine says in its log that it waits for the lock."""
+    return machine.attempt("bash", "-c", _WAITS).returncode == 0
+
+
+def process(machine: Machine) -> str:
+    """The main process of the unit; empty when there is none."""
+    pid = machine.run("systemctl", "show", UNIT, "--property=MainPID", "--value").strip()
+    return "" if pid == "0" else pid
+
+
+def wait_until(condition: Callable[[], bool], complaint: str = "it does not come to pass") -> None:
+    """Return when it holds; AssertionError after a time that no machine under load needs."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, complaint
+        time.sleep(0.3)
+
+
+def wait_for_pair(machines: tuple[Machine, ...]) -> tuple[Machine, Machine]:
+    """The node that serves and the one that stands by, as soon as there is one of each."""
+    wait_until(lambda: sorted(map(state, machines)) == ["active", "standby"], "the pair is not well")
+    active, standby = sorted(machines, key=state)
+    return active, standby
+
+
+@contextmanager
+def own_share(rack: Rack, directory: Path, size: str) -> Iterator[Path]:
+    """The pair's share as a file system of its own, which may be filled without harm to anybody; then it is gone."""
+    shared = rack.shared(SHARE)
+    shared.parent.mkdir(parents=True)
+    shared.symlink_to(directory)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(directory)], check=True)
+    try:
+        yield directory
+    finally:
+        rack.down()
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def downtimes(machine: Machine) -> list[tuple[datetime, datetime]]:
+    """From when to when systemd had no broker running, as the machine's journal tells it; the year is made up."""
+    found: list[tuple[datetime, datetime]] = []
+    ended: datetime | None = None
+    for line in machine.journal(UNIT).splitlines():
+        event = _EVENT.match(line)
+        if event is None:
+            continue
+        at = datetime.strptime(f"2000 {event[1]}", "%Y %b %d %H:%M:%S.%f")
+        if event[2] != "Started":
+            ended = ended or at
+        elif ended is not None:
+            found.append((ended, at))
+            ended = None
+    return [*found, (ended, datetime.max)] if ended else found
+
+
+def were_down_together(one: Machine, other: Machine) -> list[tuple[datetime, datetime]]:
+    """When neither of two machines had a broker running."""
+    return [
+        (max(began, start), min(ended, end))
+        for began, ended in downtimes(one)
+        for start, end in downtimes(other)
+        if max(began, start) < min(ended, end)
+    ]

@@ -1,0 +1,82 @@
+"""Ill pairs, seeded one after the other: ``restart`` and ``upgrade`` refuse each, and touch nothing.
+
+``STATES=all``, as in ``make test-full``, seeds all sixteen, otherwise it is four.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.brokers import BASE, SHARE, UNIT, own_share, wait_for_pair
+from tests.hosts.machines import Machine, Rack
+from tests.hosts.playbooks import Controller
+from tests.hosts.unhealthy import QUICK, STATES, WHOLE, Found, Pair
+
+WANTED = tuple(STATES) if os.environ.get("STATES") == "all" else QUICK
+OLD, NEW = "5.18.3", "6.3.1"
+# What is ill for good is ill after some seconds, too.
+SOON = ("-e", "__activemq_settle_timeout=3")
+# All that a run could change: processes and their jobs, configurations, releases.
+TRACES = f"""systemctl show {UNIT} -p MainPID -p Job -p NRestarts
+pgrep -u activemq java; systemctl list-units -q 'activemq*'
+readlink {BASE}/current {BASE}/aside; ls {BASE}/versions /opt; ls -l /opt/activemq; true"""
+
+
+def to(release: str) -> tuple[str, ...]:
+    """What makes the inventory say this release."""
+    said = {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release)))}
+    return "--extra-vars", json.dumps(said)
+
+
+@pytest.fixture(scope="module")
+def share(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The pair's share: a file system of its own, that can be made smaller."""
+    with own_share(rack, tmp_path_factory.mktemp("share"), WHOLE) as share:
+        yield share
+
+
+@pytest.fixture(scope="module")
+def controller(rack: Rack, repository: Path, share: Path) -> Controller:
+    """A pair of the old release, installed and started by the playbook ``site``."""
+    controller = Controller(repository, rack)
+    controller.start_pair(share=SHARE)
+    done = controller.play("site", *to(OLD))
+    print(done.stdout)
+    assert done.returncode == 0
+    return controller
+
+
+def traces(machines: tuple[Machine, ...], found: Found) -> dict[str, str]:
+    return {machine.name: machine.run("bash", "-c", TRACES) for machine in machines if machine not in found.unseen}
+
+
+@pytest.mark.parametrize("state", WANTED)
+def test_an_ill_pair_is_neither_restarted_nor_upgraded(controller: Controller, share: Path, state: str) -> None:
+    machines = controller.rack.machines
+    active, standby = wait_for_pair(machines)
+    with STATES[state](Pair(active, standby, share)) as found:
+        before = traces(machines, found)
+        for playbook, release in (("restart", OLD), ("upgrade", NEW)):
+            done = controller.play(playbook, *to(release), *SOON)
+            print(done.stdout)
+            assert done.returncode in (2, 4)  # 4: a host that was not reached
+            assert [says for says in found.says if says not in done.stdout] == []
+            assert not re.search(r"changed=[1-9]", done.stdout)
+            assert traces(machines, found) == before
+
+
+def test_the_same_pair_is_restarted_when_it_is_well(controller: Controller) -> None:
+    """What was refused was refused because of the state, and nothing of it is left."""
+    wait_for_pair(controller.rack.machines)
+    done = controller.play("restart", *to(OLD), *SOON)
+    print(done.stdout)
+    assert done.returncode == 0
+    assert re.findall(r"changed=1 ", done.stdout) == ["changed=1 "] * 2

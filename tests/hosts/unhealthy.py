@@ -1,0 +1,259 @@
+"""States in which a pair must not be touched: how each comes about on real hosts, and what must be said of it.
+
+Each is a context manager over the node that serves and the one that stands by. It yields what a run must say,
+and puts everything right again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.hosts.brokers import BASE, MARKER, STORE, UNIT, is_waiting, process, state, wait_until
+from tests.hosts.machines import Machine
+
+WHOLE, NEARLY_FULL = "1g", "200m"
+"""Sizes of the file system that is the pair's share."""
+_RELOAD = "systemctl daemon-reload"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The node that serves, the one that stands by, and the controller's directory that is their share."""
+
+    active: Machine
+    standby: Machine
+    share: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``says``: what must be in what the run says. ``unseen``: who cannot be asked, or changes by itself."""
+
+    says: tuple[str, ...]
+    unseen: tuple[Machine, ...] = ()
+
+
+State = Callable[[Pair], AbstractContextManager[Found]]
+
+
+@contextmanager
+def stopped(pair: Pair) -> Iterator[Found]:
+    host = pair.standby
+    host.run("systemctl", "stop", UNIT)
+    try:
+        yield Found((f"{host.name}: is stopped (", f"then systemctl start {UNIT}"))
+    finally:
+        host.run("systemctl", "start", UNIT)
+
+
+@contextmanager
+def does_not_come_up(pair: Pair) -> Iterator[Found]:
+    """Its Java cannot be run any more, and systemd tries again and again."""
+    host = pair.standby
+    java = host.run("readlink", "-f", "/usr/bin/java").strip()
+    host.run("chmod", "a-x", java)
+    try:
+        host.run("systemctl", "kill", "--signal=KILL", UNIT)
+        wait_until(lambda: not process(host))
+        yield Found((f"{host.name}: does not come up (", f"see journalctl -u {UNIT}"), unseen=(host,))
+    finally:
+        host.run("chmod", "a+x", java)
+
+
+@contextmanager
+def neither(pair: Pair) -> Iterator[Found]:
+    """It lives, and nothing says that it waits for the lock."""
+    host = pair.standby
+    host.run("truncate", "--size=0", f"{BASE}/data/activemq.log")
+    try:
+        yield Found((f"{host.name}: is neither active nor standby", f"see {BASE}/data/activemq.log"))
+    finally:
+        host.run("systemctl", "restart", UNIT)
+
+
+@contextmanager
+def _frozen(host: Machine) -> Iterator[Found]:
+    host.run("systemctl", "kill", "--signal=STOP", "--kill-whom=main", UNIT)
+    try:
+        yield Found((f"{host.name}: is hung (process", f"end it with systemctl kill -s KILL {UNIT}"))
+    finally:
+        host.run("systemctl", "kill", "--signal=CONT", "--kill-whom=main", UNIT)
+
+
+def hung_standby(pair: Pair) -> AbstractContextManager[Found]:
+    return _frozen(pair.standby)
+
+
+def hung_active(pair: Pair) -> AbstractContextManager[Found]:
+    return _frozen(pair.active)
+
+
+@contextmanager
+def both_active(pair: Pair) -> Iterator[Found]:
+    """The standby's host has mounted something else, which looks like the pair's store."""
+    host = pair.standby
+    host.run("systemctl", "stop", UNIT)
+    host.run("mount", "-t", "tmpfs", "-o", f"size={WHOLE},mode=750,uid=977,gid=977", "tmpfs", STORE)
+    try:
+        host.run("sh", "-c", f"printf 'orders-mq01\\nanother\\n' > {MARKER}")
+        host.run("systemctl", "start", UNIT)
+        wait_until(lambda: state(host) == "active")
+        yield Found((" are both active: ", "stop the one without clients at once", "mount one share"))
+    finally:
+        host.run("systemctl", "stop", UNIT)
+        host.run("umount", STORE)
+        host.run("systemctl", "start", UNIT)
+
+
+@contextmanager
+def nobody_active(pair: Pair) -> Iterator[Found]:
+    """Somebody else holds the lock."""
+    hosts = (pair.active, pair.standby)
+    for host in hosts:
+        host.run("systemctl", "stop", UNIT)
+    with (pair.share / Path(STORE).name / "lock").open("r+b") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        for host in hosts:
+            host.run("systemctl", "start", UNIT)
+        wait_until(lambda: all(is_waiting(host) for host in hosts))
+        yield Found(("nobody is active, and ", f"look for who has {STORE} open"))
+
+
+@contextmanager
+def no_access(pair: Pair) -> Iterator[Found]:
+    """The brokers' account could not open the lock, and the standby's log says all the same that it waits."""
+    lock = f"{STORE}/lock"
+    pair.active.run("sh", "-c", f"chown root {lock} && chmod 0600 {lock}")
+    try:
+        says = tuple(f"{host.name}: could not take the lock of {STORE}" for host in (pair.active, pair.standby))
+        yield Found((*says, "put the share or its owner right"))
+    finally:
+        pair.active.run("sh", "-c", f"chown activemq {lock} && chmod 0644 {lock}")
+
+
+@contextmanager
+def _marked(pair: Pair, text: str | None, *says: str) -> Iterator[Found]:
+    marker = pair.share / Path(STORE).name / Path(MARKER).name
+    was = marker.read_text()
+    marker.unlink()
+    try:
+        if text is not None:
+            marker.write_text(text)
+        yield Found(tuple(f"{host.name}: {STORE} {say}" for host in (pair.active, pair.standby) for say in says))
+    finally:
+        marker.write_text(was)
+
+
+def no_marker(pair: Pair) -> AbstractContextManager[Found]:
+    return _marked(pair, None, "has no marker, so the unit would not start again: see whether the share is mounted")
+
+
+def foreign_marker(pair: Pair) -> AbstractContextManager[Found]:
+    return _marked(pair, "billing-mq01\nword\n", "is the store of billing-mq01, not of orders-mq01: mount the right")
+
+
+@contextmanager
+def nearly_full(pair: Pair) -> Iterator[Found]:
+    resize(pair.share, NEARLY_FULL)
+    try:
+        says = tuple(f"{host.name}: {STORE} has " for host in (pair.active, pair.standby))
+        yield Found((*says, "MiB left, less than 256: make room"))
+    finally:
+        resize(pair.share, WHOLE)
+
+
+def resize(share: Path, size: str) -> None:
+    """Make a tmpfs larger or smaller, with all that is on it."""
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(share)], check=True)
+
+
+@contextmanager
+def changed_by_hand(pair: Pair) -> Iterator[Found]:
+    host, file = pair.standby, f"{BASE}/current/conf/activemq.xml"
+    host.run("sh", "-c", f"echo >> {file}")
+    try:
+        yield Found((f"{host.name}: conf/activemq.xml was changed by hand", "put the change into the inventory"))
+    finally:
+        host.run("sed", "-i", "$ d", file)
+
+
+@contextmanager
+def no_configuration(pair: Pair) -> Iterator[Found]:
+    host = pair.standby
+    host.run("mv", f"{BASE}/current", f"{BASE}/aside")
+    try:
+        yield Found((f"{host.name}: no configuration of ours is in force", "run the playbook site first"))
+    finally:
+        host.run("mv", f"{BASE}/aside", f"{BASE}/current")
+
+
+@contextmanager
+def masked(pair: Pair) -> Iterator[Found]:
+    """It runs, and could not be started again."""
+    host = pair.standby
+    # By hand: `systemctl mask` leaves a unit alone that is a file of /etc.
+    host.run("sh", "-c", f"cd /etc/systemd/system && mv {UNIT} aside && ln -s /dev/null {UNIT} && {_RELOAD}")
+    try:
+        yield Found((f"{host.name}: its unit {UNIT} is masked", "run the playbook site first"))
+    finally:
+        host.run("sh", "-c", f"cd /etc/systemd/system && mv aside {UNIT} && {_RELOAD}")
+
+
+@contextmanager
+def started_by_hand(pair: Pair) -> Iterator[Found]:
+    """The standby is there, but it is not systemd's."""
+    host = pair.standby
+    words = host.run("cat", f"/proc/{process(host)}/cmdline").rstrip("\0").split("\0")
+    said = ("grep", "-c", "in slave mode waiting", f"{BASE}/data/activemq.log")
+    before = host.run(*said)
+    host.run("systemctl", "stop", UNIT)
+    host.run("systemd-run", "--unit=by-hand", "--uid=activemq", "--gid=activemq", "--collect", "--", *words)
+    try:
+        pid = host.run("systemctl", "show", "by-hand", "--property=MainPID", "--value").strip()
+        wait_until(lambda: host.run(*said) != before)
+        says = f"{host.name}: process {pid} was not started by {UNIT}, so systemd cannot restart it: end that process"
+        yield Found((says,))
+    finally:
+        with suppress(OSError):
+            host.run("systemctl", "stop", "by-hand")
+        host.run("systemctl", "start", UNIT)
+
+
+@contextmanager
+def not_reached(pair: Pair) -> Iterator[Found]:
+    host = pair.standby
+    host.isolate()
+    try:
+        yield Found((f"{host.name} failed or was not reached, so nothing further is touched",), unseen=(host,))
+    finally:
+        host.reconnect()
+        wait_until(lambda: host.attempt("true").returncode == 0)
+
+
+STATES: dict[str, State] = {
+    one.__name__: one
+    for one in (
+        stopped,
+        does_not_come_up,
+        neither,
+        hung_standby,
+        hung_active,
+        both_active,
+        nobody_active,
+        no_access,
+        no_marker,
+        foreign_marker,
+        nearly_full,
+        changed_by_hand,
+        no_configuration,
+        masked,
+        started_by_hand,
+        not_reached,
+    )
+}
+QUICK = ("stopped", "hung_active", "foreign_marker", "changed_by_hand")
