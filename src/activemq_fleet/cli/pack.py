@@ -1,0 +1,36 @@
+"""``pack``: the environment that executors need, as one archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("pack")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Archive to write, as env.tar.gz. It appears whole or not at all.",
+)
+@click.option(
+    "--python-prefix",
+    metavar="DIR",
+    help="Where executors have their Python, such as /usr, when that is not where it is here.",
+)
+def command(output: Path, python_prefix: str | None) -> int:
+    """Pack the Python environment that executors need.
+
+    Then: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...
+    """
+    from activemq_fleet.pipeline.pack import pack
+
+    packed = pack(output, python_prefix)
+    click.echo(
+        f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB; "
+        f"executors need {packed.python} (another place: --python-prefix)"
+    )
+    return 0

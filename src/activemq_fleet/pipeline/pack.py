@@ -1,0 +1,164 @@
+"""Packs the Python environment that executors need: this package, what it depends on, and no more.
+
+The archive holds no interpreter, only a link to one: executors need the same Python at the same place,
+or at ``python_prefix``. Spark's own jars stay out; executors have theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+import activemq_fleet
+from activemq_fleet.errors import InputError
+
+PACKAGE = "activemq-fleet"
+_PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+ENDINGS = (".tar.gz", ".tgz")
+
+# Large, and of no use where functions run.
+_LEFT_OUT = (
+    "*/__pycache__/*",
+    "*.pyc",
+    "pyspark/jars/*",
+    "pyspark/examples/*",
+    "pyspark/data/*",
+    "pyspark/licenses/*",
+    "pyspark/python/lib/*",
+    "pyspark/pandas/*",
+    "*/tests/*",
+    "pyarrow/include/*",
+    "pyarrow/src/*",
+)
+_COMPRESSION = 1  # of gzip: the time of making and of unpacking counts, not a tenth of the size
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """``python`` is the interpreter that executors must have; ``megabytes`` of the archive."""
+
+    archive: Path
+    distributions: tuple[str, ...]
+    python: str
+    megabytes: float
+
+
+def pack(output: Path, python_prefix: str | None = None) -> Packed:
+    """Write the archive; it appears whole or not at all. Raises InputError for a name or prefix that cannot be.
+
+    ``python_prefix``: where executors have their Python, as ``/usr``, when it is elsewhere than here.
+    """
+    import venv_pack
+
+    if not output.name.endswith(ENDINGS):
+        raise InputError(f"{output}: Spark unpacks what ends with {' or '.join(ENDINGS)}; choose such a name")
+    if python_prefix is not None and not os.path.isabs(python_prefix):
+        raise InputError(f"--python-prefix {python_prefix}: is not absolute, such as /usr")
+    found = _needed()
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.resolve().parent) as place:
+        skeleton = Path(place) / "environment"
+        base = (python_prefix or sys.base_prefix).rstrip("/")
+        python = _make_skeleton(skeleton, base)
+        environment = venv_pack.Env(prefix=str(skeleton))
+        site = f"lib/{_PYTHON}/site-packages"
+        for name in found.values():
+            environment.files += [
+                venv_pack.core.File(str(source), f"{site}/{target}") for source, target in _files(name)
+            ]
+        made = Path(place) / output.name
+        environment.pack(output=str(made), compress_level=_COMPRESSION)
+        made.chmod(0o644)  # a cluster's other users unpack it
+        os.replace(made, output)
+    return Packed(output, tuple(sorted(found)), python, output.stat().st_size / 1e6)
+
+
+def _make_skeleton(place: Path, prefix: str) -> str:
+    """Make an empty virtual environment, of the interpreter below ``prefix``, which need not be here."""
+    base = getattr(sys, "_base_executable", sys.executable)
+    command = [base, "-m", "venv", "--without-pip", "--symlinks", str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(f"{base} cannot make a virtual environment: {done.stdout or done.stderr}")
+    python = f"{prefix}/bin/{_PYTHON}"
+    # venv-pack's own python_prefix makes /usr/bin/python3.113.11 of a link to python3.11.
+    for name in ("python", "python3", _PYTHON):
+        link = place / "bin" / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(python if name == _PYTHON else _PYTHON)
+    version = ".".join(map(str, sys.version_info[:3]))
+    lines = [f"home = {prefix}/bin", "include-system-site-packages = false", f"version = {version}", ""]
+    (place / "pyvenv.cfg").write_text("\n".join(lines))
+    return python
+
+
+def _needed() -> dict[str, Distribution]:
+    """This package with its extra ``pipeline``, and all that it needs: by normalised name."""
+    found: dict[str, Distribution] = {}
+    wanted: list[tuple[str, frozenset[str]]] = [(PACKAGE, frozenset({"pipeline"}))]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while wanted:
+        name, extras = wanted.pop()
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        try:
+            one = distribution(name)
+        except PackageNotFoundError:
+            raise InputError(f"{name} is not installed here: pip install '{PACKAGE}[pipeline]'") from None
+        found[_normalised(name)] = one
+        wanted += [required for text in one.requires or () for required in _required(text, extras)]
+    return found
+
+
+def _required(text: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """The requirement, if it holds for this Python and these extras."""
+    from packaging.requirements import Requirement
+
+    requirement = Requirement(text)
+    marker = requirement.marker
+    if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
+        yield _normalised(requirement.name), frozenset(requirement.extras)
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _files(one: Distribution) -> Iterator[tuple[Path, str]]:
+    """Every file of a distribution below site-packages: where it lies here, and where in the archive."""
+    for file in one.files or ():
+        target = file.as_posix()
+        if target.startswith("../") or target.endswith(".pth") or _is_left_out(target):
+            continue
+        source = Path(str(one.locate_file(file)))
+        if source.is_file():
+            yield source, target
+    if one.metadata["Name"] == PACKAGE and _is_editable(one):
+        yield from _own_files()
+
+
+def _is_editable(one: Distribution) -> bool:
+    return not any(file.as_posix() == "activemq_fleet/__init__.py" for file in one.files or ())
+
+
+def _own_files() -> Iterator[tuple[Path, str]]:
+    """The package as it lies in a checkout. Links are followed: what they point at stays behind."""
+    root = Path(activemq_fleet.__file__).parent
+    for place, _, names in os.walk(root, followlinks=True):
+        for name in names:
+            source = Path(place) / name
+            target = f"activemq_fleet/{source.relative_to(root).as_posix()}"
+            if not _is_left_out(target):
+                yield source.resolve(), target
+
+
+def _is_left_out(target: str) -> bool:
+    return any(fnmatch(target, pattern) for pattern in _LEFT_OUT)
