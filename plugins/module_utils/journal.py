@@ -9,6 +9,7 @@ one byte, and the command as a framed protocol buffer (activemq-core's ``journal
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import re
@@ -22,7 +23,6 @@ _CONTROL = struct.Struct(">iB11siq")
 _RECORD = struct.Struct(">iB")
 _MAGIC = b"WRITE BATCH"
 _HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
-_LARGEST_BATCH = 32 << 20
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -67,23 +67,25 @@ def data_files(store: str) -> list[tuple[int, str]]:
 def commands(store: str, tail: Tail) -> Iterator[Command]:
     """Every record of the journal that can be read; ``tail`` is filled in.
 
-    A broken end of the last file is no damage: a killed broker was writing it. Raises OSError.
+    A broken end of the last file is no damage: a killed broker was writing it. A file that a running
+    broker removes meanwhile held nothing. Raises OSError.
     """
     files = data_files(store)
     for position, (number, path) in enumerate(files):
-        size = os.path.getsize(path)
         tail.file, tail.offset = number, 0
-        if not size:
-            continue
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-            yield from _batches(data, tail, last=position == len(files) - 1)
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if not size:
+                continue
+            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
+                yield from _batches(data, tail, last=position == len(files) - 1)
 
 
 def _batches(data: mmap.mmap, tail: Tail, last: bool) -> Iterator[Command]:
     at, end = 0, len(data)
     while at + _CONTROL.size <= end:
         length, kind, magic, size, _ = _CONTROL.unpack_from(data, at)
-        fits = 0 <= size <= _LARGEST_BATCH and at + _CONTROL.size + size <= end
+        fits = size >= 0 and at + _CONTROL.size + size <= end
         if (length, kind, magic) != (_CONTROL.size, 2, _MAGIC) or not fits:
             following = data.find(_HEADER, at + 1)
             if following < 0:
