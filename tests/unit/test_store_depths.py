@@ -152,7 +152,7 @@ def test_a_journal_with_damage_in_its_midst_proves_nothing(tmp_path: Path, broke
 
 
 def test_a_broken_command_proves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InstallError, match="1 places .* cannot be read"):
+    with pytest.raises(InstallError, match=r"1 places .* cannot be read"):
         kahadb.count(journal(tmp_path, b"\x01\x7f\x12"))
 
 
