@@ -18,10 +18,6 @@ description:
     Over STOMP or MQTT one message must come back from a topic of the module's own.
   - It changes nothing. It needs to read the broker's files, so run it as root or as the broker's account.
 options:
-  base:
-    description: The directory of the broker, C(activemq_base/activemq_instance).
-    type: path
-    required: true
   unit:
     description: The unit of systemd, whose own view is returned too.
     type: str
@@ -35,13 +31,8 @@ options:
     elements: str
     choices: [active, standby, starting, stopped, hung]
     default: [active, standby]
-attributes:
-  check_mode:
-    description: Does the same as without.
-    support: full
-  diff_mode:
-    description: It changes nothing.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.looks
 """
 
 EXAMPLES = r"""

@@ -22,18 +22,8 @@ description:
   - It opens the management view of the JVM to this machine, which lasts until the process ends. It changes
     nothing else. Run it as root or as the broker's account. It needs kahaDB, and a JVM of Java 8 or later that
     may be attached to.
-options:
-  base:
-    description: The directory of the broker, C(activemq_base/activemq_instance).
-    type: path
-    required: true
-attributes:
-  check_mode:
-    description: Does the same as without.
-    support: full
-  diff_mode:
-    description: It changes nothing.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.looks
 """
 
 EXAMPLES = r"""

@@ -18,10 +18,6 @@ description:
     nodes of a pair the controller tells which store is the newer one. No time of a file is looked at.
   - It changes nothing. It needs to read the broker's files, so run it as root or as the broker's account.
 options:
-  base:
-    description: The directory of the broker, C(activemq_base/activemq_instance).
-    type: path
-    required: true
   directory:
     description: The kahaDB directory.
     type: path
@@ -30,13 +26,8 @@ options:
     description: Whether to read the journal. It takes a minute for some gigabytes.
     type: bool
     default: true
-attributes:
-  check_mode:
-    description: Does the same as without.
-    support: full
-  diff_mode:
-    description: It changes nothing.
-    support: none
+extends_documentation_fragment:
+  - activemq.fleet.looks
 """
 
 EXAMPLES = r"""
