@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo test test-full lint unit pipeline molecule integration hosts golden rules fuzz bench package requirements clean distclean
+.PHONY: help setup demo test test-full lint unit pipeline molecule integration hosts golden rules fuzz fuzz-logs bench package requirements clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -61,6 +61,10 @@ rules: ## write docs/rules.md anew from the rules' docstrings
 fuzz: ## mutated files through `check --file` for MINUTES (10)
 	@scripts/setup.sh
 	@$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),10)
+
+fuzz-logs: ## broken logs through the scanner of broker logs for FUZZ_SECONDS (600)
+	@scripts/setup.sh
+	@$(PY) -m scripts.fuzz_logs
 
 pictures: ## photograph the drawings of docs/pictures, light and dark
 	@scripts/setup.sh --browser

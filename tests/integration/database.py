@@ -56,9 +56,14 @@ class Database:
         if not until(lambda: is_open((self._address, _PORT)), 30):
             raise AssertionError((data / "console.log").read_text())
 
+    @property
+    def url(self) -> str:
+        """Where JDBC finds it."""
+        return f"jdbc:h2:tcp://{self._address}:{_PORT}/./store"
+
     def bean(self, name: str) -> str:
         """A ``<bean>`` of this name: the data source of a broker's store."""
-        url = xml(f"jdbc:h2:tcp://{self._address}:{_PORT}/./store")
+        url = xml(self.url)
         return (
             f'<bean xmlns="{BEANS}" id="{name}" class="org.h2.jdbcx.JdbcDataSource">'
             f'<property name="URL" value="{url}"/><property name="user" value="sa"/>'

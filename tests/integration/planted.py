@@ -70,6 +70,7 @@ class _How:
     jars: tuple[Path, ...]
     java: Path
     under: tuple[str, ...]
+    log_size: str
 
 
 class Ground:
@@ -107,13 +108,15 @@ class Ground:
         jars: Sequence[Path] = (),
         java: Path | None = None,
         under: Sequence[str] = (),
+        log_size: str = "10MB",
     ) -> Planted:
         """A broker of this document, not started yet.
 
         ``jars`` go on its class path; ``java`` runs it in place of the one that runs all others;
-        ``under`` is a command that takes the whole line as its arguments and becomes it.
+        ``under`` is a command that takes the whole line as its arguments and becomes it; its log is
+        rolled at ``log_size``.
         """
-        how = _How(Release.of(release), tuple(jars), java or artifacts.java(_JAVA), tuple(under))
+        how = _How(Release.of(release), tuple(jars), java or artifacts.java(_JAVA), tuple(under), log_size)
         return Planted(self, name, document, how)
 
 
@@ -134,7 +137,7 @@ class Planted:
         self._conf = ground.layout.directory / name / "conf"
         self._conf.mkdir(parents=True, exist_ok=True)
         log_settings = how.release.log_file_name
-        text = render_template(f"broker/{log_settings}.j2", quiet=(), size="10MB", backups=10)
+        text = render_template(f"broker/{log_settings}.j2", quiet=(), size=how.log_size, backups=10)
         (self._conf / log_settings).write_bytes(text)
         (self._conf / "activemq.xml").write_text(document, encoding="utf-8")
         self._run: Run | None = None

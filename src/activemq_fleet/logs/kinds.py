@@ -2,6 +2,7 @@
 
 ``kinds.json`` was made from the source of all 114 release tags of apache/activemq and checked
 against the logs of real brokers; ``releases`` says at which level which releases write a message.
+``kinds_extra.json`` has what else real logs show often; its ids begin with ``X-`` and it is tried last.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import cache
 from importlib.resources import files
 
 from activemq_fleet.logs.grammar import Record
+
+_FILES = ("kinds.json", "kinds_extra.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class Event:
 
 @cache
 def _entries() -> dict[str, tuple[str, str]]:
-    text = (files("activemq_fleet.logs") / "kinds.json").read_text(encoding="utf-8")
-    return {entry["id"]: (entry["regex"], entry["releases"]) for entry in json.loads(text)}
+    texts = [(files("activemq_fleet.logs") / name).read_text(encoding="utf-8") for name in _FILES]
+    return {entry["id"]: (entry["regex"], entry["releases"]) for text in texts for entry in json.loads(text)}
 
 
 def kinds() -> tuple[str, ...]:

@@ -74,7 +74,7 @@ def file_bounds(text: bytes) -> Bounds:
     usual &= _one_word(text, before_logger, before_thread, usual)
     edges = _edges(begin, head_end, finish, before_logger, before_thread)
     odd = np.flatnonzero(~usual)
-    edges[odd] = np.minimum(edges[odd], begin[odd, None] + _TIME)
+    edges[odd, 1:] = begin[odd, None] + _TIME
     parts = [read(text[begin[one] : finish[one]].decode()) for one in odd.tolist()]
     parsed = np.ones(len(begin), bool)
     parsed[odd] = [one.whole for one in parts]

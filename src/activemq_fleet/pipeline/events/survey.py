@@ -53,8 +53,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """Of a part: its lines, the bytes before its first record, that record's beginning (None: there is none)."""
+class Seen:
+    """Of a part: where it begins, its lines, the bytes before its first record, that record's date if any."""
 
     start: int
     lines: int
@@ -74,7 +74,7 @@ def survey(spark: SparkSession, inputs: Inputs) -> dict[str, Place]:
     counts: dict[str, list[InputFile]] = defaultdict(list)
     for file in logs:
         counts[file.host].append(file)
-    seen: dict[str, list[_Seen]] = {file.path: [_Seen(0, 0, b"", None)] for file in logs}
+    seen: dict[str, list[Seen]] = {file.path: [Seen(0, 0, b"", None)] for file in logs}
     doubtful = [file for file in logs if whole(file) and len(counts[file.host]) > 1]
     seen |= _beginnings(spark, doubtful)
     large = [file for file in logs if not whole(file)]
@@ -85,13 +85,13 @@ def survey(spark: SparkSession, inputs: Inputs) -> dict[str, Place]:
     return places
 
 
-def _beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, list[_Seen]]:
+def _beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, list[Seen]]:
     found = _look(spark, files, _BEGINNING)
     again = [file for file in files if found[file.path][0].too_long]
     return found | _look(spark, again, WHOLE)
 
 
-def _look(spark: SparkSession, files: Sequence[InputFile], limit: int) -> dict[str, list[_Seen]]:
+def _look(spark: SparkSession, files: Sequence[InputFile], limit: int) -> dict[str, list[Seen]]:
     if not files:
         return {}
     from pyspark.sql import functions as sf
@@ -103,9 +103,7 @@ def _look(spark: SparkSession, files: Sequence[InputFile], limit: int) -> dict[s
         sf.col("path").endswith(".gz").alias("compressed"),
     )
     rows = frame.mapInArrow(_first_records, "path string, head binary, first string, too_long boolean")
-    return {
-        row["path"]: [_Seen(0, 0, row["head"], row["first"], row["too_long"])] for row in rows.toArrow().to_pylist()
-    }
+    return {row["path"]: [Seen(0, 0, row["head"], row["first"], row["too_long"])] for row in rows.toArrow().to_pylist()}
 
 
 def _first_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,14 +143,14 @@ def lines_of(spark: SparkSession, files: Iterable[InputFile]) -> DataFrame:
     )
 
 
-def _blocks(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, list[_Seen]]:
+def _blocks(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, list[Seen]]:
     if not files:
         return {}
     rows = lines_of(spark, files).mapInArrow(_count, "id bigint, start bigint, lines bigint, head binary, first string")
     paths = {file.id: file.path for file in files}
-    found: dict[str, list[_Seen]] = {file.path: [] for file in files}
+    found: dict[str, list[Seen]] = {file.path: [] for file in files}
     for row in rows.toArrow().to_pylist():
-        found[paths[row["id"]]].append(_Seen(row["start"], row["lines"], row["head"], row["first"]))
+        found[paths[row["id"]]].append(Seen(row["start"], row["lines"], row["head"], row["first"]))
     return {path: sorted(parts, key=lambda part: part.start) for path, parts in found.items()}
 
 
@@ -177,20 +175,20 @@ def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             lines, head, first = 0, b"", None
 
 
-def _places(host: Host, files: Sequence[InputFile], seen: Mapping[str, list[_Seen]]) -> dict[str, Place]:
+def _places(host: Host, files: Sequence[InputFile], seen: Mapping[str, list[Seen]]) -> dict[str, Place]:
     paths = {file.file: file.path for file in files}
     rolls = [Roll(file.file, _second(seen[file.path], host.timezone)) for file in files]
     order = ordered(rolls, counts_up=_counts_up(host.release))
-    chain: list[tuple[str, _Seen, bool]] = []  # path, part, whether it goes on where the one before ended
+    chain: list[tuple[str, Seen, bool]] = []  # path, part, whether it goes on where the one before ended
     for at, roll in enumerate(order):
         path = paths[roll.file]
         joins = at > 0 and adjacent(order[at - 1], roll)
         chain += [(path, part, joins if number == 0 else True) for number, part in enumerate(seen[path])]
-    parts = _parts(chain)
+    parts = parts_of(chain)
     return {paths[roll.file]: Place(at, parts[paths[roll.file]]) for at, roll in enumerate(order)}
 
 
-def _parts(chain: Sequence[tuple[str, _Seen, bool]]) -> dict[str, dict[int, Part]]:
+def parts_of(chain: Sequence[tuple[str, Seen, bool]]) -> dict[str, dict[int, Part]]:
     """What each part gives to the one before, from the last backwards."""
     found: dict[str, dict[int, Part]] = defaultdict(dict)
     after = b""
@@ -207,7 +205,7 @@ def _parts(chain: Sequence[tuple[str, _Seen, bool]]) -> dict[str, dict[int, Part
     return found
 
 
-def _second(parts: Sequence[_Seen], zone: str) -> int | None:
+def _second(parts: Sequence[Seen], zone: str) -> int | None:
     first = next((part.first for part in parts if part.first), None)
     try:
         local = calendar.timegm(time.strptime((first or "")[:19], "%Y-%m-%d %H:%M:%S"))

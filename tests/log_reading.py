@@ -1,0 +1,194 @@
+"""The plain way to read a broker's log, and logs as nobody should write them. For tests and ``make fuzz-logs``.
+
+What is here shares with the scanner the data of the kinds and nothing else: line by line, one
+expression after another, with Python's own time zones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from random import Random
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from activemq_fleet.logs.kinds import kind, kinds
+
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \| ", re.ASCII)
+_CONSOLE = re.compile(r"( INFO| WARN|ERROR|DEBUG|TRACE|FATAL) \| (.*)")
+_HEAD = re.compile(r".{23} \| (?:.{20} \| )??([A-Z]+) +\| ")
+_END = re.compile(r"(.*) \| ([^\s|]+) \| (.*)")
+
+Row = dict[str, Any]
+
+
+def plainly(data: bytes, zone: str = "UTC") -> list[Row]:
+    """Every event of a log, in order: the columns of the scanner, ``kind`` and ``fields`` for any release."""
+    text = re.sub(rb"\r\n", b"\n", data).removesuffix(b"\r").decode(errors="backslashreplace")
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    dated = [_time(line) is not None for line in lines]
+    console = not any(dated) and any(map(_CONSOLE.match, lines))
+    begins = [bool(_CONSOLE.match(line)) for line in lines] if console else dated
+    starts = [at for at, begin in enumerate(begins) if begin]
+    bounds = sorted({0, *starts, len(lines)}) if lines else []
+    rows = []
+    for begin, end in pairwise(bounds):
+        part = lines[begin:end]
+        row = _orphan(part) if not begins[begin] else _console(part) if console else _record(part, zone)
+        rows.append({"line": begin + 1, "end_line": end, **row})
+    return rows
+
+
+def _time(line: str) -> datetime | None:
+    match = _DATE.match(line)
+    if match is None:
+        return None
+    try:
+        time = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S,%f")
+    except ValueError:
+        return None
+    return time if 1970 <= time.year < 2100 else None
+
+
+def _row(**known: Any) -> Row:
+    empty = dict.fromkeys(("time", "raw_time", "level", "stack", "logger", "thread", "fields"))
+    return {**empty, "kind": "UNKNOWN", "parsed": True, **known}
+
+
+def _orphan(lines: list[str]) -> Row:
+    return _row(message="\n".join(lines), parsed=False)
+
+
+def _console(lines: list[str]) -> Row:
+    match = _CONSOLE.fullmatch(lines[0])
+    assert match is not None
+    stack = "\n".join(lines[1:]) or None
+    return _classified(_row(level=match[1].strip(), message=match[2], stack=stack))
+
+
+def _record(lines: list[str], zone: str) -> Row:
+    local = _time(lines[0])
+    assert local is not None
+    known = {"raw_time": lines[0][:23], "time": local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)}
+    head = _HEAD.match(lines[0])
+    if head is None:
+        return _row(**known, message="\n".join(lines)[26:], parsed=False)
+    lines = [lines[0][head.end() :], *lines[1:]]
+    for at, line in enumerate(lines):
+        end = _END.fullmatch(line)
+        if end:
+            message, stack = "\n".join([*lines[:at], end[1]]), "\n".join(lines[at + 1 :]) or None
+            row = _row(**known, level=head[1], message=message, logger=end[2], thread=end[3], stack=stack)
+            return _classified(row)
+    return _row(**known, level=head[1], message="\n".join(lines), parsed=False)
+
+
+def _classified(row: Row) -> Row:
+    name, fields = plain_kind(row["message"], kinds())
+    return {**row, "kind": name, "fields": fields or None}
+
+
+def plain_kind(message: str, among: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    """The first of these kinds that matches, one after another."""
+    for name in among:
+        match = kind(name).regex.search(message)
+        if match:
+            return name, {key: value for key, value in match.groupdict().items() if value is not None}
+    return "UNKNOWN", {}
+
+
+# -- logs to try ---------------------------------------------------------------------------------
+
+LINES = [
+    b"2026-03-01 10:00:00,123 | INFO  | Connector stomp started | org.apache.activemq.broker.TransportConnector | main",
+    b"2026-03-29 02:30:00,000 | WARN  | a | b.C | d | org.x.Y | ActiveMQ Transport: tcp:///127.0.0.1:47178@61616",
+    b"2026-03-01 10:00:01,000 | ERROR | Failed to load: URL [file:/x.xml], reason: first",
+    b"second line of the message | org.apache.activemq.xbean.XBeanBrokerFactory | main",
+    b"java.io.IOException: outer",
+    b"\tat some.Place.method(Place.java:1)",
+    b"Caused by: java.net.BindException: Address already in use",
+    b"2026-13-41 10:00:00,000 | INFO  | no such day | l | t",
+    b"2026-02-29 10:00:00,000 | INFO  | no such day | l | t",
+    b"2024-02-29 23:59:59,999 | FATAL |  | l | ",
+    b"2026-03-01 10:00:02,000 | INFO  | torn",
+    b"2026-03-01 10:00:02,000 | IN",
+    b"2026-03-01 10:00",
+    b"20 messages were dropped",
+    b"2026-03-01 10:00:03,000 | VERBOSE | a level of its own | l | t",
+    b"2026-03-01 10:00:03,000 | amq-openwire         | INFO  | with its connector | l | t",
+    b"2026-03-01 10:00:04,000 | INFO  | x || y |  | z | l | t",
+    b"2026-03-01 10:00:04,000 | DEBUG | no logger | two words | t",
+    b" INFO | Connector openwire started",
+    b"ERROR | Failed to load: URL",
+    b"",
+    b" | ",
+    b"caf\xc3\xa9 \xff\xfe \xe2\x82 NUL\0\0",
+]
+_BITS = [
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"\0",
+    b"\xff",
+    b"\xc3",
+    b" | ",
+    b"|",
+    b" ",
+    b"20",
+    b"2026-",
+    b"\x85",
+    b"\xe2\x80\xa8",
+    b"\x1c",
+]
+
+
+def hostile(random: Random, known: Sequence[bytes] = ()) -> bytes:
+    """A log of good and bad lines, or a piece of a known one, cut and stirred."""
+    lines = [random.choice(LINES) for _ in range(random.randrange(1, 14))]
+    data = bytearray(random.choice([b"\n", b"\n", b"\r\n"]).join(lines))
+    if known and random.random() < 0.5:
+        log = random.choice(known)
+        at = random.randrange(len(log) + 1)
+        data[len(data) // 2 : len(data) // 2] = log[at : at + random.randrange(1, 1 << 14)]
+    for _ in range(random.randrange(4)):
+        at = random.randrange(len(data) + 1)
+        change = random.randrange(4)
+        if change == 0:
+            data[at:at] = random.choice(_BITS)
+        elif change == 1:
+            del data[at : at + random.randrange(1, 8)]
+        elif change == 2 and at < len(data):
+            data[at] = random.randrange(256)
+        elif random.random() < 0.05:
+            data[at:at] = random.choice([b"x", b"x ", b"| ", b"\n20", b"\xff"]) * random.randrange(1, 1 << 18)
+    return bytes(data) + random.choice([b"", b"\n", b"\n", b"\n\n", b"\r\n"])
+
+
+def differences(data: bytes, zone: str = "UTC") -> str:
+    """What the scanner reads otherwise than the plain way, or counts wrongly; empty where nothing."""
+    from activemq_fleet.logs.columns import Scanner, Source
+
+    scanner = Scanner(Source(None, zone))
+    found = [row for batch in scanner.scan(data) for row in _valid(batch)]
+    wanted = plainly(data, zone)
+    total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    if sum(row["end_line"] - row["line"] + 1 for row in found) != total or scanner.line != total + 1:
+        return f"{total} lines, counted: {[(row['line'], row['end_line']) for row in found]}"
+    if len(found) != len(wanted):
+        return f"{len(found)} events in place of {len(wanted)}"
+    for one, other in zip(found, wanted, strict=True):
+        one["fields"] = dict(one["fields"]) if one["fields"] else None
+        wrong = [name for name in other if one[name] != other[name]]
+        if wrong:
+            return f"line {other['line']}: {[(name, one[name], other[name]) for name in wrong]}"
+    return ""
+
+
+def _valid(batch: Any) -> list[Row]:
+    batch.validate(full=True)
+    rows: list[Row] = batch.to_pylist()
+    return rows

@@ -1,0 +1,138 @@
+"""The dispatch finds what trying all expressions one by one finds."""
+
+from __future__ import annotations
+
+import re
+import string
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activemq_fleet.logs.classify import KINDS, Classifier, classifier, fits, letters
+from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.releases import Release
+from tests.log_reading import plain_kind
+
+RELEASES = [None, "5.5.1", "5.16.7", "6.3.1"]
+
+
+@cache
+def among(release: str | None) -> tuple[str, ...]:
+    return kinds() if release is None else tuple(k for k in kinds() if fits(kind(k), Release.of(release)))
+
+
+def agrees(message: str, release: str | None) -> None:
+    code, fields = classifier(release).find(message)
+    assert (KINDS[code], dict(fields)) == plain_kind(message, among(release))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_an_expression_matches_is_found_as_the_first_that_does(release: str | None) -> None:
+    for id_ in kinds():
+        for message in examples_of(id_):
+            agrees(message, release)
+
+
+@given(st.data())
+def test_any_message_of_pieces_of_expressions_has_the_kind_that_trying_all_of_them_gives(data: st.DataObject) -> None:
+    pieces = st.one_of(
+        st.sampled_from(kinds()).map(lambda id_: letters(kind(id_).regex.pattern)[1]),
+        st.sampled_from(kinds()).flatmap(lambda id_: st.sampled_from(examples_of(id_))),
+        st.sampled_from([" ", "\n", ", ", ": ", "x", "12", "tcp://a:1", "ID:a-1-2-3:4"]),
+        st.text(max_size=4),
+    )
+    agrees("".join(data.draw(st.lists(pieces, min_size=1, max_size=4))), data.draw(st.sampled_from(RELEASES)))
+
+
+def test_every_expression_has_an_example_that_it_matches() -> None:
+    assert [id_ for id_ in kinds() if not any(kind(id_).regex.search(text) for text in examples_of(id_))] == []
+
+
+def test_the_letters_of_an_expression_are_in_all_that_it_matches() -> None:
+    for id_ in kinds():
+        prefix, needed = letters(kind(id_).regex.pattern)
+        for message in examples_of(id_):
+            assert message.startswith(prefix), id_
+            assert needed in message, id_
+
+
+def test_a_choice_or_an_option_is_not_taken_for_letters() -> None:
+    assert letters(r"^abc|def$") == ("", "")
+    assert letters(r"^abcd?e(?:xyz)*fg{2}[hijklm]no") == ("abc", "abc")
+
+
+def test_messages_that_repeat_are_looked_up_once() -> None:
+    found = Classifier("5.18.3")
+    assert found.find("Connector stomp started") is found.find("Connector stomp started")
+
+
+@pytest.mark.parametrize(
+    ("id_", "release", "fit"),
+    [
+        ("LIFE-STARTED-OLD", "5.6.0", True),
+        ("LIFE-STARTED-OLD", "5.7.0", False),
+        ("LIFE-STARTED", "6.3.1", True),
+        ("RLD-PROMOTED", "5.16.8", True),
+        ("RLD-PROMOTED", "5.17.6", False),
+        ("TR-CONN-FAILED", "5.5.1", False),
+        ("LIFE-CONTEXT-FAIL", "5.5.1", True),
+        ("KDB-CORRUPT-FATAL", "5.14.0", True),
+        ("LOCK-FILE-WAIT-OLD", "5.12.0", True),
+    ],
+)
+def test_releases_of_a_kind_are_read_from_their_text(id_: str, release: str, fit: bool) -> None:
+    assert fits(kind(id_), Release.of(release)) is fit
+
+
+@cache
+def examples_of(id_: str) -> tuple[str, ...]:
+    """A few messages made from the expression: with and without what may be absent, each choice once."""
+    return tuple({_made(re._parser.parse(kind(id_).regex.pattern), which) for which in range(4)})  # type: ignore[attr-defined]
+
+
+def _made(parsed: Any, which: int) -> str:
+    text = ""
+    for code, value in parsed:
+        name = str(code)
+        if name == "LITERAL":
+            text += chr(value)
+        elif name in ("ANY", "NOT_LITERAL"):
+            text += "a"
+        elif name == "IN":
+            text += _one_of(value)
+        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, inner = value
+            text += _made(inner, which) * min(int(high), max(low, which % 2))
+        elif name == "SUBPATTERN":
+            text += _made(value[-1], which)
+        elif name == "BRANCH":
+            branches = value[1]
+            text += _made(branches[which % len(branches)], which)
+    return text
+
+
+_CLASSES = {
+    "CATEGORY_DIGIT": r"\d",
+    "CATEGORY_NOT_SPACE": r"\S",
+    "CATEGORY_WORD": r"\w",
+    "CATEGORY_SPACE": r"\s",
+}
+
+
+def _one_of(members: Any) -> str:
+    """A letter of a set."""
+    found = ""
+    for code, value in members:
+        name = str(code)
+        if name == "NEGATE":
+            found += "^"
+        elif name == "LITERAL":
+            found += re.escape(chr(value))
+        elif name == "RANGE":
+            found += "-".join(re.escape(chr(end)) for end in value)
+        else:
+            found += _CLASSES[str(value)]
+    return next(letter for letter in "7x" + string.printable if re.fullmatch(f"[{found}]", letter))
