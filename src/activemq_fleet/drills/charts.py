@@ -8,8 +8,8 @@ from itertools import groupby
 from statistics import median
 
 from activemq_fleet.drills.model import Blow, DrillResult, Span
+from activemq_fleet.pages.svg import WIDTH, Scale, svg, text
 
-WIDTH = 1000
 _LEFT, _RIGHT = 168, 14
 _ROW, _BAR, _STRIP, _HEAD, _APART = 19, 13, 8, 17, 12
 _LABEL = 22  # characters of a host's name that have room
@@ -25,19 +25,10 @@ STATES = (
 )
 """State and its word in the legend; of anything else nothing is drawn."""
 
-PATTERNS = (
-    '<svg width="0" height="0" class="defs" aria-hidden="true"><defs>'
-    '<pattern id="p-starting" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<rect width="6" height="6" class="p-ground"/><rect width="2.5" height="6" class="p-starting"/></pattern>'
-    '<pattern id="p-hung" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)">'
-    '<rect width="5" height="5" class="p-ground"/><rect width="3" height="5" class="p-hung"/></pattern>'
-    "</defs></svg>"
-)
-
 
 def timeline(result: DrillResult) -> str:
     """Rows of hosts, pair by pair, and a strip of events below each pair, over the time of the drill."""
-    scale = _Scale(result.began, max(result.ended, result.began + 1), _LEFT, WIDTH - _RIGHT)
+    scale = Scale(result.began, max(result.ended, result.began + 1), _LEFT, WIDTH - _RIGHT)
     parts: list[str] = []
     y = 6.0
     for pair, spans in _by_pair(result):
@@ -46,7 +37,7 @@ def timeline(result: DrillResult) -> str:
         y += _HEAD + _ROW * len(spans) + _STRIP + 10 + _APART
     bottom = y - _APART + 4
     axis = list(_time_axis(scale, 6.0, bottom))
-    return _svg(bottom + 36, "Time line of the fleet", [*axis, *parts])
+    return svg(bottom + 36, "Time line of the fleet", [*axis, *parts])
 
 
 def _by_pair(result: DrillResult) -> Iterator[tuple[str, list[list[Span]]]]:
@@ -64,17 +55,17 @@ def _pair_of(host: str, pairs: Iterable[str]) -> str:
 
 
 def _pair_rows(
-    pair: str, hosts: Sequence[Sequence[Span]], blows: Sequence[Blow], scale: _Scale, y: float
+    pair: str, hosts: Sequence[Sequence[Span]], blows: Sequence[Blow], scale: Scale, y: float
 ) -> Iterator[str]:
-    yield _text(_LEFT - 10, y + 12, pair, "pair", anchor="end", most=_LABEL)
+    yield text(_LEFT - 10, y + 12, pair, "pair", anchor="end", most=_LABEL)
     yield from _blow_marks(blows, scale, y, y + _HEAD + _ROW * len(hosts) + _STRIP + 6)
     y += _HEAD
     for spans in hosts:
-        yield _text(_LEFT - 10, y + 11, spans[0].host.partition(".")[0], "host", anchor="end", most=_LABEL)
+        yield text(_LEFT - 10, y + 11, spans[0].host.partition(".")[0], "host", anchor="end", most=_LABEL)
         for span in spans:
             yield _bar(span, scale, y)
         y += _ROW
-    yield _text(_LEFT - 10, y + _STRIP + 1, "events", "small", anchor="end")
+    yield text(_LEFT - 10, y + _STRIP + 1, "events", "small", anchor="end")
     length = scale.right - scale.left
     yield f'<rect class="flow" x="{scale.left}" y="{y + 1:.1f}" width="{length}" height="{_STRIP}"/>'
     for blow in blows:
@@ -87,7 +78,7 @@ def _pair_rows(
             )
 
 
-def _bar(span: Span, scale: _Scale, y: float) -> str:
+def _bar(span: Span, scale: Scale, y: float) -> str:
     if span.state == "unknown":
         return ""
     x, end = scale(span.began), scale(span.ended)
@@ -98,7 +89,7 @@ def _bar(span: Span, scale: _Scale, y: float) -> str:
     )
 
 
-def _blow_marks(blows: Sequence[Blow], scale: _Scale, top: float, bottom: float) -> Iterator[str]:
+def _blow_marks(blows: Sequence[Blow], scale: Scale, top: float, bottom: float) -> Iterator[str]:
     """A line at each blow, and its number where there is room for it."""
     free = 0.0
     for blow in blows:
@@ -112,18 +103,18 @@ def _blow_marks(blows: Sequence[Blow], scale: _Scale, top: float, bottom: float)
         label = f"({blow.number})" if blow.void else str(blow.number)
         half = 3.6 * len(label) + 2
         if x - half >= free:
-            yield _text(x, top + 11, label, f"{kind}-number", anchor="middle")
+            yield text(x, top + 11, label, f"{kind}-number", anchor="middle")
             free = x + half
 
 
-def _time_axis(scale: _Scale, top: float, bottom: float) -> Iterator[str]:
+def _time_axis(scale: Scale, top: float, bottom: float) -> Iterator[str]:
     length = scale.ended - scale.began
     step = next((step for step in _STEPS if length / step <= 11), _STEPS[-1])
     for number in range(int(length // step) + 1):
         x = scale(scale.began + number * step)
         yield f'<line class="grid" x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}"/>'
-        yield _text(x, bottom + 15, f"{number * step // 60}:{number * step % 60:02}", "small", anchor="middle")
-    yield _text(
+        yield text(x, bottom + 15, f"{number * step // 60}:{number * step % 60:02}", "small", anchor="middle")
+    yield text(
         (_LEFT + WIDTH - _RIGHT) / 2, bottom + 31, "minutes and seconds since the drill began", "small", "middle"
     )
 
@@ -140,32 +131,32 @@ def distribution(result: DrillResult) -> str:
     step = next((step for step in (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300) if longest / step <= 10), 600)
     most = (int(longest / step) + 1) * step
     left, right = 232, 170
-    scale = _Scale(0.0, most, left, WIDTH - right)
+    scale = Scale(0.0, most, left, WIDTH - right)
     parts, y = list[str](), 8.0
     for name, source, values in known:
         places, height = _stack(values, scale)
         base = y + height
-        parts += [_text(left - 16, base - 14, name, "host", "end"), _text(left - 16, base, source, "small", "end")]
+        parts += [text(left - 16, base - 14, name, "host", "end"), text(left - 16, base, source, "small", "end")]
         parts.append(f'<line class="axis" x1="{left}" y1="{base + 3:.1f}" x2="{WIDTH - right}" y2="{base + 3:.1f}"/>')
         parts += [f'<circle class="dot" cx="{x:.1f}" cy="{base - 3 - up:.1f}" r="{_DOT - 0.5}"/>' for x, up in places]
         if values:
             x = scale(median(values))
             parts.append(f'<line class="median" x1="{x:.1f}" y1="{base - 26:.1f}" x2="{x:.1f}" y2="{base + 8:.1f}"/>')
-            parts.append(_text(WIDTH - right + 20, base - 14, f"median {median(values):.1f} s", "host"))
-            parts.append(_text(WIDTH - right + 20, base, f"longest {values[-1]:.1f} s", "host"))
+            parts.append(text(WIDTH - right + 20, base - 14, f"median {median(values):.1f} s", "host"))
+            parts.append(text(WIDTH - right + 20, base, f"longest {values[-1]:.1f} s", "host"))
         else:
-            parts.append(_text(WIDTH - right + 20, base, "not measured", "small"))
+            parts.append(text(WIDTH - right + 20, base, "not measured", "small"))
         y = base + 22
     bottom = y - 8
-    return _svg(bottom + 38, "How long nothing came", [*_seconds_axis(scale, step, bottom), *parts])
+    return svg(bottom + 38, "How long nothing came", [*_seconds_axis(scale, step, bottom), *parts])
 
 
-def _seconds_axis(scale: _Scale, step: float, bottom: float) -> Iterator[str]:
+def _seconds_axis(scale: Scale, step: float, bottom: float) -> Iterator[str]:
     for number in range(round(scale.ended / step) + 1):
         x = scale(number * step)
         yield f'<line class="grid" x1="{x:.1f}" y1="6" x2="{x:.1f}" y2="{bottom:.1f}"/>'
-        yield _text(x, bottom + 15, f"{number * step:g}", "small", anchor="middle")
-    yield _text(
+        yield text(x, bottom + 15, f"{number * step:g}", "small", anchor="middle")
+    yield text(
         (scale.left + scale.right) / 2,
         bottom + 32,
         "seconds after the blow; a dot is a blow, the line is the median",
@@ -174,7 +165,7 @@ def _seconds_axis(scale: _Scale, step: float, bottom: float) -> Iterator[str]:
     )
 
 
-def _stack(values: Sequence[float], scale: _Scale) -> tuple[list[tuple[float, float]], float]:
+def _stack(values: Sequence[float], scale: Scale) -> tuple[list[tuple[float, float]], float]:
     """Where the dots go, one above the other where they would overlap, and the room that they take."""
     columns: dict[int, int] = {}
     places = []
@@ -183,28 +174,3 @@ def _stack(values: Sequence[float], scale: _Scale) -> tuple[list[tuple[float, fl
         count = columns[column] = columns.get(column, 0) + 1
         places.append(((column + 0.5) * 2 * _DOT, (count - 1) * 2 * _DOT))
     return places, max(34.0, max(columns.values(), default=0) * 2 * _DOT + 6)
-
-
-class _Scale:
-    """From seconds to pixels."""
-
-    def __init__(self, began: float, ended: float, left: float, right: float) -> None:
-        self.began, self.ended, self.left, self.right = began, ended, left, right
-
-    def __call__(self, moment: float) -> float:
-        share = (min(max(moment, self.began), self.ended) - self.began) / (self.ended - self.began)
-        return self.left + share * (self.right - self.left)
-
-
-def _text(x: float, y: float, text: str, kind: str, anchor: str = "start", most: int | None = None) -> str:
-    shown = text if most is None or len(text) <= most else f"{text[: most - 1]}…"
-    title = f"<title>{escape(text)}</title>" if shown != text else ""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{title}{escape(shown)}</text>'
-
-
-def _svg(height: float, title: str, parts: Iterable[str]) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">\n'
-        + "\n".join(parts)
-        + "\n</svg>"
-    )

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from html import escape
 from statistics import median
 
-from activemq_fleet.drills.charts import PATTERNS, STATES, distribution, timeline
+from activemq_fleet.drills.charts import STATES, distribution, timeline
 from activemq_fleet.drills.judging import headline, highest_chance
 from activemq_fleet.drills.model import Account, Blow, DrillResult
-from activemq_fleet.drills.style import STYLE
+from activemq_fleet.pages.html import page, row, seconds, section, table, tiles
 
 _WORDS = {"clean": "clean", "findings": "did not pass", "incomplete": "incomplete", "void": "void"}
 _BLOWS = {
@@ -24,19 +24,14 @@ _UNITS_SHOWN = 20
 def html_report(result: DrillResult) -> str:
     """The whole page."""
     title = f"Drill of {_moment(result.began, '%d %B %Y')}: {_WORDS[result.verdict]}"
-    return "\n".join([
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>",
-        PATTERNS,
+    return page(title, [
         *_head(result),
         *_tiles(result),
-        *_section("What the fleet did", _timeline_note(result), timeline(result), _legend()),
-        *_section("How long nothing came", "", distribution(result)),
-        *_section("Blow by blow", "", _blow_table(result.blows)),
-        *_section("What became of every event", _account_note(result), *_accounts(result)),
-        *_section("Conditions", "", _conditions(result)),
-        "</main>\n</body>\n</html>\n",
+        *section("What the fleet did", _timeline_note(result), timeline(result), _legend()),
+        *section("How long nothing came", "", distribution(result)),
+        *section("Blow by blow", "", _blow_table(result.blows)),
+        *section("What became of every event", _account_note(result), *_accounts(result)),
+        *section("Conditions", "", _conditions(result)),
     ])  # fmt: skip
 
 
@@ -55,29 +50,16 @@ def _tiles(result: DrillResult) -> Iterable[str]:
     silences = [blow.silence for blow in result.counted if blow.silence is not None]
     takeovers = [blow.takeover for blow in result.counted if blow.takeover is not None]
     blows, lost, twice = len(result.counted), result.total("lost"), result.total("duplicate")
-    tiles = [
+    entries = [
         (f"{blows}", f"blow{'' if blows == 1 else 's'}: {_BLOWS[result.conditions.what]}", ""),
         (f"{result.total('accepted'):,}", "events accepted", ""),
         (f"{result.total('handled'):,}", "handled", ""),
         (f"{lost:,}", "lost", "bad" if lost else "good"),
         (f"{twice:,}", "handled twice", "bad" if twice else "good"),
-        (_seconds(max(silences, default=None)), f"longest silence; median {_median(silences)}", ""),
-        (_seconds(max(takeovers, default=None)), f"longest take-over; median {_median(takeovers)}", ""),
+        (seconds(max(silences, default=None)), f"longest silence; median {_median(silences)}", ""),
+        (seconds(max(takeovers, default=None)), f"longest take-over; median {_median(takeovers)}", ""),
     ]  # fmt: skip
-    yield '<div class="tiles">'
-    yield from (
-        f'<div class="tile {kind}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
-        for value, label, kind in tiles
-    )
-    yield "</div>"
-
-
-def _section(title: str, note: str, *content: str) -> Iterable[str]:
-    yield f"<section>\n<h2>{escape(title)}</h2>"
-    if note:
-        yield f'<p class="note">{escape(note)}</p>'
-    yield from content
-    yield "</section>"
+    yield from tiles(entries)
 
 
 def _timeline_note(result: DrillResult) -> str:
@@ -115,19 +97,19 @@ def _blow_table(blows: Sequence[Blow]) -> str:
             _moment(blow.at, "%H:%M:%S"),
             blow.host.partition(".")[0],
             (blow.successor or "nobody").partition(".")[0],
-            _seconds(blow.takeover),
-            _seconds(blow.silence),
-            _seconds(blow.publish_gap),
-            _seconds(blow.back),
+            seconds(blow.takeover),
+            seconds(blow.silence),
+            seconds(blow.publish_gap),
+            seconds(blow.back),
             f"{min(blow.rate_accepted, blow.rate_handled):.0f}",
             str(blow.in_flight),
         )
         kind = "bad" if blow.problem else "void" if blow.void else ""
-        rows.append(_row(cells, [kind_ for _, kind_ in head], kind))
+        rows.append(row(cells, [kind_ for _, kind_ in head], kind))
         said = blow.problem or (f"void, repeated: {blow.void}" if blow.void else blow.note)
         if said:
             rows.append(f'<tr class="{kind} said"><td></td><td colspan="9">{escape(said)}</td></tr>')
-    return _table([name for name, _ in head], [kind for _, kind in head], rows)
+    return table([name for name, _ in head], [kind for _, kind in head], rows)
 
 
 def _account_note(result: DrillResult) -> str:
@@ -157,7 +139,7 @@ def _account_table(accounts: Sequence[Account]) -> str:
     ]
     kinds = ["", "", *["n"] * len(names)]
     rows = [
-        _row(
+        row(
             (account.pair, account.protocol, *(f"{getattr(account, name):,}" for name in names)),
             kinds,
             "bad" if account.lost or account.stuck or account.duplicate else "",
@@ -166,17 +148,17 @@ def _account_table(accounts: Sequence[Account]) -> str:
     ]
     if len(accounts) > 1:
         total = (f"{sum(getattr(account, name) for account in accounts):,}" for name in names)
-        rows.append(_row(("all", "", *total), kinds, "total"))
-    return _table(head, kinds, rows)
+        rows.append(row(("all", "", *total), kinds, "total"))
+    return table(head, kinds, rows)
 
 
 def _units(result: DrillResult) -> Iterable[str]:
     units = [(account.pair, unit) for account in result.accounts for unit in account.units]
     if not units:
         return
-    rows = [_row((pair, unit.event_id, unit.verdict, unit.reason), ["", "id", "", ""], "") for pair, unit in units]
+    rows = [row((pair, unit.event_id, unit.verdict, unit.reason), ["", "id", "", ""], "") for pair, unit in units]
     yield "<h3>The events themselves</h3>"
-    yield _table(["pair", "event", "verdict", "why"], ["", "", "", ""], rows[:_UNITS_SHOWN])
+    yield table(["pair", "event", "verdict", "why"], ["", "", "", ""], rows[:_UNITS_SHOWN])
     if len(rows) > _UNITS_SHOWN:
         more = len(rows) - _UNITS_SHOWN
         yield f'<p class="note">… and {more} more; the JSON of the drill names up to a hundred a pair.</p>'
@@ -203,26 +185,8 @@ def _conditions(result: DrillResult) -> str:
     return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in entries) + "</dl>"
 
 
-def _table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[str]) -> str:
-    cells = "".join(f'<th class="{kind}">{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True))
-    return (
-        f'<div class="wide"><table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n'
-        + "\n".join(rows)
-        + "\n</tbody></table></div>"
-    )
-
-
-def _row(cells: Sequence[str], kinds: Sequence[str], kind: str) -> str:
-    inside = "".join(f'<td class="{of}">{escape(cell)}</td>' for cell, of in zip(cells, kinds, strict=True))
-    return f'<tr class="{kind}">{inside}</tr>'
-
-
-def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f} s"
-
-
 def _median(values: Sequence[float]) -> str:
-    return _seconds(median(values) if values else None)
+    return seconds(median(values) if values else None)
 
 
 def _moment(at: float, form: str) -> str:

@@ -1,0 +1,61 @@
+"""Parts of a page: one HTML file that needs nothing else, light, dark or on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from activemq_fleet.pages.style import STYLE
+from activemq_fleet.pages.svg import PATTERNS
+
+
+def page(title: str, body: Iterable[str], *, style: str = "") -> str:
+    """The whole page. ``body`` is HTML, ``title`` text; ``style`` is added to what all pages share."""
+    return "\n".join([
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title>\n<style>\n{STYLE}{style}</style>\n</head>\n<body>\n<main>",
+        PATTERNS,
+        *body,
+        "</main>\n</body>\n</html>\n",
+    ])  # fmt: skip
+
+
+def tiles(entries: Iterable[tuple[str, str, str]]) -> Iterable[str]:
+    """Figures: value, label and kind (good, bad or nothing), as text."""
+    yield '<div class="tiles">'
+    yield from (
+        f'<div class="tile {kind}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
+        for value, label, kind in entries
+    )
+    yield "</div>"
+
+
+def section(title: str, note: str, *content: str) -> Iterable[str]:
+    """``title`` and ``note`` are text, ``content`` is HTML."""
+    yield f"<section>\n<h2>{escape(title)}</h2>"
+    if note:
+        yield f'<p class="note">{escape(note)}</p>'
+    yield from content
+    yield "</section>"
+
+
+def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[str]) -> str:
+    """``head`` is text; ``kinds`` are the classes of its columns; ``rows`` are HTML."""
+    cells = "".join(f'<th class="{kind}">{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True))
+    return (
+        f'<div class="wide"><table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n'
+        + "\n".join(rows)
+        + "\n</tbody></table></div>"
+    )
+
+
+def row(cells: Sequence[str], kinds: Sequence[str], kind: str) -> str:
+    """Cells of text. ``kind`` is the class of the row."""
+    inside = "".join(f'<td class="{of}">{escape(cell)}</td>' for cell, of in zip(cells, kinds, strict=True))
+    return f'<tr class="{kind}">{inside}</tr>'
+
+
+def seconds(value: float | None) -> str:
+    """A duration as text; a dash where it is not known."""
+    return "–" if value is None else f"{value:.1f} s"
