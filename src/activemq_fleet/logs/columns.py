@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from activemq_fleet.logs.classify import KINDS, UNKNOWN, Classifier, classifier
+from activemq_fleet.logs.dispatch import KINDS, UNKNOWN, Classifier, classifier
 from activemq_fleet.logs.grammar import CONSOLE_START, START
 from activemq_fleet.logs.layout import Bounds, console_bounds, file_bounds
 from activemq_fleet.logs.zones import Clock

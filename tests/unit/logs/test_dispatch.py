@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.logs.classify import KINDS, Classifier, classifier, fits, letters
+from activemq_fleet.logs.dispatch import KINDS, Classifier, classifier, fits, letters
 from activemq_fleet.logs.kinds import kind, kinds
 from activemq_fleet.releases import Release
 from tests.log_reading import plain_kind
