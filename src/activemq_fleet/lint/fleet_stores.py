@@ -11,6 +11,7 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.locks_signs import locker_of, stores
 
 if TYPE_CHECKING:
+    from activemq_fleet.settings import Settings
     from activemq_fleet.topology import Broker
 
 # The one release at which the format of kahaDB changed inside a line.
@@ -189,21 +190,20 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
     owners: dict[tuple[str, ...], str] = dict(view.fleet.rest.stores) if view.fleet.rest else {}
     told: set[str] = set()
     for broker in view.brokers:
-        store = store_of(broker)
+        store = store_of(broker.settings, broker.address, broker.store_directory)
         owner = owners.setdefault(store, broker.unit)
         if owner != broker.unit and broker.unit not in told:
             told.add(broker.unit)
             yield view.problem(broker, f"{store[-1]} is the store of {owner} too: one of the two waits for ever")
 
 
-def store_of(broker: Broker) -> tuple[str, ...]:
+def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
     """What tells stores apart: a path of the share, a database, or a path of one machine."""
-    settings = broker.settings
     if settings.ha == "shared-jdbc" and settings.jdbc is not None:
         return "database", settings.jdbc.username, settings.jdbc.url
     if settings.ha == "shared-file":
-        return "share", broker.store_directory.rstrip("/")
-    return "machine", broker.address.lower(), broker.store_directory.rstrip("/")
+        return "share", directory.rstrip("/")
+    return "machine", address.lower(), directory.rstrip("/")
 
 
 def _pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:

@@ -1,8 +1,8 @@
 """All rules but the hosts' on a fleet: every document once a kind, the fleet as one graph.
 
 The brokers of a fleet differ in names and addresses only, and no file rule looks inside those.
-So documents that are the same but for their own names are looked at once; where a rule fired,
-the document itself is looked at, so that every message and place is its own.
+So documents that are the same but for their own names are looked at by all rules once; the rules that
+fired look at every such document itself, so that every message and place is its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EVERY_RULE = Selection()
 _REMEMBERED = 4096
 _OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
-_clean: set[tuple[bytes, tuple[str, ...], Release, Selection]] = set()
+_fired: dict[tuple[bytes, tuple[str, ...], Release, Selection], tuple[str, ...]] = {}
 
 
 class FleetView:
@@ -112,13 +112,13 @@ def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterab
 
 def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
     key = blake2b(without_names(broker, data)).digest(), _not_in_the_document(broker), broker.release, selection
-    if key in _clean:
-        return ()
+    fired = _fired.get(key)
+    if fired is not None:
+        return document_findings_of(broker, data, Selection(fired)) if fired else ()
     found = document_findings_of(broker, data, selection)
-    if not found:
-        if len(_clean) >= _REMEMBERED:
-            _clean.clear()
-        _clean.add(key)
+    if len(_fired) >= _REMEMBERED:
+        _fired.clear()
+    _fired[key] = tuple(sorted({finding.rule for finding in found}))
     return found
 
 
@@ -149,7 +149,8 @@ def without_names(broker: Broker, data: bytes) -> bytes:
     """The document with the fleet's own names numbered: two that are alike then have the same mistakes.
 
     Which names are equal stays visible. Short words and loopback addresses stay too: a group that
-    is called ``static`` must not hide a scheme, and rules do look whether something is loopback.
+    is called ``static`` must not hide a scheme, and rules do look whether something is loopback. Where
+    the document says that a word is a group's name, that is one.
     """
     names = {broker.host, broker.address, broker.identity.host, broker.broker_name, broker.pair, broker.group}
     names |= {account.name for account in broker.accounts}
@@ -161,4 +162,9 @@ def without_names(broker: Broker, data: bytes) -> bytes:
     numbers = {name: number for number, name in enumerate(sorted(own, key=lambda name: (data.find(name), -len(name))))}
     for name in sorted(own, key=len, reverse=True):
         data = data.replace(name, b"\x00%d\x00" % numbers[name])
-    return data
+    return _as_group(broker.group).sub(b"\x00group\x00", data)
+
+
+@lru_cache(maxsize=64)
+def _as_group(name: str) -> re.Pattern[bytes]:
+    return re.compile(rb"(?<=\bgroup[ =])" + re.escape(name.encode()) + rb"(?![\w.:-])")

@@ -41,12 +41,12 @@ def together(one: Fleet) -> list[tuple[str, str, str, int | None, int | None]]:
     documents = {broker.host: activemq_xml(broker) for broker in one.brokers}
     wanted = {rule.id for rule in rules("file")}
     found = fleets.fleet_findings(one, documents)
-    return sorted((f.rule, f.host, f.message, f.line, f.column) for f in found if f.rule in wanted)
+    return sorted(((f.rule, f.host, f.message, f.line, f.column) for f in found if f.rule in wanted), key=str)
 
 
 def each_alone(one: Fleet) -> list[tuple[str, str, str, int | None, int | None]]:
     found = [f for broker in one.brokers for f in fleets.document_findings_of(broker, activemq_xml(broker))]
-    return sorted((f.rule, f.host, f.message, f.line, f.column) for f in found)
+    return sorted(((f.rule, f.host, f.message, f.line, f.column) for f in found), key=str)
 
 
 @settings(deadline=None)
@@ -70,7 +70,32 @@ def test_brokers_that_differ_in_names_are_looked_at_once(name: str, monkeypatch:
         asked.append(broker.host)
         return alone(broker, data, selection)
 
-    monkeypatch.setattr(fleets, "_clean", set())
+    monkeypatch.setattr(fleets, "_fired", {})
     monkeypatch.setattr(fleets, "document_findings_of", counting)
     together(fleet(*(f"{name}-mq{number:02}" for number in range(1, 9))))
     assert len(asked) <= 2
+
+
+def test_of_brokers_with_a_mistake_only_its_rule_looks_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    alone = fleets.document_findings_of
+
+    def counting(broker: Any, data: bytes, selection: Any) -> Any:
+        asked.append(selection)
+        return alone(broker, data, selection)
+
+    monkeypatch.setattr(fleets, "_fired", {})
+    made = fleet(*(f"orders-mq{n:02}" for n in range(1, 5)), topology="none", broker_attributes={"persistent": "false"})
+    wanted = each_alone(made)
+    monkeypatch.setattr(fleets, "document_findings_of", counting)
+
+    assert together(made) == wanted != []
+    everything = [selection for selection in asked if not selection.select]
+    assert len(asked) > 2 * len(everything)
+
+
+def test_groups_of_other_names_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "_fired", {})
+    for group in ("orders", "static", "bills"):
+        together(fleet(f"{group}-mq01"))
+    assert len(fleets._fired) <= 2
