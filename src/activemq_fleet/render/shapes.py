@@ -21,7 +21,7 @@ from activemq_fleet.render.engine import ESCAPERS, render_template, run_template
 from activemq_fleet.render.holes import Escaper, Hole, ShapeError, split
 
 # More than any fleet of ours has; a shape takes about as much memory as one of its documents.
-_MOST_SHAPES = 256
+_MOST_SHAPES = 1024
 
 
 class Slot:
