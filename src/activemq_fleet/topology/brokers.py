@@ -58,7 +58,7 @@ def build_broker(member: Member) -> tuple[Broker, list[Finding]]:
         release=release,
         address=settings.address or identity.name,
         broker_name=settings.broker_name or (identity.pair if shares_store(settings) else identity.host),
-        store_directory=_store_directory(member),
+        store_directory=store_directory(member),
         ports=ports,
         connectors=connectors,
     )
@@ -146,7 +146,8 @@ def _unknown_scheme(member: Member, position: int, connector: ConnectorSettings)
     )
 
 
-def _store_directory(member: Member) -> str:
+def store_directory(member: Member) -> str:
+    """Where a member keeps its messages: as said, else by profile and pair."""
     settings = member.settings
     if settings.store_directory:
         return settings.store_directory

@@ -25,7 +25,7 @@ from activemq_fleet.topology.model import MOST_LISTED, Agent, Balancer, Broker, 
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
 _MOST_NAMED = 3
-_NAME = re.compile(r"\w[\w.:-]*")
+NAME = re.compile(r"\w[\w.:-]*")
 
 Variables = Mapping[str, Mapping[str, Any]]
 
@@ -62,7 +62,7 @@ def build_fleet(
     settings = _settings(hosts, [*identities, *agents, *balancers], read)
     members = _members(identities, settings)
     brokers, findings = _brokers(members)
-    findings = [*problems.unmatched(by_hand, pattern), *findings]
+    findings = [*problems.unmatched(by_hand, pattern), *findings, *(rest.findings if rest else ())]
     network = _network(brokers, findings, rest)
     pairs = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
     fleet_groups = _groups(pairs.values())
@@ -111,7 +111,7 @@ def _identify(hosts: Variables, pattern: str) -> dict[str, Identity]:
 def _refuse_names(names: Iterable[str]) -> None:
     """InputError for a name that could leave the directory, line or list that it is written to."""
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
 
 
@@ -128,21 +128,20 @@ def _settings(
             for problem in error.problems:
                 wrong[problem.removeprefix(f"{name}: ")].append(name)
     if wrong:
-        raise SettingsError(*(f"{_named(hosts)}: {problem}" for problem, hosts in wrong.items()))
+        raise SettingsError(*(f"{named(hosts)}: {problem}" for problem, hosts in wrong.items()))
     return settings
 
 
-def _named(hosts: Sequence[str]) -> str:
-    shown = ", ".join(hosts[:_MOST_NAMED])
-    return shown if len(hosts) <= _MOST_NAMED else f"{shown} and {len(hosts) - _MOST_NAMED} more"
+def named(hosts: Sequence[str], number: int | None = None) -> str:
+    """The first few of ``number`` hosts, and how many more there are."""
+    shown, more = ", ".join(hosts[:_MOST_NAMED]), (number or len(hosts)) - _MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _members(identities: Mapping[str, Identity], settings: Mapping[str, Settings]) -> list[Member]:
     missing = [name for name in identities if settings[name].release is None]
     if missing:
-        raise SettingsError(
-            f"{_named(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'"
-        )
+        raise SettingsError(f"{named(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'")
     members, unknown = [], defaultdict[str, list[str]](list)
     for name, identity in identities.items():
         try:
@@ -150,7 +149,7 @@ def _members(identities: Mapping[str, Identity], settings: Mapping[str, Settings
         except ReleaseError as error:
             unknown[str(error)].append(name)
     if unknown:
-        raise ReleaseError("; ".join(f"{_named(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()))
+        raise ReleaseError("; ".join(f"{named(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()))
     return members
 
 
@@ -338,6 +337,6 @@ def waive(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> lis
 def _nearly(names: Sequence[str]) -> Iterable[str]:
     if names:
         yield (
-            f"{_named(names)}: the name holds -mq and digits and does not match activemq_naming_pattern: "
+            f"{named(names)}: the name holds -mq and digits and does not match activemq_naming_pattern: "
             "not a broker of this fleet"
         )

@@ -313,7 +313,7 @@ class Rest:
 
     A part has whole groups, and every group that a link, an agent or an address joins to one of
     them. ``links`` are those that concern it, each with the first host that says so and its
-    position there, in the order of the whole; ends that nobody is were told already. ``waivers``
+    position there, in the order of the whole; ends that nobody is are told in ``findings``. ``waivers``
     are all that have not expired. ``stores`` name the unit that is first to use a store of
     ``lint.fleet_stores``, where that is used more than once.
     """
@@ -322,6 +322,7 @@ class Rest:
     links: tuple[tuple[LinkSettings, str, int], ...] = ()
     waivers: tuple[WaiverSettings, ...] = ()
     stores: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
