@@ -52,6 +52,7 @@ _COLUMNS = {
     "findings": "rule severity host message fix why file line:int column:int waived",
     "files": "host path sha256 content",
     "changes": "host path op",
+    "components": "host component fingerprint",
     "drift": "host path status cause planned_sha256 found_sha256 diff",
 }
 
@@ -67,6 +68,7 @@ SORTED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "findings": ("host", "rule", "message"),
         "files": ("host", "path"),
         "changes": ("host", "path"),
+        "components": ("component", "host"),
         "drift": ("host", "path"),
     }
 )

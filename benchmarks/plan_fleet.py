@@ -1,0 +1,128 @@
+"""A seeded fleet as large as one likes: all profiles and releases, groups of 1 to 100 brokers, many shapes.
+
+Groups are as large as they are in practice: many small ones, few large ones (the logarithm of their
+size is uniform). Up to 12 pairs are a mesh, more of them a hub, a ring or a chain, because a mesh
+of 50 pairs would be 2,450 bridges. One group in 20 is linked to the one before.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.releases import Release
+
+SEED = 20_261_121
+RELEASES = (
+    "5.5.1", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "5.18.6", "6.0.1", "6.1.6", "6.3.1"
+)  # fmt: skip
+LARGEST = 100
+_MESH = 12
+_NETWORK = {"activemq_network_username": "network", "activemq_network_password": "only-measured-with-network"}
+_TLS = {
+    "keystore": "/etc/tls/broker.ks",
+    "keystore_password": "only-measured-with-tls",
+    "truststore": "/etc/tls/broker.ts",
+    "truststore_password": "only-measured-with-tls",
+}
+
+Record = dict[str, Any]
+
+
+def records(brokers: int, seed: int = SEED) -> Iterator[Record]:
+    """``{host, variables}`` of so many brokers, or one more so that the last pair is whole."""
+    left, number = brokers, 0
+    while left > 0:
+        for record in _group(random.Random(f"{seed}/{number}"), number, left):
+            left -= 1
+            yield record
+        number += 1
+
+
+def write(path: Path, brokers: int, seed: int = SEED) -> Path:
+    """The same as JSON lines."""
+    with path.open("w") as file:
+        for record in records(brokers, seed):
+            file.write(json.dumps(record) + "\n")
+    return path
+
+
+def inventory(path: Path, brokers: int, seed: int = SEED) -> Path:
+    """The same as an Ansible inventory, for ``render``: JSON, which its YAML reader takes."""
+    hosts = {record["host"]: record["variables"] for record in records(brokers, seed)}
+    path.write_text(json.dumps({"all": {"hosts": hosts}}))
+    return path
+
+
+def _group(dice: random.Random, number: int, left: int) -> Iterator[Record]:
+    name = f"fleet{number:06d}"
+    size = min(left, max(1, round(math.exp(dice.uniform(0, math.log(LARGEST))))))
+    release = dice.choice(RELEASES)
+    variables = _variables(dice, release, name, size)
+    if number and dice.random() < 0.05:
+        entry: Record = {"from": name, "to": f"fleet{number - 1:06d}"}
+        if dice.random() < 0.5:
+            entry["include"] = [f"queue://{name}.>"]
+        variables["activemq_links"] = [entry]
+    alone = variables["activemq_ha"] == "none"
+    labels = (
+        [f"{name}-mq{unit:02d}-a" for unit in range(1, size + 1)]
+        if alone
+        else [f"{name}-mq{unit:02d}-{node}" for unit in range(1, -(-size // 2) + 1) for node in "ab"]
+    )
+    for label in labels:
+        own = {"activemq_jdbc": _jdbc(label.rpartition("-")[0])} if variables["activemq_ha"] == "shared-jdbc" else {}
+        yield {"host": f"{label}.example.com", "variables": variables | own}
+
+
+def _variables(dice: random.Random, release: str, name: str, size: int) -> Record:
+    can = _release(release)
+    profiles = ["shared-file", "shared-file", "none"]
+    profiles += ["pure"] if can.has_pure_master_slave else []
+    profiles += ["shared-jdbc"] if can.has_lockers else []
+    ha = "none" if size == 1 else dice.choice(profiles)
+    units = size if ha == "none" else -(-size // 2)
+    variables: Record = {
+        **_NETWORK,
+        "activemq_release": release,
+        "activemq_ha": ha,
+        "activemq_topology": "mesh" if units <= _MESH else dice.choice(["hub", "ring", "chain"]),
+        "activemq_users": [
+            {"name": f"app-{name}-{user}", "password": f"only-measured-with-{user}", "groups": ["admins"]}
+            for user in range(dice.randint(1, 3))
+        ],
+        "activemq_heap": dice.choice(["512m", "1g", "4g"]),
+        "activemq_console": dice.random() < 0.7,
+    }
+    if dice.random() < 0.2 and ha != "pure":
+        variables["activemq_tls"] = _TLS
+    if dice.random() < 0.2:
+        variables["activemq_acl"] = [
+            {"destination": f"{name}.{topic}.>", "kind": "queue", "read": ["admins"], "write": ["admins"]}
+            for topic in range(dice.randint(1, 3))
+        ]
+    if dice.random() < 0.1:
+        variables["activemq_broker_attributes"] = {"useJmx": "true"}
+    if dice.random() < 0.1:
+        variables["activemq_extra_files"] = [{"path": "conf/motd", "content": f"{name}\n"}]
+    return variables
+
+
+@cache
+def _release(text: str) -> Release:
+    return Release.of(text)
+
+
+def _jdbc(pair: str) -> Record:
+    return {
+        "url": f"jdbc:postgresql://db/{pair}",
+        "driver": "org.postgresql.Driver",
+        "jar": "/opt/pg.jar",
+        "username": "amq",
+        "password": "only-measured-with-jdbc",
+    }

@@ -1,0 +1,138 @@
+"""``plan``: brokers, links, findings and files of a fleet of any size, as datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.spark import spark_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from activemq_fleet.pipeline.options import SessionOptions
+    from activemq_fleet.pipeline.plan.job import Result
+    from activemq_fleet.pipeline.plan.sources import Source
+
+_MOST_SHOWN = 20
+_LARGEST = 5000
+
+
+@click.command("plan")
+@click.option(
+    "--hosts",
+    metavar="FILE",
+    help="Hosts and their variables: JSON lines, Parquet, CSV, or what ansible-inventory --list says. "
+    "Any path that Spark reads.",
+)
+@click.option(
+    "--hosts-format",
+    "form",
+    type=click.Choice(("auto", "lines", "parquet", "csv", "ansible")),
+    default="auto",
+    show_default=True,
+    help="What --hosts is; by itself told by its name and its first line.",
+)
+@inventory_options(required=False)
+@click.option("-o", "--output", metavar="OUT", required=True, help="Where the datasets go, as a whole or not at all.")
+@click.option(
+    "--since",
+    metavar="DIR",
+    help="An earlier output: only what has changed is computed, and the dataset changes tells it. "
+    "By itself OUT, where it holds one.",
+)
+@click.option("--anew", is_flag=True, help="Compute everything, whatever there is already.")
+@click.option("--without-content", is_flag=True, help="Paths and hashes of files only.")
+@click.option(
+    "--largest",
+    metavar="BROKERS",
+    type=click.IntRange(min=2),
+    default=_LARGEST,
+    show_default=True,
+    help="A network of more brokers than this is told and not planned: one task has to hold it.",
+)
+@spark_options
+def command(
+    hosts: str | None,
+    form: str,
+    inventory: InventoryOptions,
+    output: str,
+    since: str | None,
+    anew: bool,
+    without_content: bool,
+    largest: int,
+    spark: SessionOptions,
+) -> int:
+    """Plan a fleet on Spark: the datasets brokers, links, findings and files below OUT.
+
+    The same findings as `check` and the same files as `render`, for fleets that one machine or one
+    afternoon does not hold. Secrets are written as @VARIABLE@. A network with an error finding that
+    is not waived gets no files, and the exit code is 1.
+    """
+    from activemq_fleet.pipeline.plan.earlier import since_of
+    from activemq_fleet.pipeline.plan.job import Options, plan
+    from activemq_fleet.pipeline.session import session
+
+    if bool(hosts) == bool(inventory):
+        raise click.UsageError("say where the hosts are: --hosts FILE, or -i INVENTORY")
+    if since and anew:
+        raise click.UsageError("--since and --anew exclude each other")
+    with session("plan", spark) as running:
+        options = Options(
+            content=not without_content,
+            largest=largest,
+            since=None if anew else since_of(running, output, since),
+        )
+        result = plan(running, _source(running, hosts, form, inventory), output, options, tell=_tell, warn=_warn)
+        if result.blocking:
+            _show(running, output)
+    _sum_up(output, result)
+    return 1 if result.blocking else 0
+
+
+def _source(running: SparkSession, hosts: str | None, form: str, inventory: InventoryOptions) -> Source:
+    from activemq_fleet.pipeline.plan.sources import source_of, source_of_inventory
+
+    if hosts:
+        return source_of(running, hosts, form)
+    from activemq_fleet.inventory import read_inventory
+
+    return source_of_inventory(
+        running,
+        read_inventory(
+            inventory.sources,
+            extra_vars=inventory.extra_vars,
+            vault_ids=inventory.vault_ids,
+            vault_password_files=inventory.vault_password_files,
+        ),
+    )
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _warn(line: str) -> None:
+    click.echo(f"warning: {' '.join(line.split())}", err=True)
+
+
+def _show(running: SparkSession, output: str) -> None:
+    """The first findings that block; all are in the dataset."""
+    from activemq_fleet.findings import Finding
+    from activemq_fleet.pipeline.datasets import read
+
+    blocking = read(running, output, "findings").where("severity = 'error' and waived is null")
+    for row in blocking.orderBy("host", "rule", "message").limit(_MOST_SHOWN).collect():
+        click.echo(Finding(**row.asDict()).to_line(), err=True)
+
+
+def _sum_up(output: str, result: Result) -> None:
+    rows = result.rows
+    files = "files" if not result.withheld else f"files ({result.withheld} brokers have none: see the error findings)"
+    changed = f", {rows['changes']} changes" if "changes" in rows else ""
+    click.echo(
+        f"{output}: {rows['brokers']} brokers, {rows['links']} links, {rows['findings']} findings "
+        f"({result.blocking} of them errors), {rows['files']} {files}{changed}"
+    )

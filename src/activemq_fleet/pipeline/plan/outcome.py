@@ -1,0 +1,85 @@
+"""What the core says of a part of a fleet, as columns of the datasets. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.pipeline.plan.packing import TABLES, packed
+from activemq_fleet.render import render_clients
+from activemq_fleet.topology import Broker, Fleet
+
+
+class Tables:
+    """Rows of every dataset, by column, and what the driver must know at once."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        self.blocking = 0
+        self.withheld = 0
+        self.error: str | None = None
+
+    def component(self, name: str, fingerprint: str, hosts: Iterable[str]) -> None:
+        """A component and its members."""
+        for host in hosts:
+            self._add("components", {"host": host, "component": name, "fingerprint": fingerprint})
+
+    def fleet(self, fleet: Fleet) -> None:
+        """Brokers, links and findings."""
+        for broker in fleet.brokers:
+            self.broker(broker)
+        self.findings(fleet.findings)
+
+    def broker(self, broker: Broker) -> None:
+        """A broker and its links, as in fleet.json."""
+        said = broker.to_dict()
+        links = said.pop("links")
+        self._add("brokers", said | {"ports": list(said["ports"].items())})
+        for link in links:
+            self._add("links", {"host": broker.host, **link})
+
+    def findings(self, findings: Iterable[Finding]) -> None:
+        """Findings, in the order of a report."""
+        for finding in findings:
+            self._add("findings", finding.to_dict())
+            self.blocking += finding.blocks
+
+    def files(self, fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]], withheld: set[str]) -> None:
+        """Every file of every host but those ``withheld``; files for clients of a group have no host."""
+        columns = self.columns["files"]
+        hosts, paths, hashes, contents = (columns[name] for name in TABLES["files"].names)
+        known: dict[bytes, str] = {}
+        first = {group.name: group.brokers[0].host for group in fleet.groups}
+
+        def put(host: str | None, tree: Mapping[str, bytes]) -> None:
+            for path, content in tree.items():
+                sha = known.get(content)
+                if sha is None:
+                    sha = known[content] = hashlib.sha256(content).hexdigest()
+                hosts.append(host)
+                paths.append(path)
+                hashes.append(sha)
+                contents.append(content)
+
+        for path, content in render_clients(fleet).items():
+            if first[path.split("/")[1]] not in withheld:
+                put(None, {path: content})
+        for host, tree in sorted(trees.items()):
+            if host not in withheld:
+                put(host, tree)
+        self.withheld += sum(broker.host in withheld for broker in fleet.brokers)
+
+    def pack(self, *, content: bool) -> dict[str, Any]:
+        """One row of ``packing.PACK``."""
+        if not content and self.columns["files"]:
+            self.columns["files"]["content"] = [None] * len(self.columns["files"]["path"])
+        packs: dict[str, Any] = {name: packed(name, self.columns[name]) for name in TABLES}
+        return packs | {"blocking": self.blocking, "withheld": self.withheld, "error": self.error}
+
+    def _add(self, name: str, row: Mapping[str, Any]) -> None:
+        columns = self.columns[name]
+        for column in TABLES[name].names:
+            columns[column].append(row[column])
