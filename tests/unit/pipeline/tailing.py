@@ -10,7 +10,6 @@ from pathlib import Path
 from activemq_fleet.pipeline.follow.advance import HOLD, Tail
 from activemq_fleet.pipeline.follow.places import Offset, changes
 from activemq_fleet.pipeline.follow.reading import content_of
-from activemq_fleet.pipeline.follow.records import pieces
 
 
 class Clock:
@@ -31,13 +30,13 @@ def record(number: int, *more: str) -> str:
 
 @dataclass
 class Stream:
-    """``pieces``: of each file the pieces that count, by the line ends before them. ``names``: what it is called."""
+    """``texts`` and ``gone``: what has been read. ``names``: what each file is called, and whether it is gone."""
 
     root: Path
     clock: Clock = field(default_factory=Clock)
     most: int | None = None
     offset: Offset = field(default_factory=Offset)
-    pieces: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=dict)
+    data: dict[tuple[str, int], bytes] = field(default_factory=dict)
     names: dict[tuple[str, int], tuple[str, bool]] = field(default_factory=dict)
     tail: Tail = field(init=False)
 
@@ -62,15 +61,15 @@ class Stream:
         """Read what lies before ``end``; doing it twice changes nothing."""
         ranges, names = changes(self.offset, end)
         for name in names:
+            if not name.number:
+                continue
             self.names[name.host, name.number] = (name.place.file, name.place.gone)
         for one in ranges:
-            data = content_of(self.root / one.host, one)
-            assert data is not None, f"{one.place.file} of {one.host} was lost"
-            kept = {at: piece for at, piece in self.pieces.get((one.host, one.number), {}).items() if at < one.line}
-            # A piece that begins before reaches as far as the line from which it was read again.
-            kept = {at: _lines(piece, one.line - at) for at, piece in kept.items()}
-            new = {one.line + line: piece for line, piece in pieces(data, one.place.kind, 2000)}
-            self.pieces[one.host, one.number] = kept | new
+            found = content_of(self.root / one.host, one)
+            assert found is not None, f"{one.place.file} of {one.host} was lost"
+            before = self.data.get((one.host, one.number), b"")[: one.begin]
+            assert (len(before), before.count(b"\n")) == (one.begin, one.line)
+            self.data[one.host, one.number] = before + found[0]
 
     def run(self, times: int = 50) -> None:
         """Go on until nothing is left to do, not even what is held back."""
@@ -91,9 +90,4 @@ class Stream:
     def _texts(self, *, gone: bool) -> Iterator[tuple[tuple[str, str], str]]:
         for (host, number), (file, is_gone) in self.names.items():
             if is_gone == gone:
-                found = self.pieces.get((host, number), {})
-                yield (host, file), b"".join(piece for _, piece in sorted(found.items())).decode()
-
-
-def _lines(piece: bytes, count: int) -> bytes:
-    return b"".join(piece.splitlines(keepends=True)[:count])
+                yield (host, file), self.data[host, number].decode()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from activemq_fleet.pipeline.follow.contents import Content
 from activemq_fleet.pipeline.follow.looking import Found, Looker, match
-from activemq_fleet.pipeline.follow.places import GONE, HEAD, Offset, Place, Seat, digest
+from activemq_fleet.pipeline.follow.places import GONE, HEAD, Offset, Place, Seat, changes, digest
 from activemq_fleet.pipeline.follow.records import last_start
 
 HOLD = 5.0
@@ -34,11 +34,10 @@ class _Budget:
 
 @dataclass(slots=True)
 class Tail:
-    """Follows the directories of the hosts below ``root``. ``salt``: what else the events of every host depend on."""
+    """Follows the directories of the hosts below ``root``."""
 
     root: Path
     hold: float = HOLD
-    salt: str = ""
     clock: Callable[[], float] = time.monotonic
     _lookers: dict[str, Looker] = field(default_factory=dict)
     _since: dict[tuple[str, str], tuple[object, float]] = field(default_factory=dict)
@@ -46,15 +45,16 @@ class Tail:
     def advance(self, start: Offset, most: int | None = None) -> Offset:
         """Where a stream that stands at ``start`` can go. ``most``: bytes after which it goes no further at once.
 
-        Equal to ``start`` if there is nothing new. A host that went away keeps its place.
+        ``start`` itself if there is nothing new. A host that went away keeps its place.
         """
         budget = _Budget(most)
         hosts = dict(start.hosts)
         for host in self._hosts():
             seat = self._seat(host, start.hosts.get(host, Seat()), budget)
-            if seat.files or host in start.hosts:
+            if seat.files or seat.facts or host in start.hosts:
                 hosts[host] = seat
-        return Offset(hosts)
+        end = Offset(hosts)
+        return end if any(changes(start, end)) else start
 
     def _hosts(self) -> list[str]:
         try:
@@ -64,10 +64,7 @@ class Tail:
 
     def _seat(self, host: str, seat: Seat, budget: _Budget) -> Seat:
         looker = self._lookers.setdefault(host, Looker(self.root / host))
-        facts = f"{self.salt}{looker.facts()}"
         files = dict(seat.files)
-        if facts != seat.facts:
-            files = {number: _anew(place) for number, place in files.items()}
         found = match(files, looker.look(files), lambda item: self._still(host, f"?{item.file}", item.stamp))
         files = self._without_gone(host, files, found.known)
         for number, item in found.known.items():
@@ -79,7 +76,7 @@ class Tail:
             if place.upto:
                 files[following] = place
                 following += 1
-        return Seat(facts, following, _bounded(files))
+        return Seat(looker.facts(), following, _bounded(files))
 
     def _without_gone(self, host: str, files: Mapping[int, Place], known: Mapping[int, Found]) -> dict[int, Place]:
         """A file is gone when it has not been seen for as long as a renaming can possibly take."""
@@ -145,10 +142,6 @@ def _last_record(content: Content, place: Place, most: int | None) -> tuple[int,
             return start, line, ends
         if not step:
             window *= 2  # a record longer than that
-
-
-def _anew(place: Place) -> Place:
-    return place if place.gone or place.kind != "log" else place.afresh()
 
 
 def _bounded(files: Mapping[int, Place]) -> dict[int, Place]:

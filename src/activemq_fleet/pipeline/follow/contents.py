@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from activemq_fleet.pipeline.events.chunks import unpacked
 from activemq_fleet.pipeline.follow.places import HEAD, Place, digest
 
-MAGIC = b"\x1f\x8b"
 _STEP = 1 << 20
 
 
@@ -25,7 +23,7 @@ class Stamp:
 
 
 class Content:
-    """A file that is open. A packed one is unpacked into memory at once; ``whole`` is false if its end is missing.
+    """A file that is open. A packed one is unpacked into memory at once; ``problem`` says why not all of it.
 
     Raises OSError if it cannot be opened. Use as a context manager.
     """
@@ -34,8 +32,8 @@ class Content:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.stamp = _stamp(os.fstat(self._descriptor))
-            self.packed = path.suffix == ".gz" and os.pread(self._descriptor, 2, 0) == MAGIC
-            self._unpacked, self.whole = self._unpack() if self.packed else (b"", True)
+            self.packed = path.suffix == ".gz"
+            self._unpacked, self.problem = self._unpack() if self.packed else (b"", "")
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -71,17 +69,12 @@ class Content:
         """Whether this is the file of ``place``, and reaches as far as nothing can change any more."""
         return self.size >= place.sure and place.knows(self.head()) and self.tail(place.sure) == place.tail
 
-    def _unpack(self) -> tuple[bytes, bool]:
-        with os.fdopen(os.dup(self._descriptor), "rb") as raw:
-            raw.seek(0)
-            pieces = []
-            try:
-                with gzip.GzipFile(fileobj=raw) as file:
-                    while piece := file.read(_STEP):
-                        pieces.append(piece)
-            except (EOFError, zlib.error, gzip.BadGzipFile):
-                return b"".join(pieces), False
-            return b"".join(pieces), True
+    def _unpack(self) -> tuple[bytes, str]:
+        packed = b"".join(iter(lambda: os.read(self._descriptor, _STEP), b""))
+        pieces, problem = [], ""
+        for piece, _, problem in unpacked(memoryview(packed), compressed=True):  # noqa: B007 -- the last one's
+            pieces.append(bytes(piece))
+        return b"".join(pieces), problem
 
 
 def stamp(path: Path) -> Stamp:

@@ -89,7 +89,7 @@ class Looker:
             further = tuple(number for number in like if content.size < known[number].sure)
             tail = content.tail(content.size)
             found = Found(
-                file, kind, content.stamp, content.size, head, tail, content.packed, content.whole, same, further
+                file, kind, content.stamp, content.size, head, tail, content.packed, not content.problem, same, further
             )
         return found, _asked(like, known)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 VERSION = 1
@@ -31,7 +31,6 @@ class Place:
     ``at``: where the next reading begins, the start of a record or line; ``line``: line ends before ``at``.
     ``upto``: the end of what has been read, ``at`` or later, as the last record may go on. ``sure``: the end of the
     last whole line before it, as half a line may be taken back; ``tail``: digest of the bytes before ``sure``.
-    ``again`` counts how often the file was taken up from its beginning.
     """
 
     file: str
@@ -43,12 +42,7 @@ class Place:
     upto: int = 0
     sure: int = 0
     tail: str = ""
-    again: int = 0
     gone: bool = False
-
-    def afresh(self) -> Self:
-        """The same file, to be read from its beginning."""
-        return replace(self, at=0, line=0, upto=0, sure=0, tail="", again=self.again + 1)
 
     def knows(self, head: bytes) -> bool:
         """Whether a file that begins with ``head`` may be this one."""
@@ -96,7 +90,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a file is called now, and whether it is still there."""
+    """What a file is called now, and whether it is still there; number 0: what is known of a host has changed."""
 
     host: str
     number: int
@@ -107,14 +101,16 @@ def changes(start: Offset, end: Offset) -> tuple[list[Range], list[Name]]:
     """What lies between two offsets: bytes to be read, and files that are new, renamed, gone or back."""
     ranges, names = [], []
     for host, seat in sorted(end.hosts.items()):
-        before = start.hosts.get(host, Seat()).files
+        old_seat = start.hosts.get(host, Seat())
+        before = old_seat.files
+        if seat.facts != old_seat.facts:
+            names.append(Name(host, 0, Place("host.json", "host")))
         for number, place in sorted(seat.files.items()):
             old = before.get(number)
             if old is None or (old.file, old.gone) != (place.file, place.gone):
                 names.append(Name(host, number, place))
-            if old is None or old.again != place.again:
-                if place.upto:
-                    ranges.append(Range(host, number, place, 0, place.upto, 0))
+            if old is None:
+                ranges.append(Range(host, number, place, 0, place.upto, 0))
             elif place.upto != old.upto:
                 ranges.append(Range(host, number, place, old.at, place.upto, old.line))
     return ranges, names
@@ -134,8 +130,6 @@ def _place(place: Place) -> dict[str, Any]:
     shown: dict[str, Any] = {"file": place.file, "kind": place.kind, "head": f"{place.hashed}:{place.head}"}
     shown |= {"at": place.at, "line": place.line, "upto": place.upto}
     shown |= {"tail": f"{place.sure}:{place.tail}"}
-    if place.again:
-        shown["again"] = place.again
     if place.gone:
         shown["gone"] = True
     return shown
@@ -145,5 +139,5 @@ def _place_of(value: Mapping[str, Any]) -> Place:
     hashed, _, head = value["head"].partition(":")
     sure, _, tail = value["tail"].partition(":")
     numbers = {name: value[name] for name in ("at", "line", "upto")}
-    state = {"again": value.get("again", 0), "gone": value.get("gone", False)}
-    return Place(value["file"], value["kind"], head, int(hashed), sure=int(sure), tail=tail, **numbers, **state)
+    gone = value.get("gone", False)
+    return Place(value["file"], value["kind"], head, int(hashed), sure=int(sure), tail=tail, gone=gone, **numbers)

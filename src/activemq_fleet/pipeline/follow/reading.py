@@ -11,66 +11,77 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from activemq_fleet.logs.columns import head_of
 from activemq_fleet.pipeline.follow.contents import Content
 from activemq_fleet.pipeline.follow.looking import followed
-from activemq_fleet.pipeline.follow.places import Name, Place, Range
+from activemq_fleet.pipeline.follow.places import Name, Range
 from activemq_fleet.pipeline.follow.records import pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LOST = "the rest is missing: the file was gone before it was read"
 _TRIES = 5
+HEAD = 1 << 20
+"""A longer beginning is not taken for the end of the last record of the file before; as in ``events.survey``."""
 _PAUSE = 0.2  # a renaming or the last step of gzip takes far less
 
 
 def read(root: Path, wanted: Sequence[Range | Name]) -> Iterator[pa.RecordBatch]:
-    """The rows of some ranges and names, one batch a piece."""
+    """The rows of some ranges and names, one batch a piece; the columns are those of ``source.SCHEMA``."""
     for one in wanted:
         if isinstance(one, Name):
-            yield _batch([_row(one, "name", one.place.file)])
+            yield _batch(one, named=True)
             continue
-        data = content_of(root / one.host, one)
-        if data is None:
-            yield _batch([_row(one, "lost", one.place.file, line=one.line, begin=one.begin, end=one.end)])
-            continue
-        for line, piece in pieces(data, one.place.kind):
-            kind = one.place.kind
-            row = _row(one, kind, one.place.file, line=one.line + line, begin=one.begin, end=one.end, chunk=piece)
-            yield _batch([row])
+        data, problem = content_of(root / one.host, one) or (b"", LOST)
+        for begin, line, piece in pieces(data, one.place.kind):
+            about = beginning(piece) if one.begin + begin == 0 and one.place.kind == "log" else {}
+            rest = problem if begin + len(piece) == len(data) else None
+            yield _batch(one, begin=one.begin + begin, line=one.line + line, chunk=piece, problem=rest, **about)
 
 
-def content_of(directory: Path, wanted: Range) -> bytes | None:
-    """The bytes of a range. As many as there are, if half a record was taken back; None if the file is no more."""
+def beginning(piece: bytes) -> dict[str, Any]:
+    """What stands before a log's first record, and how that record begins; see ``events.survey``."""
+    head = head_of(piece)
+    if head == len(piece):
+        return {"head": b"", "first": None}
+    return {"head": piece[:head] if head <= HEAD else b"", "first": piece[head : head + 23].decode(errors="replace")}
+
+
+def content_of(directory: Path, wanted: Range) -> tuple[bytes, str | None] | None:
+    """The bytes of a range, and what is wrong with them. As many as there are, if half a record was taken back.
+
+    None if the file is no more.
+    """
     short = None
     for attempt in range(_TRIES):
         if attempt:
             time.sleep(_PAUSE)
         for file in [wanted.place.file, *followed(directory)]:
-            data = _in(directory / file, wanted)
-            if data is not None and len(data) == wanted.end - wanted.begin:
-                return data
-            short = short if data is None else data
+            found = _in(directory / file, wanted)
+            if found is not None and len(found[0]) == wanted.end - wanted.begin:
+                return found
+            short = short if found is None else found
     return short
 
 
-def _in(path: Path, wanted: Range) -> bytes | None:
-    place: Place = wanted.place
+def _in(path: Path, wanted: Range) -> tuple[bytes, str | None] | None:
     try:
         with Content(path) as content:
-            return content.read(wanted.begin, wanted.end) if content.holds(place) else None
+            if not content.holds(wanted.place):
+                return None
+            problem = content.problem if wanted.end == content.size else ""
+            return content.read(wanted.begin, wanted.end), problem or None
     except OSError:
         return None
 
 
-def _row(one: Range | Name, kind: str, file: str, **more: Any) -> dict[str, Any]:
-    gone = one.place.gone
-    return {"host": one.host, "number": one.number, "kind": kind, "file": file, "gone": gone, **more}
-
-
-def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+def _batch(one: Range | Name, *, named: bool = False, **more: Any) -> pa.RecordBatch:
     import pyarrow as pa
 
-    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema())
+    place = one.place
+    row = {"host": one.host, "number": one.number, "kind": place.kind, "file": place.file, "gone": place.gone}
+    return pa.RecordBatch.from_pylist([{**row, "named": named, **more}], schema=arrow_schema())
 
 
 def arrow_schema() -> pa.Schema:
@@ -78,5 +89,6 @@ def arrow_schema() -> pa.Schema:
     import pyarrow as pa
 
     text, long = pa.string(), pa.int64()
-    names = {"host": text, "number": long, "kind": text, "file": text, "gone": pa.bool_()}
-    return pa.schema({**names, "line": long, "begin": long, "end": long, "chunk": pa.binary()})
+    names = {"host": text, "number": long, "kind": text, "file": text, "gone": pa.bool_(), "named": pa.bool_()}
+    piece = {"begin": long, "line": long, "chunk": pa.binary(), "head": pa.binary(), "first": text, "problem": text}
+    return pa.schema({**names, **piece})

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 FORMAT = "activemq_fleet_tail"
 SCHEMA = (
-    "host string, number bigint, kind string, file string, gone boolean, "
-    "line bigint, begin bigint, end bigint, chunk binary"
+    "host string, number bigint, kind string, file string, gone boolean, named boolean, "
+    "begin bigint, line bigint, chunk binary, head binary, first string, problem string"
 )
-"""A row is a piece of a ``log`` or ``journal``, cut at beginnings of records; or a ``name``: what file ``number`` of
-the host is called now and whether it is gone; or ``lost``: a range that could not be read any more.
+"""A row is a piece of file ``number`` of a host, a ``log`` or a ``journal``, or, where ``named``, what that file is
+called from now on and whether it is gone. Number 0 says that the host's description has changed.
 
-``line``: line ends before the piece. A piece takes the place of all that came of the same file from that line on.
+``begin`` and ``line``: bytes and line ends before the piece. What a batch brings of a file takes the place of all that
+earlier ones brought from its first piece on. ``head`` and ``first`` come with the piece at a log's beginning: what
+stands before its first record, and how that begins. ``problem``: why the file was not read to its end.
 """
 MOST = 256 << 20
 _TASK = 16 << 20
@@ -37,7 +39,7 @@ _RANGES = 200
 
 
 class TailSource(DataSource):
-    """Options: ``path``, ``hold`` (seconds), ``most`` (bytes in a micro-batch) and ``salt``."""
+    """Options: ``path``, ``hold`` (seconds) and ``most`` (bytes in a micro-batch)."""
 
     @classmethod
     def name(cls) -> str:
@@ -61,7 +63,7 @@ class TailReader(DataSourceStreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._root = Path(options["path"])
         self._most = int(options.get("most", MOST))
-        self._tail = Tail(self._root, float(options.get("hold", HOLD)), options.get("salt", ""))
+        self._tail = Tail(self._root, float(options.get("hold", HOLD)))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return Offset().to_json()

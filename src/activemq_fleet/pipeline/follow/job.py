@@ -1,0 +1,141 @@
+"""``audit --follow``: a stream that keeps what it reads, and publishes a whole result after each micro-batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.audit.job import write
+from activemq_fleet.pipeline.datasets import Output, settle
+from activemq_fleet.pipeline.follow.advance import HOLD
+from activemq_fleet.pipeline.follow.final import FinalOutput
+from activemq_fleet.pipeline.follow.source import FORMAT, MOST, TailSource
+from activemq_fleet.pipeline.follow.state import State
+from activemq_fleet.pipeline.follow.view import view
+from activemq_fleet.pipeline.inputs import Host
+from activemq_fleet.pipeline.paths import local_path, uri_of
+from activemq_fleet.pipeline.verdicts import RECORDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+STATE = ".follow"
+_SETTINGS = {
+    # Spark turns it off for streams, for the sake of operators with state. There are none in here.
+    "spark.sql.adaptive.enabled": "true",
+    # Each plan would be written out at length, each time it adapts, for a user interface that nobody sees.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "4096",
+}
+_LOOK = 1  # seconds between two looks at the query
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What each micro-batch has to know. It is pickled: on Spark Connect, micro-batches run in the server."""
+
+    logs: str
+    out: str
+    inventory_hosts: Mapping[str, Host] | None = None
+
+    @property
+    def state(self) -> str:
+        return f"{uri_of(self.out)}/{STATE}"
+
+    def __call__(self, rows: DataFrame, batch: int) -> None:
+        """Keep what a micro-batch brings, and publish what follows from all of it. Repeating it changes nothing."""
+        spark = rows.sparkSession
+        for name, value in _SETTINGS.items():
+            spark.conf.set(name, value)
+        State(spark, self.state).take(batch, rows)
+        self.publish(spark, batch)
+
+    def publish(self, spark: SparkSession, batch: int) -> None:
+        """Let OUT be the result of everything up to a micro-batch. Until there is a log or a journal there is none."""
+        found = view(State(spark, self.state), batch, self.logs, self.inventory_hosts)
+        if found is not None:
+            # Verdicts look at records dozens of times: a plan that reads files stays small.
+            place = f"{self.state}/records"
+            found.records.write.mode("overwrite").parquet(place)
+            found = replace(found, records=spark.read.schema(RECORDS).parquet(place))
+            with FinalOutput(spark, self.out, found) as output:
+                write(spark, output, found.inputs, found.events, found.records)
+                output.commit()
+
+
+def follow(
+    spark: SparkSession,
+    logs: str,
+    out: str,
+    *,
+    until_idle: float | None,
+    inventory_hosts: Mapping[str, Host] | None = None,
+    hold: float = HOLD,
+    most: int = MOST,
+    every: float = 1.0,
+) -> None:
+    """Audit logs and journals that grow, until nothing new came for ``until_idle`` seconds, or for ever.
+
+    ``hold``: seconds that a file must be quiet before its last record is taken as it is. ``most``: bytes that a
+    micro-batch takes. ``every``: seconds between two looks at the files.
+
+    Started again with the same OUT it goes on where it was. Raises InputError for paths that it cannot follow, and
+    whatever Spark raises when the stream fails.
+    """
+    root = _followed(logs)
+    settle(local_path(out) or Path(out))
+    with Output(spark, out):
+        pass  # an OUT that is not ours is refused before any work
+    spark.dataSource.register(TailSource)
+    job = Job(str(root), out, dict(inventory_hosts) if inventory_hosts else None)
+    if until_idle is None or until_idle > 0:
+        query = _start(spark, job, hold, most, every)
+        try:
+            _watch(query, until_idle)
+        finally:
+            query.stop()
+    # What was held back will not go on any more.
+    query = _start(spark, job, 0.0, most, every)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def _followed(logs: str) -> Path:
+    root = local_path(logs)
+    if root is None:
+        raise InputError(
+            f"{logs}: --follow reads files that grow, on local or mounted paths alone; "
+            "leave --follow out, and run the audit whenever there is more"
+        )
+    if not root.is_dir():
+        raise InputError(f"{logs}: there is no such directory")
+    return root
+
+
+def _start(spark: SparkSession, job: Job, hold: float, most: int, every: float) -> StreamingQuery:
+    rows = spark.readStream.format(FORMAT).option("path", job.logs).option("hold", hold).option("most", most).load()
+    return (
+        rows.writeStream.foreachBatch(job)
+        .option("checkpointLocation", f"{job.state}/checkpoint")
+        .trigger(processingTime=f"{int(every * 1000)} milliseconds")
+        .start()
+    )
+
+
+def _watch(query: StreamingQuery, until_idle: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+    """Return when nothing new came for so long. Raises what the query raises."""
+    since, last = clock(), -1
+    while not query.awaitTermination(_LOOK):
+        progress = query.lastProgress
+        batch = progress["batchId"] if progress else -1
+        if batch != last or query.status["isDataAvailable"]:
+            since, last = clock(), batch
+        elif until_idle is not None and clock() - since >= until_idle:
+            return
