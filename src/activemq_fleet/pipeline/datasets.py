@@ -7,8 +7,7 @@ which lists the files that count, comes last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +19,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.manifests import HadoopTarget, listed_files, manifest_of
 from activemq_fleet.pipeline.paths import local_path, uri_of
 from activemq_fleet.pipeline.schemas import SCHEMA_VERSION, SCHEMAS, SORTED_BY
+from activemq_fleet.pipeline.settings import temporarily
 from activemq_fleet.pipeline.staging import LocalTarget, settle
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ __all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read", "settle"]
 # Rows on their way to a file are this many times as large as in it (measured: docs/pipelines.md).
 _SHUFFLED = 3
 _FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
+_BY_SIZE = {
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_FILE * _SHUFFLED),
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+}
 
 
 class Target(Protocol):
@@ -88,7 +92,7 @@ class Output:
         then nothing is shuffled or sorted.
         """
         rows = sf.count(sf.lit(1)).alias("rows")
-        with _files_of(self._spark, _FILE * _SHUFFLED):
+        with temporarily(self._spark, _BY_SIZE):
             shaped = _shaped(name, frame) if ordered else _in_order(name, _shaped(name, frame))
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
@@ -122,6 +126,13 @@ def read(spark: SparkSession, out: str, name: str) -> DataFrame:
     return reader.parquet(*listed_files(spark, uri_of(out), name))
 
 
+def read_text(spark: SparkSession, out: str, name: str) -> str:
+    """A file beside the datasets of a committed result."""
+    found = local_path(out)
+    paths = listed_files(spark, uri_of(out), name) if found is None else [uri_of(found / name)]
+    return "".join(str(row["value"]) for row in spark.read.option("wholetext", "true").text(paths).collect())
+
+
 def _shaped(name: str, frame: DataFrame) -> DataFrame:
     """The dataset's columns in their order. The version rides in their metadata, and so into the footers."""
     about = {"schema_version": SCHEMA_VERSION}
@@ -135,23 +146,3 @@ def _in_order(name: str, frame: DataFrame) -> DataFrame:
     keys = SORTED_BY[name]
     first = [key for key in keys if key in ("group", "host")] or list(keys[:1])
     return frame.hint("rebalance", *first).sortWithinPartitions(*keys)
-
-
-@contextmanager
-def _files_of(spark: SparkSession, size: int) -> Iterator[None]:
-    """Let Spark's adaptive execution make partitions of so many bytes, of rows as they are shuffled."""
-    wanted = {
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(size),
-        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-    }
-    before = {key: spark.conf.get(key, None) for key in wanted}
-    try:
-        for key, value in wanted.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)

@@ -31,9 +31,9 @@ def manifest_of(kind: str, version: str, schema_version: int, rows: Mapping[str,
     }
 
 
-def manifest_text(manifest: Mapping[str, Any]) -> str:
-    """As it stands in the file."""
-    return json.dumps(manifest, indent=1) + "\n"
+def json_text(data: Mapping[str, Any]) -> str:
+    """As it stands in a file."""
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class HadoopTarget:
             before = set(_list(self._spark, f"{self.out}/{name}"))
             _append(self._spark, f"{self.out}/{name}", text)
             files[name] = sorted(set(_list(self._spark, f"{self.out}/{name}")) - before)
-        _append(self._spark, f"{self.out}/{MANIFEST}", manifest_text({**manifest, "run": run, "files": files}))
+        _append(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def end(self) -> None:
         """Files that no manifest lists count for nobody."""

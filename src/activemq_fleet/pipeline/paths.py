@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,10 +16,10 @@ def local_path(path: str) -> Path | None:
     A path without a scheme is local, also where a cluster's default file system is another.
     """
     if path.startswith("file:"):
-        return Path(unquote(urlsplit(path).path)).absolute()
+        return Path(os.path.abspath(unquote(urlsplit(path).path)))
     if _SCHEME.match(path):
         return None
-    return Path(path).absolute()
+    return Path(os.path.abspath(path))
 
 
 def uri_of(path: str | Path) -> str:

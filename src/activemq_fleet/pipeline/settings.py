@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from activemq_fleet.pipeline.options import SessionOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _LOOPBACK = "127.0.0.1"
@@ -64,6 +69,22 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
     if options.archives and not is_local(master):
         found["spark.archives"] = ",".join(options.archives)
     return _merged(found, options.conf)
+
+
+@contextmanager
+def temporarily(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session, for the length of the block. Plans made in it that run later go without them."""
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    try:
+        for key, value in wanted.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
 
 
 def _merged(ours: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:

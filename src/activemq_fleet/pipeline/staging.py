@@ -11,7 +11,7 @@ from typing import Any
 
 from activemq_fleet.cli.output import swap
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.manifests import MANIFEST, check_manifest, manifest_text
+from activemq_fleet.pipeline.manifests import MANIFEST, check_manifest, json_text
 from activemq_fleet.pipeline.problems import SparkProblem
 
 KEPT = (".follow",)
@@ -89,7 +89,7 @@ class LocalTarget:
     def commit(self, manifest: Mapping[str, Any]) -> None:
         """Put what was written in OUT's place; what was there goes."""
         contents = sorted(path.name for path in self.staged.iterdir())
-        self.write_text(MANIFEST, manifest_text({**manifest, "contents": contents}))
+        self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
         swap(self.staged, self.out)
         settle(self.out)
         self.end()

@@ -1,0 +1,79 @@
+"""``drift``: what was planned for every host, against what ``collect`` found on it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from activemq_fleet.cli.spark import spark_options
+
+if TYPE_CHECKING:
+    from activemq_fleet.pipeline.drift.job import Result
+    from activemq_fleet.pipeline.options import SessionOptions
+
+_MOST_SHOWN = 40
+
+
+@click.command("drift")
+@click.option(
+    "--planned",
+    metavar="DIR",
+    required=True,
+    help="What was planned: the output of `render`, or of `plan`. Any path that Spark reads.",
+)
+@click.option(
+    "--found",
+    metavar="DIR",
+    required=True,
+    help="What is there: the directory into which the playbook `collect` brought it.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT",
+    required=True,
+    help="Where the dataset drift goes, as a whole or not at all.",
+)
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@spark_options
+def command(planned: str, found: str, output: str, form: str, spark: SessionOptions) -> int:
+    """Compare what was planned for every host with what is there.
+
+    A file is added, removed, changed or the same; by hand, or out of date because the plan is newer
+    than what was deployed. Both sides are masked: a changed secret shows as such, without its value.
+
+    Exit codes: 0 all as planned; 1 differences; 2 wrong usage or unreadable input.
+    """
+    from activemq_fleet.pipeline.drift.job import drift
+    from activemq_fleet.pipeline.session import session
+
+    with session("drift", spark) as running:
+        result = drift(running, planned, found, output)
+    if form == "json":
+        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
+    else:
+        _show(result, output)
+    return 1 if result.differs else 0
+
+
+def _show(result: Result, output: str) -> None:
+    columns = ("changed", "added", "removed", "by_hand", "out_of_date", "unknown")
+    shown = result.hosts[:_MOST_SHOWN]
+    if shown:
+        width = max(4, *(len(one.host) for one in shown))
+        click.echo("  ".join([f"{'host':<{width}}", *(name.replace("_", " ") for name in columns)]))
+        for one in shown:
+            numbers = (f"{getattr(one, name) or '-':>{len(name)}}" for name in columns)
+            click.echo("  ".join([f"{one.host:<{width}}", *numbers]))
+        if len(result.hosts) > len(shown):
+            click.echo(f"… and {len(result.hosts) - len(shown)} more hosts")
+    for what, hosts, number in (
+        ("planned, and not collected", result.not_collected, result.not_collected_hosts),
+        ("collected, and not planned", result.not_planned, result.not_planned_hosts),
+    ):
+        if number:
+            more = f" and {number - _MOST_SHOWN} more" if number > _MOST_SHOWN else ""
+            click.echo(f"{what}: {', '.join(hosts[:_MOST_SHOWN])}{more}")
+    click.echo(f"{output}: {len(result.hosts)} hosts with differences, {result.same_hosts} as planned")

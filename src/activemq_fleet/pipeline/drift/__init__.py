@@ -1,0 +1,1 @@
+"""``drift``: what was planned for every host, against what ``collect`` found on it."""

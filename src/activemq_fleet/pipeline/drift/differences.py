@@ -1,0 +1,42 @@
+"""The difference between a planned and a found file, as far as it fits into a row."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+_LINES = 200
+_CHARACTERS = 16_384
+_LONGEST = 2_000  # lines of a text beyond which it is not compared line by line: that takes the square of them
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+def unified(path: str, planned: str | None, found: str | None) -> str:
+    """A unified diff from planned to found, both masked. What does not fit is counted."""
+    old, new = _lines(planned), _lines(found)
+    if max(len(old), len(new)) > _LONGEST:
+        return f"{len(old)} lines planned, {len(new)} found: too long to be compared line by line\n"
+    names = ("/dev/null" if planned is None else f"planned/{path}", "/dev/null" if found is None else f"found/{path}")
+    lines = [_ended(line) for line in difflib.unified_diff(old, new, *names)]
+    return _bounded(lines)
+
+
+def _lines(text: str | None) -> list[str]:
+    """By line feeds alone: a form feed inside a line is no end of it."""
+    return _LINE.findall(text or "")
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _bounded(lines: list[str]) -> str:
+    kept, size = [], 0
+    for line in lines[:_LINES]:
+        if size + len(line) > _CHARACTERS:
+            break
+        kept.append(line)
+        size += len(line)
+    if len(kept) < len(lines):
+        kept.append(f"… {len(lines) - len(kept)} more lines\n")
+    return "".join(kept)

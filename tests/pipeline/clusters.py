@@ -1,0 +1,198 @@
+"""A standalone cluster on loopback: one master, workers of one core, from an empty environment.
+
+Where the kernel lets, they run in a mount namespace in which the checkout and its virtual environment are
+empty directories: what Python functions need can only come from the archive that is shipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import psutil
+import pyspark
+
+from activemq_fleet.pipeline.surroundings import java_home
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PATIENCE = 120.0  # seconds, for a machine that others load
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+def python_prefix() -> str:
+    """Where the cluster's Python is: the system's when it is of our version, so that ours can be hidden."""
+    system = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
+    return "/usr" if system.exists() else sys.base_prefix
+
+
+@cache
+def can_hide() -> bool:
+    """True where this user may have mounts of its own."""
+    probe = ["unshare", "--mount", "--map-root-user", "sh", "-c", "mount -t tmpfs none /mnt"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+def free_port() -> int:
+    """A port below those that the kernel gives out by itself."""
+    for port in range(21000, 32000, 7):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no port is free on 127.0.0.1")
+
+
+@dataclass
+class Cluster:
+    """``place`` has logs and work directories. Every process is ended by its own id."""
+
+    place: Path
+    url: str = ""
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, workers: int = 2) -> None:
+        """Start the master and its workers, and wait until these are registered."""
+        port = free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        self._spawn("master", [_MASTER, *arguments])
+        _until("the master is up", lambda: "I have been elected leader" in self.log("master"))
+        for number in range(workers):
+            self.add_worker(number)
+        _until(f"{workers} workers are registered", lambda: self.log("master").count("Registering worker") >= workers)
+
+    def add_worker(self, number: int) -> subprocess.Popen[bytes]:
+        """One more worker, of one core."""
+        arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+        work = self.place / f"work{number}"
+        worker = self._spawn(f"worker{number}", [_WORKER, *arguments, "--work-dir", str(work), self.url])
+        self.workers.append(worker)
+        return worker
+
+    def start_connect(self, *settings: str) -> str:
+        """A Spark Connect server of its own, on this machine alone; its URL."""
+        port = free_port()
+        confs = [f"spark.connect.grpc.binding.port={port}", "spark.connect.grpc.binding.address=127.0.0.1", *settings]
+        words = [word for conf in confs for word in ("--conf", conf)]
+        submit = ["org.apache.spark.deploy.SparkSubmit", "--class", _CONNECT, *words, "spark-internal"]
+        self._spawn("connect", submit)
+        _until("the Connect server is up", lambda: _answers(port))
+        return f"sc://127.0.0.1:{port}"
+
+    def log(self, name: str) -> str:
+        """What a process said so far."""
+        return (self.place / f"{name}.log").read_text(errors="replace")
+
+    def kill(self, worker: subprocess.Popen[bytes]) -> list[int]:
+        """Kill a worker and its executors, at once and without warning; their process ids."""
+        family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
+        for process in family:
+            process.send_signal(signal.SIGKILL)
+        worker.wait(timeout=PATIENCE)
+        return [process.pid for process in family]
+
+    def stop(self) -> None:
+        """End everything that was started here."""
+        for process in reversed(self._started):
+            if process.poll() is None:
+                self.kill(process)
+
+    def _spawn(self, name: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+        spark = self.place / "spark"
+        home = self.place / "home"
+        home.mkdir(exist_ok=True)
+        environment = {
+            "HOME": str(home),
+            "JAVA_HOME": str(java_home()),
+            "PATH": "/usr/bin:/bin",
+            "SPARK_HOME": str(spark),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(self.place / "local"),
+        }
+        command = _hidden(spark) if can_hide() else _linked(spark)
+        with (self.place / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, str(spark / "bin" / "spark-class"), *arguments],
+                cwd=home,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self._started.append(process)
+        return process
+
+
+def _hidden(spark: Path) -> list[str]:
+    """Spark mounted at a place of its own, and nothing to be seen of where it came from."""
+    spark.mkdir(exist_ok=True)
+    covered = {CHECKOUT, Path(sys.prefix)}
+    if python_prefix() != sys.base_prefix:
+        covered.add(Path(sys.base_prefix))
+    steps = [f"mount --bind '{Path(pyspark.__file__).parent}' '{spark}'"]
+    steps += [f"if [ -d '{path}' ]; then mount -t tmpfs none '{path}'; fi" for path in sorted(covered)]
+    return ["unshare", "--mount", "--map-root-user", "sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh"]
+
+
+def _linked(spark: Path) -> list[str]:
+    """No mounts here: at least no variable leads to the checkout."""
+    if not spark.is_symlink():
+        spark.symlink_to(Path(pyspark.__file__).parent)
+    return []
+
+
+@contextmanager
+def cluster(place: Path, workers: int = 2) -> Iterator[Cluster]:
+    """A cluster for the length of the block."""
+    running = Cluster(place)
+    try:
+        running.start(workers)
+        yield running
+    finally:
+        running.stop()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _until(what: str, holds: object) -> None:
+    assert callable(holds)
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(f"after {PATIENCE:.0f} s it does not hold that {what}")
+        time.sleep(0.2)
+
+
+def executors_of(cluster_: Cluster) -> list[Path]:
+    """The work directories of executors."""
+    return [path for path in cluster_.place.glob("work*/*/*") if re.fullmatch(r"\d+", path.name)]
+
+
+def pids_below(process: subprocess.Popen[bytes]) -> list[int]:
+    """Of a process and all that it started."""
+    return [child.pid for child in psutil.Process(process.pid).children(recursive=True)] if process.pid else []
+
+
+def mount_points_of(pid: int) -> str:
+    """What a process sees mounted."""
+    return Path(f"/proc/{pid}/mounts").read_text() if os.path.exists(f"/proc/{pid}") else ""
