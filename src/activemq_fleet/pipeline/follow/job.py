@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.audit.evidence import SKEW
 from activemq_fleet.pipeline.audit.job import write
 from activemq_fleet.pipeline.datasets import Output, settle
 from activemq_fleet.pipeline.follow.advance import HOLD
@@ -16,7 +18,7 @@ from activemq_fleet.pipeline.follow.final import FinalOutput
 from activemq_fleet.pipeline.follow.source import FORMAT, MOST, TailSource
 from activemq_fleet.pipeline.follow.state import State
 from activemq_fleet.pipeline.follow.view import view
-from activemq_fleet.pipeline.inputs import Host
+from activemq_fleet.pipeline.inputs import Host, list_inputs
 from activemq_fleet.pipeline.paths import local_path, uri_of
 from activemq_fleet.pipeline.verdicts import RECORDS
 
@@ -42,6 +44,7 @@ class Job:
     logs: str
     out: str
     inventory_hosts: Mapping[str, Host] | None = None
+    skew: timedelta = SKEW
 
     @property
     def state(self) -> str:
@@ -64,7 +67,7 @@ class Job:
             found.records.write.mode("overwrite").parquet(place)
             found = replace(found, records=spark.read.schema(RECORDS).parquet(place))
             with FinalOutput(spark, self.out, found) as output:
-                write(spark, output, found.inputs, found.events, found.records)
+                write(spark, output, found.inputs, found.events, found.records, absent=found.absent, skew=self.skew)
                 output.commit()
 
 
@@ -75,24 +78,25 @@ def follow(
     *,
     until_idle: float | None,
     inventory_hosts: Mapping[str, Host] | None = None,
+    skew: timedelta = SKEW,
     hold: float = HOLD,
     most: int = MOST,
     every: float = 1.0,
 ) -> None:
     """Audit logs and journals that grow, until nothing new came for ``until_idle`` seconds, or for ever.
 
-    ``hold``: seconds that a file must be quiet before its last record is taken as it is. ``most``: bytes that a
-    micro-batch takes. ``every``: seconds between two looks at the files.
+    ``inventory_hosts`` and ``skew`` as for ``audit``. ``hold``: seconds that a file must be quiet before its last
+    record is taken as it is. ``most``: bytes of a micro-batch. ``every``: seconds between two looks at the files.
 
-    Started again with the same OUT it goes on where it was. Raises InputError for paths that it cannot follow, and
-    whatever Spark raises when the stream fails.
+    Started again with the same OUT it goes on where it was. Raises InputError for paths that it cannot follow, or
+    where there was nothing to the end, and whatever Spark raises when the stream fails.
     """
     root = _followed(logs)
     settle(local_path(out) or Path(out))
     with Output(spark, out):
         pass  # an OUT that is not ours is refused before any work
     spark.dataSource.register(TailSource)
-    job = Job(str(root), out, dict(inventory_hosts) if inventory_hosts else None)
+    job = Job(str(root), out, dict(inventory_hosts) if inventory_hosts else None, skew)
     if until_idle is None or until_idle > 0:
         query = _start(spark, job, hold, most, every)
         try:
@@ -105,6 +109,9 @@ def follow(
         query.processAllAvailable()
     finally:
         query.stop()
+    result = local_path(out)
+    if result is not None and not (result / "audit.json").exists():
+        list_inputs(spark, logs, inventory_hosts)  # says what is not there
 
 
 def _followed(logs: str) -> Path:

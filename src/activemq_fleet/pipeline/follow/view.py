@@ -13,6 +13,8 @@ from pyspark.sql import functions as sf
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.pipeline.audit.findings import Gap
+from activemq_fleet.pipeline.audit.gathering import complete
 from activemq_fleet.pipeline.events.parse import EVENTS, labelled, with_problem
 from activemq_fleet.pipeline.events.survey import Place, Seen, _places
 from activemq_fleet.pipeline.follow.reading import LOST
@@ -46,11 +48,14 @@ _LINES = "host string, file string, line long, value string, problem string"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The evidence after a micro-batch. ``events`` and ``records`` have the columns of the batch's."""
+    """The evidence after a micro-batch. ``events`` and ``records`` have the columns of the batch's; ``absent``: what
+    is known to be missing.
+    """
 
     inputs: Inputs
     events: DataFrame
     records: DataFrame
+    absent: list[Gap]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,10 @@ def view(state: State, batch: int, logs: str, inventory_hosts: Mapping[str, Host
     files = _files(state, batch, pieces)
     if not files:
         return None
-    inputs = _inputs(state, logs, inventory_hosts, files)
+    inputs, absent = complete(_inputs(state, logs, inventory_hosts, files), inventory_hosts)
     about = state.spark.createDataFrame(pa.Table.from_pylist(list(_about(inputs, files)), schema=_ABOUT))
     slabs = pieces.withColumn("slab", sf.floor(sf.col("begin") / SLAB)).join(sf.broadcast(about), ["host", "number"])
-    return View(inputs, _events(slabs), _records(slabs))
+    return View(inputs, _events(slabs), _records(slabs), absent)
 
 
 def _files(state: State, batch: int, pieces: DataFrame) -> list[_File]:

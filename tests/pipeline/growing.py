@@ -1,0 +1,181 @@
+"""A small fleet whose logs and journals somebody writes, rolls, packs and brings late, a step at a time.
+
+What it tells is made up, in messages of real brokers: take-overs of a pair, a bridge that loses it, events of an agent.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+A, B, C, LATE = "orders-mq01-a", "orders-mq01-b", "billing-mq01-a", "archive-mq01-a"
+_NAME = "Apache ActiveMQ 5.18.3 (orders-mq01, ID:x-1-1-0:1)"
+_RUN = [
+    "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/activemq/orders-mq01]",
+    "KahaDB is version 7",
+    f"{_NAME} is starting",
+    f"{_NAME} started",
+]
+_WAIT = (
+    "Database /srv/activemq/orders-mq01/lock is locked by another server. "
+    "This broker is now in slave mode waiting a lock to be acquired"
+)
+_LOST = "orders-mq01, no longer able to keep the exclusive lock so giving up being a master"
+_STACK = ["java.io.IOException: the disk is away", "\tat org.example.Store.write(Store.java:10)", "\t... 7 more"]
+
+Step = Callable[[], None]
+
+
+class Fleet:
+    """Below ``root``. ``steps`` has to be run to its end, in its order."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._seconds = 0
+        self._jseq = {"shop": 0, "stock": 0}
+        self._event = 0
+        for host in (A, B, C):
+            (root / host / "agent").mkdir(parents=True)
+        self._describe(A, "orders", "orders-mq01")
+
+    def steps(self, rounds: int) -> Iterator[Step]:
+        """Each step is one change of the files; ``rounds`` is how often the pair's nodes take turns."""
+        for number in range(rounds):
+            master, other = (A, B) if number % 2 == 0 else (B, A)
+            yield lambda m=master: self.say(m, *_RUN)  # type: ignore[misc]
+            yield lambda o=other: self.say(o, _RUN[0], _WAIT)  # type: ignore[misc]
+            yield from [self.publish] * 3
+            yield lambda m=master: self._half(m)  # type: ignore[misc]
+            yield lambda m=master: self._other_half(m)  # type: ignore[misc]
+            yield self.handle
+            yield lambda m=master, o=other: self.say(m, "a line", stack=_STACK)  # type: ignore[misc]
+            yield lambda m=master: self.say(m, _LOST)  # type: ignore[misc]
+            yield lambda o=other, n=number: self.roll(o, by_copy=n % 3 == 0)  # type: ignore[misc]
+            yield lambda o=other: self.pack(o)  # type: ignore[misc]
+            if number == rounds // 2:
+                yield self.describe_late
+                yield self.bring_late
+            yield self.handle
+            yield lambda: self._roll_journal()
+        yield lambda: self.say(C, "the last line of all")
+
+    def say(self, host: str, *messages: str, stack: list[str] | None = None, back: timedelta = timedelta(0)) -> None:
+        """Append records to a host's log, a second apart."""
+        with (self.root / host / "activemq.log").open("a") as file:
+            file.write(self._records(messages, stack or [], back))
+
+    def publish(self) -> None:
+        """An event, and every fifth a barrier, from its acceptance to its acknowledgement."""
+        self._event += 1
+        kinds = ("barrier",) if self._event % 5 == 0 else ("accepted", "sent", "acknowledged")
+        topic = "orders/new/barrier" if self._event % 5 == 0 else "orders/new"
+        for kind in kinds:
+            self._journal("shop", kind, event_id=f"shop:e1:{self._event}", topic=topic)
+
+    def handle(self) -> None:
+        """The subscriber gets what was published since; of every seventh event nothing."""
+        if not self._jseq["stock"]:
+            self._journal("stock", "subscribed", filters=["orders/#"])
+        for number in range(max(1, self._event - 2), self._event + 1):
+            if number % 7:
+                kinds = ("received", "barrier")[number % 5 == 0 :][:1] + (() if number % 5 == 0 else ("handled",))
+                topic = "orders/new/barrier" if number % 5 == 0 else "orders/new"
+                for kind in kinds:
+                    self._journal("stock", kind, event_id=f"shop:e1:{number}", topic=topic, broker=A)
+
+    def roll(self, host: str, *, by_copy: bool) -> None:
+        """As log4j does, or as logrotate's copytruncate."""
+        log = self.root / host / "activemq.log"
+        for number in range(40, 0, -1):
+            for end in ("", ".gz"):
+                old = Path(f"{log}.{number}{end}")
+                if old.exists():
+                    old.rename(f"{log}.{number + 1}{end}")
+        if by_copy:
+            shutil.copy(log, f"{log}.1")
+            log.write_text("")
+        else:
+            log.rename(f"{log}.1")
+            # The end of a record that the file before began.
+            log.write_text("\tat org.example.Late.line(Late.java:1)\n")
+
+    def pack(self, host: str) -> None:
+        """Pack the newest of the rolled files, as gzip does: beside it first."""
+        rolled = self.root / host / "activemq.log.1"
+        with gzip.open(f"{rolled}.gz", "wb") as file:
+            file.write(rolled.read_bytes())
+        rolled.unlink()
+
+    def describe_late(self) -> None:
+        """A host.json that comes after much was read: another zone, another pair."""
+        self._describe(B, "orders", "orders-mq01", "Europe/Berlin")
+        self._describe(C, "billing", None)
+
+    def bring_late(self) -> None:
+        """What is a day old: a host that nobody knew, and an older file of one that is known."""
+        day = timedelta(days=1)
+        (self.root / LATE).mkdir()
+        self.say(LATE, *_RUN, "a line", _LOST, *_RUN, back=day)
+        (self.root / C / "activemq.log.7").write_text(self._records([*_RUN, _LOST], _STACK, day))
+
+    def _half(self, host: str) -> None:
+        self._rest = self._records(["a line that comes in two halves"], [], timedelta(0))
+        with (self.root / host / "activemq.log").open("a") as file:
+            file.write(self._rest[:40])
+
+    def _other_half(self, host: str) -> None:
+        with (self.root / host / "activemq.log").open("a") as file:
+            file.write(self._rest[40:])
+
+    def _records(self, messages: tuple[str, ...] | list[str], stack: list[str], back: timedelta) -> str:
+        lines = []
+        for message in messages:
+            self._seconds += 1
+            moment = NOON + timedelta(seconds=self._seconds) - back
+            lines += [f"{moment:%Y-%m-%d %H:%M:%S},123 | INFO  | {message} | org.apache.activemq.Broker | main", *stack]
+        return "\n".join([*lines, ""])
+
+    def _journal(self, agent: str, kind: str, **members: object) -> None:
+        self._jseq[agent] += 1
+        self._seconds += 1
+        moment = NOON + timedelta(seconds=self._seconds)
+        known = {"v": 1, "agent": agent, "epoch": "e1" if agent == "shop" else "e2", "jseq": self._jseq[agent]}
+        line = json.dumps({**known, "ts": f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}", "kind": kind, **members})
+        with (self.root / C / "agent" / f"{agent}-000000001.jsonl").open("a") as file:
+            file.write(f"{line}\n")
+
+    def _roll_journal(self) -> None:
+        journal = self.root / C / "agent" / "shop-000000001.jsonl"
+        if journal.stat().st_size > 4000:
+            number = len(list(journal.parent.glob("shop-*"))) + 1
+            journal.rename(journal.with_name(f"shop-{number:09}.jsonl"))
+
+    def _describe(self, host: str, group: str, pair: str | None, zone: str = "UTC") -> None:
+        told = {"host": host, "timezone": zone, "release": "5.18.3", "group": group, "pair": pair}
+        (self.root / host / "host.json").write_text(json.dumps(told))
+
+
+class Writer(threading.Thread):
+    """Runs a fleet's steps, ``pause`` seconds apart."""
+
+    def __init__(self, fleet: Fleet, rounds: int, pause: float) -> None:
+        super().__init__(name="writer", daemon=True)
+        self._steps = fleet.steps(rounds)
+        self._pause = pause
+        self.over = threading.Event()
+        self.failed: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            for step in self._steps:
+                step()
+                if self.over.wait(self._pause):
+                    return
+        except Exception as error:  # noqa: BLE001 -- told by the test
+            self.failed = error

@@ -1,0 +1,94 @@
+"""``audit --follow`` on Spark: a stream that is killed while everything changes ends with the batch's result."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from activemq_fleet.pipeline.audit.job import audit
+from activemq_fleet.pipeline.follow.job import follow
+from tests.pipeline.growing import Fleet, Writer
+
+KILLS = int(os.environ.get("FOLLOW_KILLS", "2"))
+DATASETS = ("events", "incidents", "bridges", "messages", "deliveries")
+_PATIENCE = 240
+
+
+def rows(out: Path, name: str, *, final: bool = False) -> list[str]:
+    """A dataset's rows as sorted text, without ``final``."""
+    table = pq.read_table(out / name)
+    if not final and "final" in table.column_names:
+        table = table.drop_columns(["final"])
+    return sorted(map(repr, table.to_pylist()))
+
+
+def told(out: Path) -> Any:
+    return json.loads((out / "audit.json").read_text())
+
+
+def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    writer = Writer(Fleet(logs), rounds=2 * KILLS + 2, pause=0.2)
+    chance = random.Random(os.environ.get("FOLLOW_SEED", "1"))
+    writer.start()
+    try:
+        for _ in range(KILLS):
+            killed_while_it_works(logs, out, chance.uniform(0, 12))
+        writer.join(_PATIENCE)
+    finally:
+        writer.over.set()
+    assert writer.failed is None
+    assert not writer.is_alive()
+    follow(spark, str(logs), str(out), until_idle=0)
+    audit(spark, str(logs), str(tmp_path / "batch"))
+    for name in DATASETS:
+        expected = rows(tmp_path / "batch", name)
+        assert expected, f"the fleet has no {name}: nothing was compared"
+        assert rows(out, name) == expected, name
+    assert {**told(out), "out": ""} == {**told(tmp_path / "batch"), "out": ""}
+
+
+def killed_while_it_works(logs: Path, out: Path, seconds: float) -> None:
+    """Start the command, wait until it has begun a micro-batch of its own, and kill all of it a while later."""
+    offsets = out / ".follow" / "checkpoint" / "offsets"
+    before = newest(offsets)
+    command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", str(logs), "-o", str(out), "--follow"]
+    settings = ["spark.driver.memory=1g", "spark.sql.shuffle.partitions=2", "spark.default.parallelism=2"]
+    options = [word for setting in settings for word in ("--conf", setting)]
+    with (out.parent / "follow.log").open("ab") as log:
+        process = subprocess.Popen(
+            [*command, "--master", "local[2]", *options], stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            wait_for(lambda: newest(offsets) > before or process.poll() is not None)
+            assert process.poll() is None, (out.parent / "follow.log").read_text()[-2000:]
+            time.sleep(seconds)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(_PATIENCE)
+
+
+def newest(offsets: Path) -> int:
+    """The number of the newest micro-batch."""
+    try:
+        return max((int(path.name) for path in offsets.iterdir() if path.name.isdigit()), default=-1)
+    except FileNotFoundError:
+        return -1
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
