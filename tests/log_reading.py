@@ -7,8 +7,10 @@ expression after another, with Python's own time zones.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -192,3 +194,57 @@ def _valid(batch: Any) -> list[Row]:
     batch.validate(full=True)
     rows: list[Row] = batch.to_pylist()
     return rows
+
+
+# -- messages of each kind -----------------------------------------------------------------------
+
+
+@cache
+def examples_of(id_: str) -> tuple[str, ...]:
+    """A few messages made from the expression: with and without what may be absent, each choice once."""
+    return tuple({_made(re._parser.parse(kind(id_).regex.pattern), which) for which in range(4)})  # type: ignore[attr-defined]
+
+
+def _made(parsed: Any, which: int) -> str:
+    text = ""
+    for code, value in parsed:
+        name = str(code)
+        if name == "LITERAL":
+            text += chr(value)
+        elif name in ("ANY", "NOT_LITERAL"):
+            text += "a"
+        elif name == "IN":
+            text += _one_of(value)
+        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, inner = value
+            text += _made(inner, which) * min(int(high), max(low, which % 2))
+        elif name == "SUBPATTERN":
+            text += _made(value[-1], which)
+        elif name == "BRANCH":
+            branches = value[1]
+            text += _made(branches[which % len(branches)], which)
+    return text
+
+
+_CLASSES = {
+    "CATEGORY_DIGIT": r"\d",
+    "CATEGORY_NOT_SPACE": r"\S",
+    "CATEGORY_WORD": r"\w",
+    "CATEGORY_SPACE": r"\s",
+}
+
+
+def _one_of(members: Any) -> str:
+    """A letter of a set."""
+    found = ""
+    for code, value in members:
+        name = str(code)
+        if name == "NEGATE":
+            found += "^"
+        elif name == "LITERAL":
+            found += re.escape(chr(value))
+        elif name == "RANGE":
+            found += "-".join(re.escape(chr(end)) for end in value)
+        else:
+            found += _CLASSES[str(value)]
+    return next(letter for letter in "7x" + string.printable if re.fullmatch(f"[{found}]", letter))

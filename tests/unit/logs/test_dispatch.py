@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import string
 from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +11,7 @@ from hypothesis import strategies as st
 from activemq_fleet.logs.dispatch import KINDS, Classifier, classifier, fits, letters
 from activemq_fleet.logs.kinds import kind, kinds
 from activemq_fleet.releases import Release
-from tests.log_reading import plain_kind
+from tests.log_reading import examples_of, plain_kind
 
 RELEASES = [None, "5.5.1", "5.16.7", "6.3.1"]
 
@@ -85,54 +82,3 @@ def test_messages_that_repeat_are_looked_up_once() -> None:
 )
 def test_releases_of_a_kind_are_read_from_their_text(id_: str, release: str, fit: bool) -> None:
     assert fits(kind(id_), Release.of(release)) is fit
-
-
-@cache
-def examples_of(id_: str) -> tuple[str, ...]:
-    """A few messages made from the expression: with and without what may be absent, each choice once."""
-    return tuple({_made(re._parser.parse(kind(id_).regex.pattern), which) for which in range(4)})  # type: ignore[attr-defined]
-
-
-def _made(parsed: Any, which: int) -> str:
-    text = ""
-    for code, value in parsed:
-        name = str(code)
-        if name == "LITERAL":
-            text += chr(value)
-        elif name in ("ANY", "NOT_LITERAL"):
-            text += "a"
-        elif name == "IN":
-            text += _one_of(value)
-        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
-            low, high, inner = value
-            text += _made(inner, which) * min(int(high), max(low, which % 2))
-        elif name == "SUBPATTERN":
-            text += _made(value[-1], which)
-        elif name == "BRANCH":
-            branches = value[1]
-            text += _made(branches[which % len(branches)], which)
-    return text
-
-
-_CLASSES = {
-    "CATEGORY_DIGIT": r"\d",
-    "CATEGORY_NOT_SPACE": r"\S",
-    "CATEGORY_WORD": r"\w",
-    "CATEGORY_SPACE": r"\s",
-}
-
-
-def _one_of(members: Any) -> str:
-    """A letter of a set."""
-    found = ""
-    for code, value in members:
-        name = str(code)
-        if name == "NEGATE":
-            found += "^"
-        elif name == "LITERAL":
-            found += re.escape(chr(value))
-        elif name == "RANGE":
-            found += "-".join(re.escape(chr(end)) for end in value)
-        else:
-            found += _CLASSES[str(value)]
-    return next(letter for letter in "7x" + string.printable if re.fullmatch(f"[{found}]", letter))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
@@ -13,6 +13,7 @@ from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.events.chunks import blocks
 from activemq_fleet.pipeline.events.parse import EVENTS, labelled, parse_chunks
 from activemq_fleet.pipeline.events.rolls import Roll, missing
+from activemq_fleet.pipeline.events.shares import keys_of, shared_out
 from activemq_fleet.pipeline.events.survey import Place, lines_of, survey, whole
 from activemq_fleet.pipeline.inputs import InputFile, Inputs, binary
 
@@ -31,15 +32,19 @@ _FILES = pa.schema(
         ("skip", pa.int32()),
         ("after", pa.binary()),
         ("compressed", pa.bool_()),
+        ("share", pa.int32()),
     ]
 )
+_UNPACKED = 12
+"""So many times its size is what a gzip file of logs holds."""
 
 
 def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
     """Every event of the logs, in the columns of EVENTS. Looks at the files first, see ``survey``.
 
-    A file is one row for Spark, which packs small ones together; one above 32 MB is read as lines,
-    in blocks, by several tasks.
+    A file is one row for Spark, and several make a partition, by host and file; one above 32 MB is read
+    as lines, in blocks, by several tasks. So each partition is sorted by host, file and line, but for
+    those of large files, where the blocks of several may follow each other in any order.
     """
     places = survey(spark, inputs)
     logs = inputs.of_kind("log")
@@ -57,27 +62,31 @@ def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
 def _of_whole_files(
     spark: SparkSession, files: list[InputFile], inputs: Inputs, places: Mapping[str, Place]
 ) -> DataFrame:
-    rows = []
-    for file in files:
-        host, place = inputs.hosts[file.host], places[file.path]
-        part = place.parts[0]
-        rows.append(
-            {
-                "path": file.path,
-                "host": file.host,
-                "file": file.file,
-                "order": place.order,
-                "release": host.release,
-                "timezone": host.timezone,
-                "first_line": part.line,
-                "skip": part.skip,
-                "after": part.after or None,
-                "compressed": file.compressed,
-            }
-        )
+    """A partition has whole files of hosts that follow each other: its rows are sorted, and no row is shuffled."""
+    shares = shared_out([file.size * (_UNPACKED if file.compressed else 1) for file in files])
+    keys = keys_of(max(shares) + 1)
+    rows = [{**_about(file, inputs, places), "share": keys[share]} for file, share in zip(files, shares, strict=True)]
     about = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_FILES))
     content = binary(spark, [file.path for file in files]).select("path", sf.col("content").alias("chunk"))
-    return parse_chunks(content.join(sf.broadcast(about), "path"))
+    placed = content.join(sf.broadcast(about), "path").repartition(len(keys), "share")
+    return parse_chunks(placed.sortWithinPartitions("host", "file"))
+
+
+def _about(file: InputFile, inputs: Inputs, places: Mapping[str, Place]) -> dict[str, Any]:
+    host, place = inputs.hosts[file.host], places[file.path]
+    part = place.parts[0]
+    return {
+        "path": file.path,
+        "host": file.host,
+        "file": file.file,
+        "order": place.order,
+        "release": host.release,
+        "timezone": host.timezone,
+        "first_line": part.line,
+        "skip": part.skip,
+        "after": part.after or None,
+        "compressed": file.compressed,
+    }
 
 
 def _of_blocks(spark: SparkSession, files: list[InputFile], inputs: Inputs, places: Mapping[str, Place]) -> DataFrame:

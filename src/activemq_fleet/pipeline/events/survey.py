@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WHOLE = 1 << 25
 """Bytes up to which a file is read as one row; larger ones are read as lines, in blocks."""
-_PACKED = 1 << 28  # the same for gzip files, which no reader can cut
+_PACKED = 1 << 26  # the same for gzip files, which no reader can cut
 _BEGINNING = 1 << 16  # bytes of a file in which its first record is looked for at first
 _HEAD = 1 << 20
 """Bytes before a file's first record that are taken for the end of the last record of the file before."""

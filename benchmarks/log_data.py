@@ -1,0 +1,134 @@
+"""Broker logs of any size, seeded: real records with other numbers in them, 100 hosts, 3 % of several lines.
+
+``log_templates.json`` has what real brokers of eight releases wrote (tests/integration/real_logs.py) and,
+for the kinds that they had no reason to write, a message made from the kind's expression.
+``python -m benchmarks.log_data collect DIR`` makes it anew from such logs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.logs.kinds import kinds
+from tests.log_reading import examples_of
+
+TEMPLATES = Path(__file__).with_name("log_templates.json")
+HOSTS = 100
+ROLL = 10 << 20
+"""Bytes of a file, as the collection sets it."""
+_MULTI = 0.03  # of the records
+_RARE = 0.02  # of the records: kinds that the real logs lack
+_FRESH = 0.6  # of the numbers are others than in the template
+_STACKS = 25  # templates with a stack
+_NUMBER = re.compile(r"\d{3,}")
+_RELEASES = ("5.11.4", "5.16.7", "5.17.6", "5.18.3", "6.3.1")
+_ZONES = ("UTC", "Europe/Berlin", "America/New_York")
+
+
+def generate(directory: Path, megabytes: int, *, hosts: int = HOSTS, seed: int = 1) -> Path:
+    """Logs of so many megabytes in all, as ``collect`` lays them down; what is there already is taken as it is."""
+    done = directory / "done"
+    if not done.exists():
+        size = (megabytes << 20) // hosts
+        with ProcessPoolExecutor(2) as pool:
+            list(pool.map(_host, ((directory, number, size, seed) for number in range(hosts))))
+        done.touch()
+    return directory
+
+
+def _host(what: tuple[Path, int, int, int]) -> None:
+    directory, number, size, seed = what
+    name = f"host{number:03}"
+    place = directory / name
+    place.mkdir(parents=True, exist_ok=True)
+    known = {
+        "host": name,
+        "timezone": _ZONES[number % 3],
+        "release": _RELEASES[number % 5],
+        "group": f"g{number // 10}",
+    }
+    (place / "host.json").write_text(json.dumps({**known, "pair": None, "store": None}))
+    records, files, done = _records(Random(seed * 1000 + number)), 0, 0
+    sizes = [ROLL] * (size // ROLL) + [size % ROLL]
+    parts = [part for part in sizes if part]
+    for at, part in enumerate(parts):
+        back = len(parts) - 1 - at
+        path = place / ("activemq.log" if not back else f"activemq.log.{at + 1}")
+        with path.open("w", encoding="utf-8") as log:
+            while done < part:
+                record = next(records)
+                log.write(record)
+                done += len(record)
+        files, done = files + 1, 0
+
+
+def _records(random: Random) -> Iterator[str]:
+    templates = json.loads(TEMPLATES.read_text())
+    single, multi, rare = ([_split(text) for text in templates[name]] for name in ("single", "multi", "rare"))
+    weights = templates["weights"]
+    now = datetime(2026, 1, 5) + timedelta(milliseconds=random.randrange(86_400_000))
+    while True:
+        common = random.choices(single, weights, k=1000)
+        for chosen in common:
+            draw = random.random()
+            parts = random.choice(multi) if draw < _MULTI else random.choice(rare) if draw < _MULTI + _RARE else chosen
+            now += timedelta(milliseconds=random.randrange(2000))
+            yield f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}{_filled(parts, random)}\n"
+
+
+def _split(text: str) -> list[str]:
+    """Text and numbers in turns."""
+    return re.split(r"(\d{3,})", text)
+
+
+def _filled(parts: list[str], random: Random) -> str:
+    if len(parts) == 1 or random.random() > _FRESH:
+        return "".join(parts)
+    found = list(parts)
+    for at in range(1, min(len(parts), 9), 2):
+        digits = len(parts[at])
+        found[at] = str(random.randrange(10 ** (digits - 1), 10**digits))
+    return "".join(found)
+
+
+# -- the templates -----------------------------------------------------------------------------
+
+
+def collect(directory: Path) -> None:
+    """Write the templates anew from the logs below ``directory/RELEASE/HOST``."""
+    counts: Counter[str] = Counter()
+    stacks: dict[str, str] = {}
+    seen: set[str] = set()
+    for row in _rows(sorted(directory.glob("*/*/activemq.log*"))):
+        text = f" | {row['level']:<5} | {row['message']} | {row['logger']} | {row['thread']}"
+        seen.add(row["kind"])
+        if row["stack"] or "\n" in row["message"]:
+            stacks.setdefault(re.sub(r"\d+", "#", text), f"{text}\n{row['stack'] or ''}".rstrip("\n"))
+        else:
+            counts[_NUMBER.sub(lambda match: "1" * len(match[0]), text)] += 1
+    chosen = sorted(stacks.values(), key=len)[:: max(1, len(stacks) // _STACKS)]
+    lacking = [max(sorted(examples_of(name)), key=len) for name in kinds() if name not in seen]
+    rare = [f" | INFO  | {message} | org.apache.activemq.X | main" for message in lacking]
+    single = sorted(counts)
+    found = {"single": single, "weights": [counts[text] for text in single], "multi": chosen, "rare": rare}
+    TEMPLATES.write_text(re.sub(r"/[^ \]]*?/\.ground-[\d.]+", "/srv/brokers", json.dumps(found, indent=0)))
+
+
+def _rows(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    for path in paths:
+        for batch in Scanner(Source()).scan(path.read_bytes()):
+            yield from (row for row in batch.to_pylist() if row["parsed"])
+
+
+if __name__ == "__main__":
+    collect(Path(sys.argv[2]))
