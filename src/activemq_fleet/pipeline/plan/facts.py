@@ -115,7 +115,7 @@ def _texts(settings: Settings) -> str:
 
 
 def _json(found: list[Any]) -> str | None:
-    return json.dumps(found, ensure_ascii=False) if found else None
+    return json.dumps(found) if found else None
 
 
 def facts_of(record: Record, place: int | None, pattern: str | None) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def facts(batches: Iterable[pa.RecordBatch], *, form: str, pattern: str | None) 
                 continue
             rows.append(_row(form, text, host, groups, place, pattern))
         yield pa.RecordBatch.from_arrays(
-            [pa.array([row.get(field.name) for row in rows], field.type) for field in SCHEMA], schema=SCHEMA
+            [_array(field, rows) for field in SCHEMA], schema=SCHEMA
         )
 
 
@@ -220,3 +220,17 @@ def _row(
         return facts_of(record, place, pattern)
     except InputError as error:
         return {"host": host or "", "problems": [f"{INPUT}{error}"]}
+
+
+def _array(field: pa.Field, rows: list[dict[str, Any]]) -> pa.Array:
+    values = [row.get(field.name) for row in rows]
+    try:
+        return pa.array(values, field.type)
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can say and no file can hold
+        return pa.array([_encodable(value) for value in values], field.type)
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_encodable(inside) for inside in value]
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value

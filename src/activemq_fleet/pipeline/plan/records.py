@@ -81,8 +81,8 @@ def plain(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(variables: Mapping[str, Any]) -> str:
-    """Variables as JSON that :func:`variables_of` reads back."""
-    return json.dumps(variables, ensure_ascii=False, sort_keys=True, default=_written)
+    """Variables as JSON, in ASCII, that :func:`variables_of` reads back."""
+    return json.dumps(variables, sort_keys=True, default=_written)
 
 
 def variables_of(text: str) -> dict[str, Any]:

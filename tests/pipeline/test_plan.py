@@ -1,0 +1,151 @@
+"""What ``plan`` writes is what the core says of the whole fleet, in full and after each change."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from activemq_fleet.errors import FleetError
+from activemq_fleet.pipeline.plan.earlier import since_of
+from activemq_fleet.pipeline.plan.job import Options, Result, plan
+from activemq_fleet.pipeline.plan.sources import source_of
+from tests.unit.pipeline.planned import Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
+
+DATASETS = ("brokers", "links", "findings", "files")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plan")
+
+
+def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str = "out", **options: Any) -> Result:
+    """Plan to ``out``, on what stands there already."""
+    (work / "hosts.jsonl").write_text(lines(hosts, groups))
+    place = str(work / out)
+    source = source_of(spark, str(work / "hosts.jsonl"))
+    options.setdefault("since", since_of(spark, place, None))
+    return plan(spark, source, place, Options(**options), tell=lambda _: None, warn=lambda _: None)
+
+
+def rows(place: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(place / name).to_pylist()
+    return [row | {"ports": dict(row["ports"])} if "ports" in row else row for row in found]
+
+
+def assert_same(place: Path, wanted: Rows, blocking: set[str]) -> None:
+    """All rows are the whole fleet's; of components with a blocking finding there are no files."""
+    for name in ("brokers", "links", "findings"):
+        assert in_order(rows(place, name)) == in_order(wanted[name]), name
+    members = {row["host"]: row["component"] for row in rows(place, "components")}
+    refused = {members[host] for host in blocking}
+    group = {row["group"]: members[row["host"]] for row in wanted["brokers"]}
+    of = [members[row["host"]] if row["host"] else group[row["path"].split("/")[1]] for row in wanted["files"]]
+    expected = [row for row, component in zip(wanted["files"], of, strict=True) if component not in refused]
+    assert in_order(rows(place, "files")) == in_order(expected)
+
+
+def check(place: Path, hosts: Hosts, groups: Groups, result: Result) -> None:
+    fleet, wanted = whole(hosts, groups)
+    assert_same(place, wanted, {finding.host for finding in fleet.blocking})
+    assert result.blocking == len(fleet.blocking)
+
+
+def test_a_tangled_fleet_is_planned_as_the_whole_is_and_so_is_every_change(spark: SparkSession, work: Path) -> None:
+    hosts, groups = tangled()
+    check(work / "out", hosts, groups, run(spark, work, hosts, groups))
+    parts = {row["component"] for row in rows(work / "out", "components")}
+    assert len(parts) > 8  # what nothing joins is not looked at together
+
+    del hosts["clash-mq01-a.example.com"], hosts["clash-mq01-b.example.com"]  # who clashed with it is right now
+    hosts |= pairs("nroth-mq01")  # and the end of a link is found
+    hosts["sharing-mq01-a.example.com"]["activemq_store_directory"] = "/srv/own"
+    hosts["wrong-mq01-b.example.com"]["activemq_users"] = [{"name": "new", "password": "long enough"}]
+    before = {(row["host"], row["path"]): row["sha256"] for row in rows(work / "out", "files")}
+    check(work / "out", hosts, groups, run(spark, work, hosts, groups))
+
+    after = {(row["host"], row["path"]): row["sha256"] for row in rows(work / "out", "files")}
+    told = {(row["host"], row["path"]): row["op"] for row in rows(work / "out", "changes")}
+    assert told == changes(before, after)
+    assert set(told.values()) >= {"added"}
+
+
+def changes(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:
+    found = {}
+    for key in before.keys() | after.keys():
+        if before.get(key) != after.get(key):
+            found[key] = "added" if key not in before else "removed" if key not in after else "changed"
+    return found
+
+
+def test_random_edits_give_what_a_full_run_gives(spark: SparkSession, work: Path) -> None:
+    dice = random.Random(7)
+    hosts: Hosts = {}
+    for number in range(8):
+        hosts |= pairs(f"g{number}-mq01", f"g{number}-mq02", topology=dice.choice(["mesh", "ring", "none"]))
+    run(spark, work, hosts, {}, out="edited")
+    for _ in range(2):
+        for _ in range(dice.randint(1, 4)):
+            edit(dice, hosts)
+        check(work / "edited", hosts, {}, run(spark, work, hosts, {}, out="edited"))
+
+
+def edit(dice: random.Random, hosts: Hosts) -> None:
+    """One change that a day brings."""
+    groups = sorted({host.partition("-")[0] for host in hosts})
+    group = dice.choice(groups)
+    mine = [host for host in hosts if host.startswith(f"{group}-")]
+    kind = dice.choice(["remove", "link", "variable", "add", "waive"])
+    if kind == "remove" and len(groups) > 4:
+        for host in mine:
+            del hosts[host]
+    elif kind == "link":
+        for host in mine:
+            hosts[host]["activemq_links"] = [{"from": group, "to": dice.choice(groups)}]
+    elif kind == "variable":
+        for host in mine:
+            hosts[host]["activemq_heap"] = dice.choice(["1g", "2g"])
+    elif kind == "add":
+        hosts.update(pairs(f"n{dice.randint(0, 99)}-mq01"))
+    else:
+        hosts[mine[0]]["activemq_waivers"] = [
+            {"rule": "S002", "reason": f"{dice.randint(0, 9)}", "hosts": [f"{group}*"]}
+        ]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"activemq_port_ofset": 3}, "a-mq01-a.example.com: activemq_port_ofset is not a variable of activemq.fleet"),
+        (
+            {"activemq_console": "perhaps"},
+            "a-mq01-a.example.com: activemq_console must be true or false, not 'perhaps'",
+        ),
+        ({"activemq_release": "5.2"}, "a-mq01-a.example.com: activemq_release: "),
+    ],
+)
+def test_a_wrong_variable_is_one_line_and_nothing_is_written(
+    spark: SparkSession, work: Path, change: dict[str, Any], text: str
+) -> None:
+    hosts = pairs("a-mq01")
+    hosts["a-mq01-a.example.com"].update(change)
+
+    with pytest.raises(FleetError) as error:
+        run(spark, work, hosts, {}, out="wrong", since=None)
+
+    assert str(error.value).startswith(text)
+    assert not (work / "wrong").exists()
+
+
+def test_a_host_that_is_there_twice_is_refused(spark: SparkSession, work: Path) -> None:
+    (work / "twice.jsonl").write_text(lines(pairs("a-mq01"), {}) * 2)
+
+    source = source_of(spark, str(work / "twice.jsonl"))
+
+    with pytest.raises(FleetError, match=r"a-mq01-a\.example\.com: --hosts has it twice"):
+        plan(spark, source, str(work / "twice"), Options(), tell=lambda _: None, warn=lambda _: None)
