@@ -76,8 +76,22 @@ def test_a_refused_client_is_one_incident_however_often_it_tries() -> None:
 
     found = only(audit_pair(log(A, *MASTER, *tries)), "refused_credentials")
 
-    assert "57 times" in found.cause
-    assert "account shop" in found.cause
+    assert found.cause == "orders-mq01-a: a client with the account shop was refused 57 times."
+
+
+def test_clients_and_bridges_that_are_refused_together_are_one_incident() -> None:
+    found = only(audit_pair(log(A, *MASTER, "5 bridge refused", "7 client refused")), "refused_credentials")
+
+    assert "a bridge with the account network" in found.cause
+    assert "a client with the account shop" in found.cause
+    assert set(found.rules) == {"S003", "N036"}
+    assert found.peer == ""
+
+
+def test_a_bridge_that_was_refused_names_who_refused_it() -> None:
+    found = only(audit_pair(log(A, *MASTER, "5 bridge up", "5.1 bridge refused")), "refused_credentials")
+
+    assert found.peer == "orders-mq01-a"
 
 
 def test_a_connection_that_broke_was_not_refused() -> None:

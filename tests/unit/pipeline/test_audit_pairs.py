@@ -151,6 +151,17 @@ def test_a_promoted_slave_took_over_from_its_master() -> None:
     assert "P009" in found.rules
 
 
+def test_a_master_that_died_before_it_said_that_it_was_started_had_its_slave_take_over() -> None:
+    slave = log(
+        B, "5 chosen", "7 slave dials", "8 slave attached", "9 old started", "1:00 master lost", "1:00.2 promoted"
+    )
+
+    found = only(audit_pair(log(A, "0 chosen", "8 slave seen"), slave, store=None))
+
+    assert (found.kind, found.certainty) == ("takeover", "proved")
+    assert "orders-mq01-a" in found.cause
+
+
 def test_an_attached_slave_is_no_active_node_and_no_failed_one() -> None:
     slave = log(B, "5 chosen", "6 opened", "7 slave dials", "8 slave attached", "9 old started", "1:00 stopping")
 
@@ -261,3 +272,18 @@ def test_clocks_change_neither_host_nor_kind_of_an_incident(clock: float) -> Non
         return sorted((one.kind, one.host, one.certainty) for one in found)
 
     assert told(rounds((3, 7, 40, 44, 90), clock)) == told(rounds((3, 7, 40, 44, 90), 0.0))
+
+
+def test_a_witness_whose_clock_is_right_tells_nothing_of_what_it_did_not_see() -> None:
+    """Its one loss is of the second take-over, and close to the first."""
+    a, b = [*MASTER, "3:30 chosen", "3:31 wait"], [*STANDS_BY, "3:02 opened", "3:03 starting", "3:04 started"]
+    b += ["5:30 chosen", "5:31 wait"]
+    a += ["5:02 opened", "5:03 starting", "5:04 started"]
+
+    first, second = sorted(
+        audit_pair(log(A, *a), log(B, *b), more=agent("5:01", "5:05", broker="10.0.0.1", to="10.0.0.2")),
+        key=lambda one: str(one.ended),
+    )
+
+    assert (first.host, first.began_from, first.seconds) == (B, "unknown", None)
+    assert (second.host, second.began_from, second.seconds) == (A, "agent", 3.0)

@@ -7,7 +7,7 @@ both ends and the clocks contradict the lock, no duration is given at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -34,16 +34,22 @@ class Measured:
     note: str = ""
 
 
-def measure(term: Term, before: Term | None, losses: Sequence[Loss], skew: timedelta) -> Measured:
-    """When the take-over by ``term`` began: by an agent, else a bridge, else a log."""
+def measure(
+    term: Term, before: Term | None, losses: Sequence[Loss], skew: timedelta, right: Collection[str] = ()
+) -> Measured:
+    """When the take-over by ``term`` began: by an agent, else a bridge, else a log.
+
+    ``right`` are the witnesses whose clocks are known to agree with the pair's.
+    """
     if term.started is None:
         return Measured()
     old = None if before is None else before.host
-    for source in ("agent", "bridge"):
-        mine = [loss for loss in losses if loss.source == source and _concerns(loss, old, term.host)]
-        found = _by_witness(term.started, mine, skew)
-        if found is not None:
-            return found
+    mine = [loss for loss in losses if _concerns(loss, old, term.host) and _is_near(loss, term.started, skew)]
+    for look, seen in ((_agreeing, mine), (_apart, [loss for loss in mine if loss.witness not in right])):
+        for source in ("agent", "bridge"):
+            found = look(term.started, [loss for loss in seen if loss.source == source])
+            if found is not None:
+                return found
     if term.saw_loss is not None:
         return Measured(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
     if before is not None and before.ended is not None:
@@ -51,20 +57,28 @@ def measure(term: Term, before: Term | None, losses: Sequence[Loss], skew: timed
     return Measured(note=" Nobody saw when: no agent's journal and no bridge's log tells of the loss.")
 
 
+def right_clocks(losses: Iterable[Loss], starts: Collection[datetime]) -> frozenset[str]:
+    """The witnesses of whose losses one at least fits a take-over as the clocks stand."""
+    return frozenset(loss.witness for loss in losses if any(_fits(loss, started) for started in starts))
+
+
 def _concerns(loss: Loss, old: str | None, new: str) -> bool:
     return loss.lost_host in (None, old) and loss.back_host in (None, new)
 
 
-def _by_witness(started: datetime, losses: Iterable[Loss], skew: timedelta) -> Measured | None:
-    near = [loss for loss in losses if _is_near(loss, started, skew)]
-    if not near:
+def _agreeing(started: datetime, near: Sequence[Loss]) -> Measured | None:
+    """By who saw the loss before the node was started, and had the next connection after it."""
+    losses = [loss for loss in near if _fits(loss, started)]
+    if not losses:
         return None
-    agreeing = [loss for loss in near if _agrees(loss, started)]
-    if agreeing:
-        latest = max(loss.lost for loss in agreeing)
-        first = min((loss for loss in agreeing if loss.lost >= latest - _BURST), key=lambda loss: loss.lost)
-        began = min(first.lost, started)
-        return Measured(began, seconds_between(began, started), first.source, _seen_by(first))
+    latest = max(loss.lost for loss in losses)
+    first = min((loss for loss in losses if loss.lost >= latest - _BURST), key=lambda loss: loss.lost)
+    began = min(first.lost, started)
+    return Measured(began, seconds_between(began, started), first.source, _seen_by(first))
+
+
+def _apart(started: datetime, near: Sequence[Loss]) -> Measured | None:
+    """By a witness whose clock is another: from its loss to its next connection, by its own."""
     whole = [loss for loss in near if loss.back is not None]
     if not whole:
         return None
@@ -82,8 +96,8 @@ def _is_near(loss: Loss, started: datetime, skew: timedelta) -> bool:
     return loss.back - loss.lost <= _LONGEST and loss.lost - skew <= started <= loss.back + skew
 
 
-def _agrees(loss: Loss, started: datetime) -> bool:
-    return loss.lost <= started + _SLACK and (loss.back is None or started <= loss.back + _SLACK)
+def _fits(loss: Loss, started: datetime) -> bool:
+    return started - _LONGEST <= loss.lost <= started + _SLACK and (loss.back is None or started <= loss.back + _SLACK)
 
 
 def _seen_by(loss: Loss) -> str:

@@ -106,6 +106,8 @@ class Incident:
     told: datetime | None = None
     """When the record was written that tells of it: this and ``mark`` make the id."""
     mark: str = ""
+    peer: str = ""
+    """The broker that told it: whose own log has it too, and then it is told once."""
 
     @property
     def id(self) -> str:

@@ -6,9 +6,8 @@ pure modules beside this one, over a few rows for each pair and host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ _SIGNS = (
     "fields map<string,string>, text string, thread string"
 )
 _BRIDGES = StructType([*SCHEMAS["bridges"].fields]).add("seen_loss", "boolean").add("back", "timestamp")
+_INCIDENTS = StructType([*SCHEMAS["incidents"].fields]).add("peer", "string")
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 _COLUMNS = ("key", "host", "sequence", "time", "last", "count", "kind", "fields", "text", "thread")
 
@@ -65,7 +65,18 @@ def in_sequence(events: DataFrame) -> DataFrame:
 
 def bridges(events: DataFrame, inputs: Inputs) -> DataFrame:
     """The dataset ``bridges``: for each bridge from when to when it was up, and what became of it."""
-    return _bridges(signs(events)).select(*SCHEMAS["bridges"].names)
+    return bridges_of(signs(events))
+
+
+def bridges_of(found: DataFrame) -> DataFrame:
+    """The same from ``signs``."""
+    return _bridges(found).select(*SCHEMAS["bridges"].names)
+
+
+def spans_of(found: DataFrame) -> DataFrame:
+    """host, state, began, ended: in which state each broker was, from ``signs``; for drawing."""
+    mine = found.where(sf.col("kind").isin(sorted(OF_RUNS)))
+    return mine.groupBy("host").applyInArrow(rows.spans, "host string, state string, began timestamp, ended timestamp")
 
 
 def _bridges(found: DataFrame) -> DataFrame:
@@ -75,7 +86,13 @@ def _bridges(found: DataFrame) -> DataFrame:
 
 def incidents(events: DataFrame, records: DataFrame, inputs: Inputs, skew: timedelta = SKEW) -> DataFrame:
     """The dataset ``incidents``. ``skew``: by how much hosts' clocks may differ."""
-    found = signs(events)
+    return incidents_of(signs(events), events, records, inputs, skew)
+
+
+def incidents_of(
+    found: DataFrame, events: DataFrame, records: DataFrame, inputs: Inputs, skew: timedelta = SKEW
+) -> DataFrame:
+    """The same from ``signs``, and the events for which minutes had lines."""
     nodes = nodes_of(events, inputs)
     of_host = nodes.select("key", "host")
     own = found.join(sf.broadcast(of_host), "host").select(*_COLUMNS)
@@ -89,8 +106,21 @@ def incidents(events: DataFrame, records: DataFrame, inputs: Inputs, skew: timed
     together = evidence[0]
     for frame in evidence[1:]:
         together = together.unionByName(frame.select(*_COLUMNS))
-    settle: Callable[[pa.Table], pa.Table] = partial(rows.incidents, skew=skew)
-    return together.groupBy("key").applyInArrow(settle, SCHEMAS["incidents"])
+
+    def settle(table: pa.Table) -> pa.Table:
+        return rows.incidents(table, skew)
+
+    settled = together.groupBy("key").applyInArrow(settle, _INCIDENTS)
+    return _told_once(settled, _names(found, nodes)).select(*SCHEMAS["incidents"].names)
+
+
+def _told_once(settled: DataFrame, names: DataFrame) -> DataFrame:
+    """Without what a bridge was refused where the broker that refused it tells of that itself."""
+    refusing = sf.collect_set(sf.when(sf.col("kind") == "refused_credentials", sf.col("host")))
+    everyone = Window.partitionBy(sf.lit(1))
+    known = names.select("peer", sf.col("lost_host").alias("refused_by")).where("refused_by IS NOT NULL")
+    found = settled.withColumn("refusing", refusing.over(everyone)).join(sf.broadcast(known), "peer", "left")
+    return found.where(~sf.coalesce(sf.array_contains("refusing", sf.col("refused_by")), sf.lit(False)))
 
 
 def nodes_of(events: DataFrame, inputs: Inputs) -> DataFrame:
@@ -143,8 +173,21 @@ def _of_agents(records: DataFrame, inputs: Inputs) -> DataFrame:
 
 
 def _of_bridges(found: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Losses that bridges saw, at the pair that they lost. A broker's name is told by its own log."""
-    names = (
+    """Losses that bridges saw, at the pair that they lost."""
+    lost = _bridges(found).where("seen_loss AND direction = 'out'")
+    seen = lost.join(sf.broadcast(_names(found, nodes)), "peer").select(
+        "key",
+        "host",
+        sf.col("ended").alias("time"),
+        sf.col("back").alias("last"),
+        _map({"lost_host": "lost_host", "source": sf.lit("bridge")}).alias("fields"),
+    )
+    return _evidence(seen, rows.BRIDGE_LOST)
+
+
+def _names(found: DataFrame, nodes: DataFrame) -> DataFrame:
+    """peer (a broker's name, as its own log tells it), key, lost_host where one host alone has that name."""
+    return (
         found.where(sf.col("kind").isin(*_NAMED))
         .select("host", sf.col("fields")["broker"].alias("peer"))
         .distinct()
@@ -158,15 +201,6 @@ def _of_bridges(found: DataFrame, nodes: DataFrame) -> DataFrame:
         .where(sf.col("keys") == 1)
         .drop("keys")
     )
-    lost = _bridges(found).where("seen_loss AND direction = 'out'")
-    seen = lost.join(sf.broadcast(names), "peer").select(
-        "key",
-        "host",
-        sf.col("ended").alias("time"),
-        sf.col("back").alias("last"),
-        _map({"lost_host": "lost_host", "source": sf.lit("bridge")}).alias("fields"),
-    )
-    return _evidence(seen, rows.BRIDGE_LOST)
 
 
 def _map(entries: Mapping[str, str | Column]) -> Column:

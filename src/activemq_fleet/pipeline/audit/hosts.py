@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -14,6 +16,13 @@ from activemq_fleet.pipeline.audit.terms import Term
 
 APART = timedelta(minutes=15)
 """Signs of one thing that are further apart than this are two incidents."""
+_NAMED = 6
+"""Accounts that one incident names."""
+_REFUSED = {
+    "client": "a client with {} was refused {}",
+    "bridge": "a bridge with {} was refused {}",
+    "rights": "a bridge with {} was logged in and lacked rights {}",
+}
 _BEFORE = timedelta(minutes=2)
 """So long before a lost lock its reason may stand."""
 
@@ -24,7 +33,9 @@ def host_incidents(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> li
     return [
         *_demotions(node, ordered, runs),
         *_store_errors(node, [one for one in ordered if one.kind == STORE]),
-        *_refusals(node, [one for one in ordered if one.kind == REFUSED]),
+        *_refusals(
+            node, [one for one in ordered if one.kind == REFUSED], [one for one in ordered if one.kind == "NET-UP"]
+        ),
         *_double_bridges(node, ordered),
     ]
 
@@ -89,24 +100,43 @@ def _store_errors(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
         )
 
 
-def _refusals(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
-    def who(one: Seen) -> tuple[str, str]:
-        return one.fields["what"], one.fields["who"]
+def _refusals(node: Node, seen: Sequence[Seen], ups: Sequence[Seen]) -> Iterator[Incident]:
+    """One for all that was refused in a while, whoever it was."""
+    for spell in _spells(seen):
+        kinds = {one.fields["what"] for one in spell}
+        advice = (
+            words.REFUSED_RIGHTS
+            if kinds == {"rights"}
+            else words.REFUSED_BRIDGE
+            if kinds == {"bridge"}
+            else words.REFUSED_CLIENT
+        )
+        rules = (*advice.rules, *(words.REFUSED_BRIDGE.rules if "bridge" in kinds and "client" in kinds else ()))
+        cause = f"{label(node.host)}: {'; '.join(_refused(spell))}."
+        incident = _of_spell(node, spell, "refused_credentials", cause, words.Advice(advice.remedy, rules))
+        yield replace(incident, mark="", peer=_peer(spell, ups))
 
-    for (what, name), mine in groupby(sorted(seen, key=lambda one: (*who(one), one.at, one.sequence)), key=who):
+
+def _refused(spell: Sequence[Seen]) -> Iterator[str]:
+    """In words, by what was refused and the account."""
+    times: Counter[tuple[str, str]] = Counter()
+    for one in spell:
+        times[one.fields["what"], one.fields["who"]] += one.count
+    for (what, name), count in sorted(times.items())[:_NAMED]:
         account = f"the account {name}" if name and name != "null" else "no account"
-        for spell in _spells(mine):
-            count = sum(one.count for one in spell)
-            times = "once" if count == 1 else f"{count} times"
-            if what == "client":
-                cause, advice = f"{label(node.host)} refused a client with {account} {times}", words.REFUSED_CLIENT
-            elif what == "bridge":
-                cause = f"A bridge at {label(node.host)} was refused with {account} {times}"
-                advice = words.REFUSED_BRIDGE
-            else:
-                cause = f"A bridge at {label(node.host)} was logged in with {account} and lacked rights, {times}"
-                advice = words.REFUSED_RIGHTS
-            yield _of_spell(node, spell, "refused_credentials", cause + ".", advice)
+        often = "once" if count == 1 else f"{count} times"
+        yield _REFUSED[what].format(account, often)
+    if len(times) > _NAMED:
+        yield f"and {len(times) - _NAMED} more accounts"
+
+
+def _peer(spell: Sequence[Seen], ups: Sequence[Seen]) -> str:
+    """The broker that refused, where all of it is what this host's bridges were told."""
+    locals_ = {one.fields.get("local", "") for one in spell}
+    if not all(locals_):
+        return ""
+    peers = {one.fields.get("peer", "") for one in ups if one.fields.get("local") in locals_}
+    return peers.pop() if len(peers) == 1 else ""
 
 
 def _double_bridges(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:

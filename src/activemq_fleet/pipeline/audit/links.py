@@ -55,10 +55,12 @@ class _Links:
 
     by_uri: dict[str, str] = field(default_factory=dict)
     pending: list[tuple[str, str]] = field(default_factory=list)
+    dialled: set[tuple[str, int]] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
 
     def dial(self, seen: Seen) -> None:
         uri = seen.fields.get("remote", "")
+        self.dialled |= _places(uri)
         found = _THREAD.search(seen.thread)  # multicast: its listener dials
         if found:
             self.by_uri[uri] = found[1]
@@ -139,7 +141,9 @@ class _Reader:
     def _established(self, local: str, up: BridgeUp, seen: Seen) -> None:
         if local in self._up:
             self._finish(self._up.pop(local), seen.at, "it was replaced")
-        link, direction = (self._take_passive(), "in") if up.responder else (self._links.of(up), "out")
+        # An address that was dialled without a name is logged like that of somebody who dialled.
+        passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
+        link, direction = (self._take_passive(), "in") if passive else (self._links.of(up), "out")
         bridge = Bridge(seen.host, link, up.peer, direction, seen.at)
         self._up[local] = bridge
         self.found.append(bridge)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from activemq_fleet.pipeline.audit import words
-from activemq_fleet.pipeline.audit.duration import Measured, measure
+from activemq_fleet.pipeline.audit.duration import Measured, measure, right_clocks
 from activemq_fleet.pipeline.audit.evidence import SKEW, Certainty, Incident, Loss, Node, label, seconds_between
 from activemq_fleet.pipeline.audit.order import Offset, in_order, offsets, shifted
 from activemq_fleet.pipeline.audit.terms import Term
@@ -28,10 +28,9 @@ _LAST_WORDS = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class _Takeover:
-    """``term`` took over from ``before``, None where nothing is known of that."""
+    """``term`` took over."""
 
     term: Term
-    before: Term | None
     incident: Incident
 
 
@@ -47,12 +46,16 @@ def pair_incidents(
     by_host = {node.host: node for node in nodes}
     splits = [*_split_brains(by_host, runs, skew)]
     split_terms = {(host, place) for host, place, _ in splits}
-    takeovers = []
-    for index, term in enumerate(order):
-        before = _before(order, index)
-        if (term.host, term.place) in split_terms or not _took_over(term, before, by_host, runs):
-            continue
-        takeovers.append(_Takeover(term, before, _takeover(term, before, by_host, losses, skew)))
+    taken = [
+        (term, before or _master(term, runs))
+        for before, term in zip([None, *order], order, strict=False)
+        if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
+    ]
+    right = right_clocks(losses, [term.started for term, _ in taken if term.started])
+    takeovers = [
+        _Takeover(term, _takeover(term, before, by_host, measure(term, before, losses, skew, right)))
+        for term, before in taken
+    ]
     found = [one.incident for one in takeovers]
     found += [incident for _, _, incident in splits]
     found += _failed(by_host, runs, order)
@@ -60,14 +63,18 @@ def pair_incidents(
     return found
 
 
-def _before(order: Sequence[Term], index: int) -> Term | None:
-    return order[index - 1] if index else None
+def _master(term: Term, runs: Mapping[str, Sequence[Term]]) -> Term | None:
+    """The master of a promoted slave, where it was killed before it said that it was started."""
+    others = [one for host, mine in runs.items() for one in mine if host != term.host]
+    return others[-1] if term.promoted and others else None
 
 
 def _took_over(term: Term, before: Term | None, nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]]) -> bool:
     """It stood by and then was active; who was active before it was another node, or is not known."""
     if term.started is None:
         return False
+    if term.promoted:
+        return True
     stood_by = term.waited is not None or term.promoted or (term.chosen is None and term.locked is not None)
     if not stood_by:
         return False
@@ -81,10 +88,7 @@ def _begins_late(runs: Sequence[Term]) -> bool:
     return not runs or runs[0].chosen is None
 
 
-def _takeover(
-    term: Term, before: Term | None, nodes: Mapping[str, Node], losses: Sequence[Loss], skew: timedelta
-) -> Incident:
-    measured = measure(term, before, losses, skew)
+def _takeover(term: Term, before: Term | None, nodes: Mapping[str, Node], measured: Measured) -> Incident:
     how = "unknown" if before is None else "pure" if term.promoted else before.end
     advice = words.TAKEOVERS["silent" if how == "open" else how]
     remedy, rules = advice.remedy, advice.rules

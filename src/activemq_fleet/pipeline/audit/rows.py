@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from activemq_fleet.pipeline.audit.evidence import SKEW, Busy, Incident, Loss, N
 from activemq_fleet.pipeline.audit.hosts import host_incidents
 from activemq_fleet.pipeline.audit.links import Bridge, bridges_of
 from activemq_fleet.pipeline.audit.pairs import pair_incidents
+from activemq_fleet.pipeline.audit.spans import spans_of
 from activemq_fleet.pipeline.audit.terms import KINDS as OF_RUNS
 from activemq_fleet.pipeline.audit.terms import terms
 
@@ -41,13 +43,14 @@ _INCIDENTS = pa.schema(
     [(name, pa.string()) for name in ("incident", "kind", "group", "pair", "host")]
     + [("began", _TIME), ("ended", _TIME), ("seconds", pa.float64())]
     + [(name, pa.string()) for name in ("began_from", "certainty", "cause", "remedy")]
-    + [("rules", pa.list_(pa.string())), ("final", pa.bool_())]
+    + [("rules", pa.list_(pa.string())), ("final", pa.bool_()), ("peer", pa.string())]
 )
 _BRIDGES = pa.schema(
     [(name, pa.string()) for name in ("host", "link", "peer", "direction")]
     + [("began", _TIME), ("ended", _TIME), ("state", pa.string()), ("flaps", pa.int32()), ("cause", pa.string())]
     + [("rebuilt", pa.bool_()), ("final", pa.bool_()), ("seen_loss", pa.bool_()), ("back", _TIME)]
 )
+_SPANS = pa.schema([("host", pa.string()), ("state", pa.string()), ("began", _TIME), ("ended", _TIME)])
 
 
 def signs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -62,6 +65,13 @@ def bridges(table: pa.Table) -> pa.Table:
     """One host's signs -> its bridges."""
     seen = sorted(map(_seen, table.to_pylist()), key=lambda one: one.sequence)
     return pa.Table.from_pylist([_of_bridge(bridge) for bridge in bridges_of(seen)], schema=_BRIDGES)
+
+
+def spans(table: pa.Table) -> pa.Table:
+    """One host's signs -> its states."""
+    seen = sorted(map(_seen, table.to_pylist()), key=lambda one: one.sequence)
+    found = spans_of(terms(one for one in seen if one.kind in OF_RUNS))
+    return pa.Table.from_pylist([asdict(span) for span in found], schema=_SPANS)
 
 
 def incidents(table: pa.Table, skew: timedelta = SKEW) -> pa.Table:
@@ -183,6 +193,7 @@ def _of_incident(incident: Incident) -> dict[str, Any]:
         "remedy": incident.remedy,
         "rules": list(incident.rules),
         "final": True,
+        "peer": incident.peer,
     }
 
 

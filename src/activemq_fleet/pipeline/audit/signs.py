@@ -121,6 +121,8 @@ def _store_error(text: str) -> str | None:
 def _sign(record: Seen, kind: str, what: str, who: str) -> Seen:
     first = record.text.split("\n", 1)[0][:300]
     fields = {"what": what, "who": who[:200], "of": record.kind}
+    if record.kind.startswith("NET-") and "local" in record.fields:
+        fields["local"] = record.fields["local"]
     return replace(record, kind=kind, fields=fields, text=first, thread="")
 
 

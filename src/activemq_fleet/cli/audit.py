@@ -1,0 +1,134 @@
+"""``activemq-fleet audit``: what really happened in failovers, and what became of every event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.spark import spark_options
+
+if TYPE_CHECKING:
+    from activemq_fleet.pipeline.inputs import Host
+    from activemq_fleet.pipeline.options import SessionOptions
+
+_SHOWN = 15
+
+
+@click.command(short_help="What happened in failovers, and what became of every event.")
+@click.option("--logs", required=True, metavar="DIR", help="What collect laid down: HOST/activemq.log*, HOST/agent/.")
+@click.option("-o", "--output", "out", required=True, metavar="OUT", help="Where datasets and the report go.")
+@inventory_options(required=False)
+@click.option(
+    "--skew",
+    type=click.FloatRange(min=0, max=86400),
+    default=300.0,
+    show_default=True,
+    help="Seconds by which hosts' clocks may differ.",
+)
+@click.option("--follow", is_flag=True, help="Go on as logs and journals grow.")
+@click.option(
+    "--until-idle",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="End --follow after so long without anything new.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+)
+@spark_options
+def command(
+    logs: str,
+    out: str,
+    inventory: InventoryOptions,
+    skew: float,
+    follow: bool,
+    until_idle: float | None,
+    form: str,
+    spark: SessionOptions,
+) -> int:
+    """Audit logs and journals that collect brought: incidents, bridges, the fate of every event.
+
+    OUT gets the datasets (Parquet), audit.json and report.html, whole or not at all. -i INVENTORY
+    tells group, pair and release of hosts without host.json, and which hosts should be there.
+
+    Exit codes: 0 clean; 1 findings, or incomplete; 2 input that cannot be used.
+    """
+    if until_idle is not None and not follow:
+        raise click.UsageError("--until-idle is for --follow")
+    hosts = _hosts(inventory)
+    result = _follow(logs, out, hosts, until_idle, spark) if follow else _audit(logs, out, hosts, skew, spark)
+    click.echo(json.dumps(result, indent=2, ensure_ascii=False) if form == "json" else _summary(result, out))
+    return 0 if result["verdict"] == "clean" else 1
+
+
+def _audit(
+    logs: str, out: str, hosts: Mapping[str, Host] | None, skew: float, options: SessionOptions
+) -> dict[str, Any]:
+    from activemq_fleet.pipeline.session import session
+
+    with session("audit", options) as spark:
+        from activemq_fleet.pipeline.audit.job import audit
+
+        return audit(spark, logs, out, inventory_hosts=hosts, skew=timedelta(seconds=skew)).to_dict()
+
+
+def _follow(
+    logs: str, out: str, hosts: Mapping[str, Host] | None, until_idle: float | None, options: SessionOptions
+) -> dict[str, Any]:
+    from activemq_fleet.pipeline.session import session
+
+    with session("audit --follow", options) as spark:
+        from activemq_fleet.pipeline.audit.job import told
+        from activemq_fleet.pipeline.follow import follow
+
+        follow(spark, logs, out, until_idle=until_idle, inventory_hosts=hosts)
+        return told(spark, out)
+
+
+def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
+    """What the inventory says of brokers; None without one."""
+    if not inventory:
+        return None
+    from activemq_fleet.pipeline.inputs import Host
+
+    assumed = "its times are taken for UTC"
+    return {
+        broker.host: Host(
+            broker.host,
+            release=broker.release.text,
+            group=broker.group,
+            pair=broker.pair,
+            store=broker.store_directory if broker.settings.ha == "shared-file" else None,
+            problems=(assumed,),
+        )
+        for broker in inventory.load_fleet().brokers
+    }
+
+
+def _summary(result: Mapping[str, Any], out: str) -> str:
+    """What was found, for people: a few lines."""
+    counts, read = result["counts"], result["inputs"]
+    lines = [
+        f"verdict    {result['verdict']}",
+        f"read       {counts['events']:,} records of {read['logs']} logs and {read['journals']} journals, "
+        f"{read['hosts']} hosts",
+        f"incidents  {_listed(counts['incidents']) or 'none'}",
+        f"events     {_listed(counts['messages']) or 'no journals'}",
+        f"bridges    {_listed(counts['bridges']) or 'none'}",
+    ]
+    gaps = [gap for gap in result["gaps"] if gap["weighs"]]
+    for gap in gaps[:_SHOWN]:
+        where = "/".join(part for part in (gap["host"], gap["file"]) if part)
+        lines.append(f"missing    {where}: {gap['what']}")
+    if len(gaps) > _SHOWN:
+        lines.append(f"missing    … and {len(gaps) - _SHOWN} more, in {out}/audit.json")
+    return "\n".join([*lines, f"report     {out}/report.html"])
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in counts.items() if count)

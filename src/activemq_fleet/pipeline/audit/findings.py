@@ -1,0 +1,104 @@
+"""What an audit found, as data: the verdict, what was missing, how many of what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Verdict = Literal["clean", "findings", "incomplete"]
+
+UNREAD = 0.02
+"""The share of a host's records above which what could not be read makes the audit incomplete."""
+_GAPS = 1000
+"""Gaps that audit.json lists; it counts all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that is not there. ``weighs``: whether it may hide what happened; else it is only told."""
+
+    host: str
+    what: str
+    file: str | None = None
+    line: int | None = None
+    weighs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read. ``size`` in bytes as it lies on disk; ``notes`` say what had to be assumed."""
+
+    root: str
+    hosts: int
+    logs: int
+    journals: int
+    size: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many of what; by kind, verdict or state. ``unread`` records, ``unknown`` kinds."""
+
+    events: int = 0
+    unknown: int = 0
+    unread: int = 0
+    incidents: Mapping[str, int] = field(default_factory=dict)
+    bridges: Mapping[str, int] = field(default_factory=dict)
+    messages: Mapping[str, int] = field(default_factory=dict)
+    deliveries: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of an audit, as audit.json has it."""
+
+    verdict: Verdict
+    read: Read
+    gaps: tuple[Gap, ...]
+    counts: Counts
+    out: str
+
+    @property
+    def exit_code(self) -> int:
+        """0 for clean, else 1."""
+        return 0 if self.verdict == "clean" else 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """As audit.json."""
+        return {
+            "schema_version": 1,
+            "verdict": self.verdict,
+            "inputs": {
+                "root": self.read.root,
+                "hosts": self.read.hosts,
+                "logs": self.read.logs,
+                "journals": self.read.journals,
+                "bytes": self.read.size,
+                "notes": list(self.read.notes),
+            },
+            "gaps": [
+                {"host": gap.host, "file": gap.file, "line": gap.line, "what": gap.what, "weighs": gap.weighs}
+                for gap in self.gaps[:_GAPS]
+            ],
+            "counts": {
+                "events": self.counts.events,
+                "unknown": self.counts.unknown,
+                "unread": self.counts.unread,
+                "gaps": len(self.gaps),
+                "incidents": dict(self.counts.incidents),
+                "bridges": dict(self.counts.bridges),
+                "messages": dict(self.counts.messages),
+                "deliveries": dict(self.counts.deliveries),
+            },
+        }
+
+
+def judge(gaps: Sequence[Gap], counts: Counts) -> Verdict:
+    """``incomplete`` wherever something may be hidden, whatever else was found; ``clean`` only where nothing was."""
+    if any(gap.weighs for gap in gaps) or counts.messages.get("indeterminate"):
+        return "incomplete"
+    bad = sum(count for verdict, count in counts.messages.items() if verdict != "delivered")
+    broken = counts.bridges.get("failed", 0) + counts.bridges.get("not rebuilt", 0)
+    return "findings" if bad or broken or sum(counts.incidents.values()) else "clean"

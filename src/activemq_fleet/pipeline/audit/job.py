@@ -1,0 +1,126 @@
+"""The batch job: logs and journals -> every dataset, audit.json and report.html."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+
+from activemq_fleet.pipeline.audit import frames, gathering
+from activemq_fleet.pipeline.audit.evidence import SKEW
+from activemq_fleet.pipeline.audit.findings import Gap, Result, judge
+from activemq_fleet.pipeline.audit.report import html_report
+from activemq_fleet.pipeline.audit.shown import shown_of
+from activemq_fleet.pipeline.datasets import Output, read_text
+from activemq_fleet.pipeline.events import events
+from activemq_fleet.pipeline.inputs import Host, Inputs, list_inputs
+from activemq_fleet.pipeline.progress import phase
+from activemq_fleet.pipeline.settings import temporarily
+from activemq_fleet.pipeline.verdicts import deliveries, journal_gaps, journal_records, messages
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SPARKS_OWN = "200"
+_FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
+_PACKED = 15  # how many times as large logs are when they are unpacked
+
+__all__ = ["Result", "audit", "told", "write"]
+
+
+def audit(
+    spark: SparkSession,
+    logs: str,
+    out: str,
+    *,
+    inventory_hosts: Mapping[str, Host] | None = None,
+    skew: timedelta = SKEW,
+) -> Result:
+    """Audit what ``collect`` laid down below ``logs``; OUT appears whole or not at all.
+
+    ``inventory_hosts``: what the inventory says of hosts, for those without host.json; a broker of it
+    of which nothing was collected makes the audit incomplete. ``skew``: by how much hosts' clocks may
+    differ. Raises InputError where there is nothing to audit or OUT is not ours.
+    """
+    with Output(spark, out, "audit") as output:
+        with phase("looking at the files"):
+            inputs = list_inputs(spark, logs, inventory_hosts)
+            inputs, absent = gathering.complete(inputs, inventory_hosts)
+            found = events(spark, inputs)
+            records = journal_records(spark, inputs)
+        result = write(spark, output, inputs, found, records, absent=absent, skew=skew)
+        output.commit()
+    return result
+
+
+def told(spark: SparkSession, out: str) -> dict[str, Any]:
+    """What audit.json of a committed result says."""
+    found: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
+    return found
+
+
+def write(
+    spark: SparkSession,
+    output: Output,
+    inputs: Inputs,
+    events: DataFrame,
+    records: DataFrame,
+    *,
+    absent: Sequence[Gap] = (),
+    skew: timedelta = SKEW,
+) -> Result:
+    """Write every dataset, audit.json and report.html of these events and journal records; commits nothing.
+
+    ``absent``: what is known to be missing. The logs are parsed once: all else comes from what was written.
+    """
+    with temporarily(spark, _partitions(spark, inputs)):
+        return _write(spark, output, inputs, events, records, absent, skew)
+
+
+def _partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
+    """As many shuffle partitions as the input is worth: what is kept in memory is not made fewer by Spark itself."""
+    if spark.conf.get("spark.sql.shuffle.partitions", None) != _SPARKS_OWN:
+        return {}
+    size = sum(file.size * (_PACKED if file.compressed else 1) for file in inputs.files)
+    return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}
+
+
+def _write(
+    spark: SparkSession,
+    output: Output,
+    inputs: Inputs,
+    events: DataFrame,
+    records: DataFrame,
+    absent: Sequence[Gap],
+    skew: timedelta,
+) -> Result:
+    seen = Observation()
+    with phase("reading logs"):
+        count = output.write("events", gathering.watched(events, seen))
+    written = output.written("events")
+    signs = frames.signs(written).persist()
+    records = records.persist()
+    try:
+        with phase("finding incidents"):
+            output.write("bridges", frames.bridges_of(signs))
+            output.write("incidents", frames.incidents_of(signs, written, records, inputs, skew))
+        with phase("settling events"):
+            output.write("deliveries", deliveries(records))
+            output.write("messages", messages(records, output.written("deliveries")))
+        with phase("writing the report"):
+            gaps = [*absent, *gathering.log_gaps(seen.get, written, inputs)]
+            gaps += gathering.journal_gaps_of(journal_gaps(records))
+            gaps += gathering.malformed(records)
+            datasets = {name: output.written(name) for name in ("incidents", "bridges", "messages", "deliveries")}
+            counts = gathering.counts_of(count, seen.get, datasets)
+            result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
+            shown = shown_of(written, signs, records, datasets, inputs)
+            output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            output.write_text("report.html", html_report(result, shown))
+    finally:
+        signs.unpersist()
+        records.unpersist()
+    return result
