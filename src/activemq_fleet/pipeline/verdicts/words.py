@@ -1,0 +1,36 @@
+"""The words of journals and verdicts. Imports no Spark."""
+
+from __future__ import annotations
+
+PUBLISHING = ("accepted", "sent", "acknowledged", "unconfirmed", "expired")
+"""What a publisher writes about an event."""
+RECEIVING = ("received", "duplicate", "handling", "handled", "quarantined")
+"""What a subscriber writes about an event."""
+KINDS = (*PUBLISHING, *RECEIVING, "subscribed", "unsubscribed", "barrier", "connected", "connection_lost",
+         "started", "stopped")  # fmt: skip
+
+WORST = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
+"""An event's verdict is the first of these that one of its units has."""
+
+BARRIER_LEVEL = "__barrier__"
+"""The last level of a barrier's topic; what stands before it is the prefix that it closes."""
+
+TORN = "torn"
+"""Problem of a line that begins like a record and is none: something was written here that cannot be read."""
+CUT_OFF = "the file is cut off here"
+FOREIGN = "not a record of a journal"
+UNKNOWN_VERSION = "a record of another version"
+UNKNOWN_KIND = "a record of an unknown kind"
+
+HANDLED = "handled"
+QUARANTINED = "quarantined: passed over and kept apart"
+NOT_HANDLED = "received, and neither handled nor quarantined"
+NEVER_ACKNOWLEDGED = "accepted, and no broker has acknowledged it"
+EXPIRED = "expired before a broker acknowledged it, and kept"
+DROPPED = "expired, and dropped by --drop-expired"
+BARRIER_CAME = "acknowledged, and a later barrier came without it"
+NO_BARRIER = "acknowledged, and no later barrier has come"
+SUBSCRIBER_GAP = "the subscriber's journal has a gap where its records may be"
+PUBLISHER_GAP = "the publisher's journal has a gap where its records may be"
+NO_ACCEPTANCE = "no journal tells of its acceptance"
+NOBODY = "no subscriber is expected"
