@@ -16,17 +16,17 @@ from pathlib import Path
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 A, B, C, LATE = "orders-mq01-a", "orders-mq01-b", "billing-mq01-a", "archive-mq01-a"
 _NAME = "Apache ActiveMQ 5.18.3 (orders-mq01, ID:x-1-1-0:1)"
-_RUN = [
+RUN = [
     "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/activemq/orders-mq01]",
     "KahaDB is version 7",
     f"{_NAME} is starting",
     f"{_NAME} started",
 ]
-_WAIT = (
+WAIT = (
     "Database /srv/activemq/orders-mq01/lock is locked by another server. "
     "This broker is now in slave mode waiting a lock to be acquired"
 )
-_LOST = "orders-mq01, no longer able to keep the exclusive lock so giving up being a master"
+LOST = "orders-mq01, no longer able to keep the exclusive lock so giving up being a master"
 _STACK = ["java.io.IOException: the disk is away", "\tat org.example.Store.write(Store.java:10)", "\t... 7 more"]
 
 Step = Callable[[], None]
@@ -42,20 +42,20 @@ class Fleet:
         self._event = 0
         for host in (A, B, C):
             (root / host / "agent").mkdir(parents=True)
-        self._describe(A, "orders", "orders-mq01")
+        self.describe(A, "orders", "orders-mq01")
 
     def steps(self, rounds: int) -> Iterator[Step]:
         """Each step is one change of the files; ``rounds`` is how often the pair's nodes take turns."""
         for number in range(rounds):
             master, other = (A, B) if number % 2 == 0 else (B, A)
-            yield lambda m=master: self.say(m, *_RUN)  # type: ignore[misc]
-            yield lambda o=other: self.say(o, _RUN[0], _WAIT)  # type: ignore[misc]
+            yield lambda m=master: self.say(m, *RUN)  # type: ignore[misc]
+            yield lambda o=other: self.say(o, RUN[0], WAIT)  # type: ignore[misc]
             yield from [self.publish] * 3
             yield lambda m=master: self._half(m)  # type: ignore[misc]
             yield lambda m=master: self._other_half(m)  # type: ignore[misc]
             yield self.handle
             yield lambda m=master, o=other: self.say(m, "a line", stack=_STACK)  # type: ignore[misc]
-            yield lambda m=master: self.say(m, _LOST)  # type: ignore[misc]
+            yield lambda m=master: self.say(m, LOST)  # type: ignore[misc]
             yield lambda o=other, n=number: self.roll(o, by_copy=n % 3 == 0)  # type: ignore[misc]
             yield lambda o=other: self.pack(o)  # type: ignore[misc]
             if number == rounds // 2:
@@ -114,15 +114,19 @@ class Fleet:
 
     def describe_late(self) -> None:
         """A host.json that comes after much was read: another zone, another pair."""
-        self._describe(B, "orders", "orders-mq01", "Europe/Berlin")
-        self._describe(C, "billing", None)
+        self.describe(B, "orders", "orders-mq01", "Europe/Berlin")
+        self.describe(C, "billing", None)
 
     def bring_late(self) -> None:
         """What is a day old: a host that nobody knew, and an older file of one that is known."""
         day = timedelta(days=1)
         (self.root / LATE).mkdir()
-        self.say(LATE, *_RUN, "a line", _LOST, *_RUN, back=day)
-        (self.root / C / "activemq.log.7").write_text(self._records([*_RUN, _LOST], _STACK, day))
+        self.say(LATE, *RUN, "a line", LOST, *RUN, back=day)
+        (self.root / C / "activemq.log.7").write_text(self._records([*RUN, LOST], _STACK, day))
+
+    def pass_minutes(self, minutes: int) -> None:
+        """Nothing is written for so long."""
+        self._seconds += 60 * minutes
 
     def _half(self, host: str) -> None:
         self._rest = self._records(["a line that comes in two halves"], [], timedelta(0))
@@ -156,7 +160,8 @@ class Fleet:
             number = len(list(journal.parent.glob("shop-*"))) + 1
             journal.rename(journal.with_name(f"shop-{number:09}.jsonl"))
 
-    def _describe(self, host: str, group: str, pair: str | None, zone: str = "UTC") -> None:
+    def describe(self, host: str, group: str, pair: str | None, zone: str = "UTC") -> None:
+        """Write a host.json."""
         told = {"host": host, "timezone": zone, "release": "5.18.3", "group": group, "pair": pair}
         (self.root / host / "host.json").write_text(json.dumps(told))
 

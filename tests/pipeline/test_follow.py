@@ -14,14 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
+from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.audit.job import audit
 from activemq_fleet.pipeline.follow.job import follow
-from tests.pipeline.growing import Fleet, Writer
+from tests.pipeline.growing import LOST, RUN, WAIT, A, B, Fleet, Writer
 
 KILLS = int(os.environ.get("FOLLOW_KILLS", "2"))
 DATASETS = ("events", "incidents", "bridges", "messages", "deliveries")
+SETTINGS = (
+    "spark.driver.memory=1g",
+    "spark.sql.shuffle.partitions=2",
+    "spark.default.parallelism=2",
+    # It lives for seconds: what the compilers do best would come too late.
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage=false",
+)
 _PATIENCE = 240
 
 
@@ -64,8 +74,7 @@ def killed_while_it_works(logs: Path, out: Path, seconds: float) -> None:
     offsets = out / ".follow" / "checkpoint" / "offsets"
     before = newest(offsets)
     command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", str(logs), "-o", str(out), "--follow"]
-    settings = ["spark.driver.memory=1g", "spark.sql.shuffle.partitions=2", "spark.default.parallelism=2"]
-    options = [word for setting in settings for word in ("--conf", setting)]
+    options = [word for setting in SETTINGS for word in ("--conf", setting)]
     with (out.parent / "follow.log").open("ab") as log:
         process = subprocess.Popen(
             [*command, "--master", "local[2]", *options], stdout=log, stderr=log, start_new_session=True
@@ -92,3 +101,37 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_evidence_that_comes_late_changes_what_it_concerns(spark: SparkSession, tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    fleet = Fleet(logs)
+    fleet.describe(B, "orders", "orders-mq01")
+    fleet.say(A, *RUN, LOST, "a line")
+    follow(spark, str(logs), str(out), until_idle=0)
+    assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": False}
+
+    fleet.say(B, RUN[0], WAIT, *RUN[1:], "a line")
+    fleet.pass_minutes(20)
+    fleet.say(A, "a line")
+    fleet.say(B, "a line")
+    follow(spark, str(logs), str(out), until_idle=0)
+    assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": True, "takeover": True}
+
+
+def incidents(out: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(out / "incidents").to_pylist()
+    return found
+
+
+def test_a_path_that_cannot_be_followed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="on local or mounted paths alone"):
+        follow(spark, "s3a://logs/collected", str(tmp_path / "out"), until_idle=0)
+    with pytest.raises(InputError, match="there is no such directory"):
+        follow(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"), until_idle=0)
+
+
+def test_a_directory_without_logs_gives_no_result(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "logs" / "mq01a").mkdir(parents=True)
+    with pytest.raises(InputError, match="there are no logs"):
+        follow(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -97,18 +100,13 @@ def follow(
         pass  # an OUT that is not ours is refused before any work
     spark.dataSource.register(TailSource)
     job = Job(str(root), out, dict(inventory_hosts) if inventory_hosts else None, skew)
-    if until_idle is None or until_idle > 0:
-        query = _start(spark, job, hold, most, every)
-        try:
-            _watch(query, until_idle)
-        finally:
-            query.stop()
-    # What was held back will not go on any more.
-    query = _start(spark, job, 0.0, most, every)
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    with _alone(out):
+        if until_idle is None or until_idle > 0:
+            with _running(spark, job, hold, most, every) as query:
+                _watch(query, until_idle)
+        # What was held back will not go on any more.
+        with _running(spark, job, 0.0, most, every) as query:
+            query.processAllAvailable()
     result = local_path(out)
     if result is not None and not (result / "audit.json").exists():
         list_inputs(spark, logs, inventory_hosts)  # says what is not there
@@ -126,14 +124,36 @@ def _followed(logs: str) -> Path:
     return root
 
 
-def _start(spark: SparkSession, job: Job, hold: float, most: int, every: float) -> StreamingQuery:
+@contextmanager
+def _alone(out: str) -> Iterator[None]:
+    """Keep another stream from the same OUT, where it is on this machine. Elsewhere Spark's checkpoint does, later."""
+    found = local_path(out)
+    if found is None:
+        yield
+        return
+    (found / STATE).mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(found / STATE / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            why = "another audit --follow writes it; wait for its end, or name another OUT"
+            raise InputError(f"{out}: {why}") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _running(spark: SparkSession, job: Job, hold: float, most: int, every: float) -> Iterator[StreamingQuery]:
+    """The stream, for the length of the block."""
     rows = spark.readStream.format(FORMAT).option("path", job.logs).option("hold", hold).option("most", most).load()
-    return (
-        rows.writeStream.foreachBatch(job)
-        .option("checkpointLocation", f"{job.state}/checkpoint")
-        .trigger(processingTime=f"{int(every * 1000)} milliseconds")
-        .start()
-    )
+    writer = rows.writeStream.foreachBatch(job).option("checkpointLocation", f"{job.state}/checkpoint")
+    query = writer.trigger(processingTime=f"{int(every * 1000)} milliseconds").start()
+    try:
+        yield query
+    finally:
+        query.stop()
 
 
 def _watch(query: StreamingQuery, until_idle: float | None, clock: Callable[[], float] = time.monotonic) -> None:
