@@ -21,7 +21,8 @@ def check_host(text: str) -> str:
     nothing.
     """
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    if "%" not in bare:  # a zone is any text, and means nothing on the peer's side
+    # No name ends like an address, and most are names; a zone is any text, and means nothing on the peer's side.
+    if "%" not in bare and (":" in bare or bare[-1:].isdigit()):
         try:
             return str(ipaddress.ip_address(bare))
         except ValueError:

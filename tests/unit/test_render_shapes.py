@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,9 +16,12 @@ from activemq_fleet.render import engine, render_agent, render_clients, render_h
 from activemq_fleet.render.holes import ShapeError
 from activemq_fleet.render.shapes import Values
 from activemq_fleet.topology import Fleet, build_fleet
+from benchmarks.plan_fleet import records
 from tests.unit import fuzz_inputs as inputs
 from tests.unit.fleets import fleet
 
+# Of all profiles, releases and sizes of groups: make test-full has 10,000.
+BROKERS = int(os.environ.get("SHAPE_BROKERS", "200"))
 # Thousands of examples (FUZZ_EXAMPLES) on a busy machine take longer than a unit test may.
 pytestmark = pytest.mark.timeout(120 + settings().max_examples)
 
@@ -272,6 +276,13 @@ def test_files_of_varied_fleets_are_those_that_templates_give(found: Fleet | Non
     if found is not None:
         event(f"{found.brokers[0].settings.ha}, {len(found.findings)} findings")
         assert_same(found)
+
+
+@settings(max_examples=max(1, BROKERS // 100))
+@given(st.integers(0, 1 << 30))
+def test_files_of_many_brokers_are_those_that_templates_give(seed: int) -> None:
+    hosts = {record["host"]: record["variables"] for record in records(100, seed)}
+    assert_same(build_fleet(hosts, {}))
 
 
 @given(inputs.mistuned())

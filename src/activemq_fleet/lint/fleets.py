@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from activemq_fleet.topology import Broker, Fleet, Link
 
 _EVERY_RULE = Selection()
-_REMEMBERED = 4096
+_REMEMBERED = 1 << 14
 _OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
 _fired: dict[tuple[bytes, tuple[str, ...], Release, Selection], tuple[str, ...]] = {}
 
@@ -90,15 +90,20 @@ class FleetView:
 
 
 def fleet_findings(
-    fleet: Fleet, documents: Mapping[str, bytes], selection: Selection = _EVERY_RULE
+    fleet: Fleet,
+    documents: Mapping[str, bytes],
+    selection: Selection = _EVERY_RULE,
+    kinds: Mapping[str, bytes] | None = None,
 ) -> tuple[Finding, ...]:
     """What the file and fleet rules say; ``documents`` are rendered activemq.xml by inventory name.
 
-    What is not XML is the schema's to tell, and is passed over here.
+    What is not XML is the schema's to tell, and is passed over here. ``kinds`` are ``kind_of`` each
+    document, for a caller that knows them already.
     """
     found: list[Finding] = []
     for broker in fleet.brokers:
-        found += _of_document(broker, documents[broker.host], selection)
+        data = documents[broker.host]
+        found += _of_document(broker, data, kinds[broker.host] if kinds else kind_of(broker, data), selection)
     view = FleetView(fleet, documents)
     for one in rules("fleet"):
         if selection.takes(one.id):
@@ -110,8 +115,13 @@ def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterab
     return (p for p in problems if not p.host or fleet.broker(p.host).release.within(span))
 
 
-def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
-    key = blake2b(without_names(broker, data)).digest(), _not_in_the_document(broker), broker.release, selection
+def kind_of(broker: Broker, data: bytes) -> bytes:
+    """The same for documents that are alike but for the fleet's own names."""
+    return blake2b(without_names(broker, data)).digest()
+
+
+def _of_document(broker: Broker, data: bytes, kind: bytes, selection: Selection) -> tuple[Finding, ...]:
+    key = kind, _not_in_the_document(broker), broker.release, selection
     fired = _fired.get(key)
     if fired is not None:
         return document_findings_of(broker, data, Selection(fired)) if fired else ()

@@ -93,7 +93,9 @@ def whole(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
     fleet = checked(fleet, {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}, schema_of)
     brokers = [broker.to_dict() for broker in fleet.brokers]
     links = [{"host": broker["host"], **link} for broker in brokers for link in broker.pop("links")]
-    files = [(host, path, content) for host, tree in trees.items() for path, content in tree.items()]
+    files: list[tuple[str | None, str, bytes]] = [
+        (host, path, content) for host, tree in trees.items() for path, content in tree.items()
+    ]
     files += [(None, path, content) for path, content in render_clients(fleet).items()]
     return fleet, {
         "brokers": brokers,

@@ -14,6 +14,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
 from activemq_fleet.settings import WaiverSettings
 from activemq_fleet.topology.model import KnownGroups
+from activemq_fleet.validation import Proof
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Context:
     def _digests(self) -> dict[str, str]:
         return {release: hashlib.sha256(xsd).hexdigest() for release, xsd in self.schemas.items()}
 
+    @cached_property
+    def proof(self) -> Proof:
+        """What this worker knows of documents for these very schemas."""
+        return _proof(tuple(sorted(self._digests.items())))
+
     def schema_of(self, release: Release) -> Schema:
         """The schema of a release that is in use, compiled once a worker."""
         return _compiled(self.schemas[release.text])
@@ -44,6 +50,11 @@ class Context:
         every = [*self.groups.first, self.groups.number] if asks_for_groups else []
         schemas = [self._digests.get(release, "") for release in releases]
         return json.dumps([__version__, self.pattern, self.waivers, every, schemas, self.content, self.largest])
+
+
+@lru_cache(maxsize=4)
+def _proof(_schemas: tuple[tuple[str, str], ...]) -> Proof:
+    return Proof()
 
 
 @lru_cache(maxsize=256)

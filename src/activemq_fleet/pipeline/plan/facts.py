@@ -202,9 +202,7 @@ def facts(batches: Iterable[pa.RecordBatch], *, form: str, pattern: str | None) 
             if text is None or not text.strip():
                 continue
             rows.append(_row(form, text, host, groups, place, pattern))
-        yield pa.RecordBatch.from_arrays(
-            [_array(field, rows) for field in SCHEMA], schema=SCHEMA
-        )
+        yield pa.RecordBatch.from_arrays([_array(field, rows) for field in SCHEMA], schema=SCHEMA)
 
 
 def _row(

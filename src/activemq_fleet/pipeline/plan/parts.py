@@ -145,7 +145,7 @@ def result_of(part: Part, context: Context) -> Tables:
         fleet = _fleet(part, context)
         trees = render_hosts(fleet)
         documents = {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}
-        fleet = checked(fleet, documents, context.schema_of)
+        fleet = checked(fleet, documents, context.schema_of, proof=context.proof)
     except FleetError as error:
         tables.error = str(error)
         return tables
