@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ UNIT = "activemq.service"
 PATIENCE = 180
 RATE = 40
 KILLS = int(os.environ.get("KILLS", "5"))
+LONG = pytest.mark.skipif(KILLS <= 5, reason="a minute more, which `make test-full` has: KILLS above 5")
 # The machines' names are not known outside of them.
 HERE = {"activemq_address": "{{ ansible_host }}", "activemq_drill_rate": RATE}
 
@@ -71,29 +71,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def start(controller: Controller, **variables: object) -> subprocess.Popen[str]:
     """The playbook, from within the machines' network, as a controller that reaches the brokers."""
-    home = controller.repository / ".ansible"
-    environment = os.environ | {
-        "ANSIBLE_HOME": str(home),
-        "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
-        "ANSIBLE_PIPELINING": "true",
-        "ANSIBLE_NOCOLOR": "true",
-        "FLEET_RACK": str(controller.rack.state),
-        "FLEET_ROOT": str(controller.repository),
-        "FLEET_PAIR_INSTALL": "jars",
-    }
-    inventory = controller.repository / "molecule/pair/inventory"
-    program = str(Path(sys.executable).with_name("ansible-playbook"))
-    command = [program, "activemq.fleet.drill", f"--inventory={inventory}", "-e", json.dumps(HERE | variables)]
-    return subprocess.Popen(
-        controller.rack.lan.inside(*command),
-        cwd=controller.repository,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    return controller.start("drill", "-e", json.dumps(HERE | variables), inside=True)
 
 
 def drill(controller: Controller, report: Path, **variables: object) -> tuple[str, DrillResult]:
@@ -107,10 +85,11 @@ def drill(controller: Controller, report: Path, **variables: object) -> tuple[st
 
 @pytest.mark.once
 @pytest.mark.timeout(1200)
-def test_a_kill_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["kill", pytest.param("stop", marks=LONG)])
+def test_a_blow_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path, what: str) -> None:
     before = active(controller.rack.machines)
 
-    said, result = drill(controller, tmp_path / "drill.html")
+    said, result = drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
 
     (blow,) = result.counted
     assert result.verdict == "clean"
@@ -122,7 +101,7 @@ def test_a_kill_is_survived_and_every_event_accounted_for(controller: Controller
     assert not any("fleet-drill.timer" in text for text in timers)
 
 
-@pytest.mark.skipif(KILLS <= 5, reason="a minute more, which `make test-full` has: KILLS above 5")
+@LONG
 @pytest.mark.timeout(1200)
 def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controller, tmp_path: Path) -> None:
     before = active(controller.rack.machines)
