@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from activemq_fleet import __version__
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.manifests import HadoopTarget, listed_files, manifest_of
-from activemq_fleet.pipeline.paths import local_path, uri_of
+from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
 from activemq_fleet.pipeline.schemas import SCHEMA_VERSION, SCHEMAS, SORTED_BY
 from activemq_fleet.pipeline.settings import temporarily
 from activemq_fleet.pipeline.staging import LocalTarget, settle
@@ -104,7 +104,7 @@ class Output:
 
     def written(self, name: str) -> DataFrame:
         """What this run has written of a dataset: to be read again instead of computed again."""
-        return self._spark.read.schema(SCHEMAS[name]).parquet(*self._target.written(name))
+        return self._spark.read.schema(SCHEMAS[name]).parquet(*map(pattern_of, self._target.written(name)))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the datasets: ``audit.json``, ``report.html``."""
@@ -122,8 +122,8 @@ def read(spark: SparkSession, out: str, name: str) -> DataFrame:
     if found is not None:
         if not (found / name).is_dir():
             raise InputError(f"{out}: holds no dataset {name}")
-        return reader.parquet(uri_of(found / name))
-    return reader.parquet(*listed_files(spark, uri_of(out), name))
+        return reader.parquet(pattern_of(found / name))
+    return reader.parquet(*map(pattern_of, listed_files(spark, uri_of(out), name)))
 
 
 def read_text(spark: SparkSession, out: str, name: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.paths import pattern_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,7 +122,9 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
 
 
 def _newest(spark: SparkSession, out: str) -> str | None:
-    texts = [row["value"] for row in _texts(spark, f"{out}/{MANIFEST}").collect()] if _list(spark, out) else []
+    texts = (
+        [row["value"] for row in _texts(spark, pattern_of(f"{out}/{MANIFEST}")).collect()] if _list(spark, out) else []
+    )
     runs = [(json.loads(text).get("run", 0), text) for text in texts]
     return max(runs)[1] if runs else None
 
@@ -141,7 +144,7 @@ def _list(spark: SparkSession, path: str) -> list[str]:
 
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
-        return [row["path"] for row in files.load(path).select("path").collect()]
+        return [row["path"] for row in files.load(pattern_of(path)).select("path").collect()]
     except AnalysisException as error:
         if "PATH_NOT_FOUND" in str(error.getCondition()):
             return []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
+_FILE = re.compile(r"^file:(?://[^/]*)?")
+_GLOB = re.compile(r"([\[\]{}*?\\])")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -16,7 +17,8 @@ def local_path(path: str) -> Path | None:
     A path without a scheme is local, also where a cluster's default file system is another.
     """
     if path.startswith("file:"):
-        return Path(os.path.abspath(unquote(urlsplit(path).path)))
+        # As Hadoop reads it: nothing is decoded, and # and ? are letters.
+        return Path(os.path.abspath(_FILE.sub("", path)))
     if _SCHEME.match(path):
         return None
     return Path(os.path.abspath(path))
@@ -26,3 +28,8 @@ def uri_of(path: str | Path) -> str:
     """The path as Spark's readers and writers take it, whatever the cluster's default file system is."""
     found = local_path(str(path))
     return str(path).rstrip("/") if found is None else f"file://{found}"
+
+
+def pattern_of(path: str | Path) -> str:
+    """The same for a reader, which takes a path for a pattern: its brackets and stars are themselves."""
+    return _GLOB.sub(r"\\\1", uri_of(path))

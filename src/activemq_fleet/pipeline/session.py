@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionOptions", "SparkProblem", "phase", "session"]
 
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
+_SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
 
 
 @contextmanager
@@ -71,7 +72,8 @@ def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
 
 
 def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
-    os.environ["JAVA_HOME"] = str(java_home())
+    if not _SUBMITTED:  # else there is a JVM already
+        os.environ["JAVA_HOME"] = str(java_home())
     master = master_of(options)
     if master:
         check_reachable(master)
@@ -104,7 +106,7 @@ def _look_at_workers(spark: SparkSession, *, remote: bool) -> None:
 def _end(running: list[SparkSession], *, classic: bool) -> None:
     for spark in running:
         spark.stop()
-    if classic and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if classic and not _SUBMITTED:
         _end_java()
 
 

@@ -80,7 +80,7 @@ class LocalTarget:
 
     def written(self, name: str) -> list[str]:
         """The paths of what this run wrote of a dataset."""
-        return [self.place(name)]
+        return [str(self.staged / name)]
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the datasets."""

@@ -18,7 +18,7 @@ _NEEDED = ("activemq_fleet", "activemq_fleet.pipeline", "lxml", "jinja2", "pydan
 
 def check_workers(spark: SparkSession) -> None:
     """Raise SparkProblem when some executor's Python lacks the package, or has another version of it."""
-    frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_probe(_NEEDED), _SCHEMA).distinct()
+    frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_probe(_NEEDED), _SCHEMA)
     for row in frame.collect():
         if row["missing"]:
             raise SparkProblem(f"{row['python']} on the workers has no module {row['missing']}: {PACK}")

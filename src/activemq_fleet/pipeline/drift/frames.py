@@ -69,8 +69,10 @@ def compared(known: DataFrame, hosts: DataFrame) -> DataFrame:
     pieces = [sf.max(name).alias(name) for name in Known._fields[2:]]
     whole = known.join(hosts, "host", "left_semi").groupBy("host", "path").agg(*pieces)
     installed = known.where("installed").select("host").distinct().withColumn("has_manifest", sf.lit(True))
+    # Deployed once, planned no more and not there: nothing to tell.
+    there = sf.col("planned").isNotNull() | sf.col("found").isNotNull() | (sf.col("told") == "unreadable")
     same = sf.col("planned").eqNullSafe(sf.col("found"))
-    lean = whole.drop("installed").join(installed, "host", "left")
+    lean = whole.where(there).drop("installed").join(installed, "host", "left")
     for name in ("planned_text", "found_text"):
         lean = lean.withColumn(name, sf.when(~same, sf.col(name)))
     return lean.mapInArrow(_judged, _DRIFT_DDL)

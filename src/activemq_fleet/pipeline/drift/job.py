@@ -14,8 +14,7 @@ from pyspark.sql import functions as sf
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.datasets import Output, read
 from activemq_fleet.pipeline.drift import frames
-from activemq_fleet.pipeline.inputs import escaped
-from activemq_fleet.pipeline.paths import local_path, uri_of
+from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
 from activemq_fleet.pipeline.progress import phase
 from activemq_fleet.pipeline.settings import temporarily
 
@@ -100,7 +99,7 @@ def _planned(spark: SparkSession, planned: str) -> tuple[DataFrame, DataFrame]:
         try:
             files = read(spark, planned, "files")
         except InputError:
-            pattern = f"{escaped(root)}/hosts"
+            pattern = f"{pattern_of(root)}/hosts"
             known = frames.rendered(spark, pattern, root)
             return known, frames.hosts_of(frames.files_below(spark, pattern), root, "hosts/")
     return frames.planned(files), files.select("host").where("host is not null").distinct()
@@ -110,9 +109,9 @@ def _collected(spark: SparkSession, found: str) -> tuple[DataFrame, DataFrame]:
     root = uri_of(found)
     _refuse_unreadable(found)
     with _instead(f"{found}: holds no HOST/configuration, as collect lays it down"):
-        known = frames.collected(spark, f"{escaped(root)}/*/configuration", root)
+        known = frames.collected(spark, f"{pattern_of(root)}/*/configuration", root)
     with _instead(f"{found}: holds no HOST/host.json, as collect lays it down"):
-        told = frames.files_below(spark, f"{escaped(root)}/*/host.json")
+        told = frames.files_below(spark, f"{pattern_of(root)}/*/host.json")
     return known, frames.hosts_of(told, root)
 
 

@@ -1,0 +1,104 @@
+"""Whose doing a difference is, and how it is shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.drift.differences import unified
+from activemq_fleet.pipeline.drift.judging import Evidence, judge
+from activemq_fleet.pipeline.drift.records import collected_file, planned_file
+
+
+@pytest.mark.parametrize(
+    ("evidence", "judgement"),
+    [
+        (Evidence("a", "a", "a", "same", True), ("same", None)),
+        # As planned, although nobody deployed it so: there is nothing to do.
+        (Evidence("a", "a", "b", "changed", True), ("same", None)),
+        (Evidence("a", "b", "a", "changed", True), ("changed", "by_hand")),
+        (Evidence("a", "b", "b", "same", True), ("changed", "out_of_date")),
+        # Planned anew and changed by hand as well: what nobody planned counts.
+        (Evidence("a", "c", "b", "changed", True), ("changed", "by_hand")),
+        (Evidence("a", "b", None, "unknown", False), ("changed", "unknown")),
+        (Evidence("a", "b", None, "added", True), ("changed", "by_hand")),
+        (Evidence(None, "b", None, "added", True), ("added", "by_hand")),
+        (Evidence(None, "b", "b", "same", True), ("added", "out_of_date")),
+        (Evidence(None, "c", "b", "changed", True), ("added", "by_hand")),
+        (Evidence(None, "b", None, "unknown", False), ("added", "unknown")),
+        (Evidence("a", None, "a", "removed", True), ("removed", "by_hand")),
+        (Evidence("a", None, None, None, True), ("removed", "out_of_date")),
+        (Evidence("a", None, None, None, False), ("removed", "unknown")),
+        (Evidence("a", None, "a", "unreadable", True), ("changed", "unknown")),
+    ],
+)
+def test_the_manifest_tells_whose_doing_it_is(evidence: Evidence, judgement: tuple[str, str | None]) -> None:
+    assert judge(evidence) == judgement
+
+
+def test_a_difference_names_both_sides() -> None:
+    shown = unified("conf/a.xml", "one\ntwo\n", "one\nthree\n")
+    assert shown.splitlines() == [
+        "--- planned/conf/a.xml",
+        "+++ found/conf/a.xml",
+        "@@ -1,2 +1,2 @@",
+        " one",
+        "-two",
+        "+three",
+    ]
+
+
+def test_a_file_that_is_not_there_is_dev_null() -> None:
+    assert unified("a", None, "x").splitlines()[:2] == ["--- /dev/null", "+++ found/a"]
+
+
+def test_a_missing_last_line_feed_shows() -> None:
+    assert "\\ No newline at end of file" in unified("a", "x\n", "x")
+
+
+def test_a_long_difference_is_cut_and_the_rest_is_counted() -> None:
+    shown = unified("a", None, "".join(f"{number}\n" for number in range(1000)))
+    assert len(shown.splitlines()) == 201
+    assert shown.endswith("… 803 more lines\n")
+
+
+def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
+    assert (
+        unified("a", "x\n" * 5000, "y\n" * 5000)
+        == "5000 lines planned, 5000 found: too long to be compared line by line\n"
+    )
+
+
+def test_a_changed_secret_shows_without_its_value() -> None:
+    planned = planned_file("h", "conf/credentials.properties", "activemq.password=@activemq_password@\n", None)
+    (found,) = collected_file("h", "conf/credentials.properties", b"activemq.password=hunter22\n")
+    assert found.found != planned.planned
+    shown = unified(planned.path, planned.planned_text, found.found_text)
+    assert "@secret@" in shown
+    assert "hunter22" not in shown
+
+
+def test_both_sides_hash_what_is_masked() -> None:
+    text = "activemq.password=@activemq_password@\n"
+    planned = planned_file("h", "conf/credentials.properties", text, None)
+    (found,) = collected_file("h", "conf/credentials.properties", text.encode())
+    assert planned.planned == found.found == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_plan_without_contents_is_compared_by_its_hashes() -> None:
+    assert planned_file("h", "conf/a.xml", None, "abc").planned == "abc"
+
+
+def test_a_key_store_counts_by_its_hash() -> None:
+    record = {"conf/broker.ks": {"status": "added", "sha256": "abc", "why": "a key store"}}
+    (known,) = collected_file("h", ".fleet-found.json", json.dumps(record).encode())
+    assert (known.found, known.told, known.why) == ("abc", "added", "a key store")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])
+def test_a_damaged_record_names_its_host(content: bytes) -> None:
+    with pytest.raises(InputError, match=r"^h: configuration/\.fleet-manifest\.json cannot be read"):
+        list(collected_file("h", ".fleet-manifest.json", content))

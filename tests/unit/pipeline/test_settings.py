@@ -1,0 +1,53 @@
+"""Spark's settings: what we choose, and what the user's word changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.pipeline.options import SessionOptions
+from activemq_fleet.pipeline.settings import master_of, settings_of
+
+_SCRATCH = Path("/scratch")
+
+
+def test_this_machine_is_the_default() -> None:
+    assert master_of(SessionOptions()) == "local[*]"
+
+
+def test_spark_submit_has_its_own_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert master_of(SessionOptions()) is None
+    assert "spark.master" not in settings_of(SessionOptions(), None, _SCRATCH)
+
+
+def test_what_the_user_says_wins() -> None:
+    options = SessionOptions(conf={"spark.driver.memory": "9g", "spark.sql.session.timeZone": "Asia/Tokyo"})
+    found = settings_of(options, "local[*]", _SCRATCH)
+    assert (found["spark.driver.memory"], found["spark.sql.session.timeZone"]) == ("9g", "Asia/Tokyo")
+
+
+def test_javas_options_of_both_count() -> None:
+    options = SessionOptions(conf={"spark.driver.extraJavaOptions": "-Dmine=1"})
+    found = settings_of(options, "local[*]", _SCRATCH)["spark.driver.extraJavaOptions"]
+    assert found.endswith("-Dmine=1")
+    assert "log4j2" in found
+
+
+def test_a_local_spark_is_on_loopback_and_its_files_are_in_the_scratch_directory(tmp_path: Path) -> None:
+    found = settings_of(SessionOptions(), "local[*]", tmp_path)
+    assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+    assert found["spark.local.dir"] == str(tmp_path)
+    assert found["spark.ui.enabled"] == "false"
+
+
+def test_a_cluster_elsewhere_can_reach_the_driver(tmp_path: Path) -> None:
+    found = settings_of(SessionOptions(), "spark://master.example.com:7077", tmp_path)
+    assert "spark.driver.host" not in found
+
+
+def test_archives_go_to_clusters_alone(tmp_path: Path) -> None:
+    options = SessionOptions(archives=("env.tar.gz#environment",))
+    assert settings_of(options, "yarn", tmp_path)["spark.archives"] == "env.tar.gz#environment"
+    assert "spark.archives" not in settings_of(options, "local[2]", tmp_path)

@@ -1,0 +1,79 @@
+"""What Spark needs, looked at before it is started."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.pipeline.problems import SparkProblem
+from activemq_fleet.pipeline.surroundings import check_reachable, java_home
+
+
+def _java(home: Path, version: str) -> Path:
+    """Something that answers as a java of this version does."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    return home
+
+
+def test_no_java_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SparkProblem, match=r"needs Java 17 or newer: there is none .* apt-get install"):
+        java_home()
+
+
+def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "jdk", "11.0.2")))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin" if not Path("/usr/bin/java").exists() else "/nowhere")
+    with pytest.raises(SparkProblem, match=r"jdk/bin/java (is Java 11|does not)"):
+        java_home()
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SparkProblem, match="gone/bin/java does not run"):
+        java_home()
+
+
+def test_a_new_java_on_the_path_is_taken_over_an_old_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = _java(tmp_path / "new", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "old", "1.8.0_392")))
+    monkeypatch.setenv("PATH", f"{new}/bin:/usr/bin:/bin")
+    assert java_home() == new
+
+
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        ("spark://127.0.0.1:{}", "Spark master spark://127.0.0.1:{} is not reached: 127.0.0.1:{}: Connection refused"),
+        ("sc://127.0.0.1:{}/;token=secret", "Spark Connect server sc://127.0.0.1:{}/ is not reached"),
+        ("spark://no.such.invalid:7077", "the name no.such.invalid is not known"),
+        ("spark://127.0.0.1:x", "is not reached"),
+    ],
+)
+def test_nobody_who_listens_is_told_at_once(url: str, line: str) -> None:
+    with socket.socket() as taken:  # bound and not listening: refused for sure
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(SparkProblem) as caught:
+            check_reachable(url.replace("{}", str(port)))
+    assert line.replace("{}", str(port)) in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        check_reachable(f"spark://127.0.0.1:1,127.0.0.1:{listener.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("master", ["local[*]", "yarn", "k8s://https://host:6443"])
+def test_masters_that_are_no_address_are_left_to_spark(master: str) -> None:
+    check_reachable(master)
