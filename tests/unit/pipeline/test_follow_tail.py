@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.follow.advance import HOLD
 from activemq_fleet.pipeline.follow.places import Offset
 from tests.unit.pipeline.tailing import Stream, record
@@ -183,6 +184,22 @@ def test_that_a_host_is_described_otherwise_is_news(host: Path, stream: Stream) 
     (host / "host.json").write_text('{"timezone": "Europe/Berlin"}')
     assert stream.batch()
     assert not stream.batch()
+
+
+def test_what_else_results_depend_on_is_news_when_it_changes(host: Path, stream: Stream) -> None:
+    append(host / LOG, record(1) + record(2))
+    stream.run()
+    stream.tail.salt = "another inventory"
+    assert stream.batch()
+    assert not stream.batch()
+
+
+def test_a_file_that_cannot_be_read_is_named(host: Path, stream: Stream) -> None:
+    (host / LOG).mkdir()
+    (host / "activemq.log.1").symlink_to("activemq.log.1")
+    append(host / "activemq.log.2", record(1))
+    with pytest.raises(InputError, match=r"activemq\.log\.1"):
+        stream.batch()
 
 
 def test_a_file_renamed_between_planning_and_reading_is_found(host: Path, stream: Stream) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.follow.contents import Content
 from activemq_fleet.pipeline.follow.looking import Found, Looker, match
 from activemq_fleet.pipeline.follow.places import GONE, HEAD, Offset, Place, Seat, changes, digest
@@ -34,10 +35,11 @@ class _Budget:
 
 @dataclass(slots=True)
 class Tail:
-    """Follows the directories of the hosts below ``root``."""
+    """Follows the directories of the hosts below ``root``. ``salt``: what else results depend on; another is news."""
 
     root: Path
     hold: float = HOLD
+    salt: str = ""
     clock: Callable[[], float] = time.monotonic
     _lookers: dict[str, Looker] = field(default_factory=dict)
     _since: dict[tuple[str, str], tuple[object, float]] = field(default_factory=dict)
@@ -59,8 +61,10 @@ class Tail:
     def _hosts(self) -> list[str]:
         try:
             return sorted(path.name for path in self.root.iterdir() if path.is_dir() and not path.name.startswith("."))
-        except OSError:
-            return []
+        except FileNotFoundError:
+            return []  # a mount that is away, not a fleet that is gone
+        except OSError as error:
+            raise InputError(f"{self.root}: {error.strerror or error}") from None
 
     def _seat(self, host: str, seat: Seat, budget: _Budget) -> Seat:
         looker = self._lookers.setdefault(host, Looker(self.root / host))
@@ -76,7 +80,7 @@ class Tail:
             if place.upto:
                 files[following] = place
                 following += 1
-        return Seat(looker.facts(), following, _bounded(files))
+        return Seat(self.salt + looker.facts(), following, _bounded(files))
 
     def _without_gone(self, host: str, files: Mapping[int, Place], known: Mapping[int, Found]) -> dict[int, Place]:
         """A file is gone when it has not been seen for as long as a renaming can possibly take."""

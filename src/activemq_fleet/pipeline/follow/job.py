@@ -12,12 +12,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from activemq_fleet import __version__
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.audit.evidence import SKEW
 from activemq_fleet.pipeline.audit.job import write
 from activemq_fleet.pipeline.datasets import Output, settle
 from activemq_fleet.pipeline.follow.advance import HOLD
 from activemq_fleet.pipeline.follow.final import FinalOutput
+from activemq_fleet.pipeline.follow.places import digest
 from activemq_fleet.pipeline.follow.source import FORMAT, MOST, TailSource
 from activemq_fleet.pipeline.follow.state import State
 from activemq_fleet.pipeline.follow.view import view
@@ -46,8 +48,13 @@ class Job:
 
     logs: str
     out: str
-    inventory_hosts: Mapping[str, Host] | None = None
-    skew: timedelta = SKEW
+    inventory_hosts: Mapping[str, Host]
+    skew: timedelta
+
+    @property
+    def salt(self) -> str:
+        """What results depend on besides files: another inventory, skew or program tells everything anew."""
+        return digest(repr((__version__, self.skew, self.inventory_hosts)).encode())
 
     @property
     def state(self) -> str:
@@ -99,7 +106,8 @@ def follow(
     with Output(spark, out):
         pass  # an OUT that is not ours is refused before any work
     spark.dataSource.register(TailSource)
-    job = Job(str(root), out, dict(inventory_hosts) if inventory_hosts else None, skew)
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", "10")  # each has an offset of all files
+    job = Job(str(root), out, dict(sorted((inventory_hosts or {}).items())), skew)
     with _alone(out):
         if until_idle is None or until_idle > 0:
             with _running(spark, job, hold, most, every) as query:
@@ -147,7 +155,8 @@ def _alone(out: str) -> Iterator[None]:
 @contextmanager
 def _running(spark: SparkSession, job: Job, hold: float, most: int, every: float) -> Iterator[StreamingQuery]:
     """The stream, for the length of the block."""
-    rows = spark.readStream.format(FORMAT).option("path", job.logs).option("hold", hold).option("most", most).load()
+    source = spark.readStream.format(FORMAT).option("path", job.logs).option("salt", job.salt)
+    rows = source.option("hold", hold).option("most", most).load()
     writer = rows.writeStream.foreachBatch(job).option("checkpointLocation", f"{job.state}/checkpoint")
     query = writer.trigger(processingTime=f"{int(every * 1000)} milliseconds").start()
     try:

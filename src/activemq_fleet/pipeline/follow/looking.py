@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.follow.contents import Content, Stamp, stamp
 from activemq_fleet.pipeline.follow.places import Place, digest
 
@@ -59,13 +60,18 @@ class Looker:
         self._seen: dict[str, tuple[Found, list[tuple[int, int, str]]]] = {}
 
     def look(self, known: Mapping[int, Place]) -> list[Found]:
-        """Every log and journal there is. A file that went away meanwhile is left out: the next look finds it."""
+        """Every log and journal there is. A file that went away meanwhile is left out: the next look finds it.
+
+        Raises InputError for one that cannot be read.
+        """
         seen = {}
         for file in sorted(followed(self._directory)):
             try:
                 seen[file] = self._look_at(file, known)
-            except OSError:
+            except FileNotFoundError:
                 continue
+            except OSError as error:
+                raise InputError(f"{self._directory / file}: {error.strerror or error}") from None
         self._seen = seen
         return [found for found, _ in seen.values() if found.size]
 
@@ -148,12 +154,14 @@ def _best(place: Place, items: list[Found]) -> Found:
 
 
 def followed(directory: Path) -> Iterator[str]:
-    """Every log and journal below a host's directory, relative to it."""
+    """Every log and journal below a host's directory, relative to it. Raises InputError if that cannot be read."""
     for below in ("", "agent/"):
         try:
             entries = list(os.scandir(directory / below))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as error:
+            raise InputError(f"{directory / below}: {error.strerror or error}") from None
         for entry in entries:
-            if kind_of(f"{below}{entry.name}") and entry.is_file():
+            if kind_of(f"{below}{entry.name}") and not os.path.isdir(entry.path):
                 yield f"{below}{entry.name}"

@@ -39,7 +39,7 @@ _RANGES = 200
 
 
 class TailSource(DataSource):
-    """Options: ``path``, ``hold`` (seconds) and ``most`` (bytes in a micro-batch)."""
+    """Options: ``path``, ``hold`` (seconds), ``most`` (bytes in a micro-batch) and ``salt``."""
 
     @classmethod
     def name(cls) -> str:
@@ -63,7 +63,7 @@ class TailReader(DataSourceStreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._root = Path(options["path"])
         self._most = int(options.get("most", MOST))
-        self._tail = Tail(self._root, float(options.get("hold", HOLD)))
+        self._tail = Tail(self._root, float(options.get("hold", HOLD)), options.get("salt", ""))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return Offset().to_json()
