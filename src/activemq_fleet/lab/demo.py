@@ -1,48 +1,62 @@
 """``make demo``: an inventory becomes real brokers, a master dies under load, nothing is lost.
 
 Ansible and the collection check and install the fleet, as they would on real hosts; the lab only
-says where the hosts are and starts them.
+says where the hosts are and starts them. The events over MQTT go through real agents. In the end
+``audit`` is asked what happened: it knows nothing but the logs and journals.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
+from activemq_fleet.drills import Blow
 from activemq_fleet.errors import FleetError, LabError
-from activemq_fleet.lab.clients import MqttSubscriber
+from activemq_fleet.lab.collected import lay_down
+from activemq_fleet.lab.drill_files import settle
+from activemq_fleet.lab.drill_seats import Load as Seat
+from activemq_fleet.lab.drill_seats import load_for
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.load import Account, mqtt_load, stomp_load
+from activemq_fleet.lab.load import Account, stomp_load
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.lab.stomp import Credentials
-from activemq_fleet.topology import Agent, Fleet
+from activemq_fleet.topology import Fleet
 
-TOPIC, QUEUE = "events/demo", "demo.orders"
+QUEUE = "demo.orders"
 _BEFORE, _AFTER = 300, 300  # messages of each protocol before and after the kill
+_RATE = 150.0  # events a second over MQTT
+_PATIENCE = 60.0
 _SHOWN_LINES = 12
+_SEATS = ("publisher", "subscriber")
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """A kill and what followed; ``seconds`` from the kill to a round trip on the other node."""
+    """A kill and what followed.
+
+    ``seconds`` are from the kill to a round trip on the other node, ``started`` to the line of its log
+    that says so.
+    """
 
     pair: str
     victim: str
     pid: int
     successor: str
     seconds: float
+    started: float
     accounts: tuple[Account, ...]
 
 
@@ -90,53 +104,111 @@ def _run(inventory: Path, output: Path) -> int:
         step("publishing over MQTT and STOMP, then kill -9")
         takeover = _kill_under_load(lab)
         after = lab.status()
-        step("done")
-        _screen(lab.client_fleet, before, after, takeover, output)
+        agents = {name: (lab.directory / "demo" / takeover.pair / name, takeover.pair) for name in _SEATS}
+        lay_down(lab, agents, output / "collected")
+        fleet = lab.client_fleet
+    step("auditing the logs of the brokers and the journals of the agents")
+    found = _audit(output)
+    step("done")
+    _screen(fleet, before, after, takeover, output)
+    _show_audit(found, takeover, output)
     return 1 if any(account.lost for account in takeover.accounts) else 0
 
 
 def _kill_under_load(lab: Lab) -> Takeover:
-    agent = lab.client_fleet.agents[0]
-    victim = lab.wait_active(agent.pair)
+    pair = lab.client_fleet.agents[0].pair
+    victim = lab.wait_active(pair)
     pid = next((status.pid for status in lab.status() if status.host == victim), None)
+    directory = lab.directory / "demo"
+    directory.mkdir(mode=0o700)
     with ExitStack() as stack:
-        mine = _credentials(agent)
-        listener = MqttSubscriber(agent.urls, [TOPIC], mine, client_id=f"{agent.host}-demo")
-        stack.enter_context(listener)
-        app = lab.credentials(agent.pair)
-        loads = (
-            stack.enter_context(mqtt_load(agent.urls, TOPIC, mine, listener)),
-            stack.enter_context(stomp_load(lab.addresses(agent.pair, "stomp"), QUEUE, app)),
-        )
-        for load in loads:
-            load.wait_for(_BEFORE)
+        sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-")))
+        seat = load_for(lab.client_fleet, lab.client_fleet.pairs[pair], _RATE, directory, sockets)
+        stack.callback(seat.__exit__)
+        seat.start(_PATIENCE)
+        stomp = stack.enter_context(stomp_load(lab.addresses(pair, "stomp"), QUEUE, lab.credentials(pair)))
+        _flow(seat, time.time())
+        stomp.wait_for(_BEFORE)
         began = lab.kill(victim)
-        successor = lab.wait_active(agent.pair)
+        successor = lab.wait_active(pair)
         seconds = time.time() - began
-        for load in loads:
-            load.wait_for(_AFTER)
-        accounts = tuple(load.account() for load in loads)
-    return Takeover(agent.pair, victim, pid or 0, successor, seconds, accounts)
+        started = (lab.started(successor) or time.time()) - began
+        _flow(seat, time.time())
+        stomp.wait_for(_AFTER)
+        seat.finish()
+        seat.forget()
+        queued = stomp.account()
+    blow = Blow(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
+    return Takeover(pair, victim, pid or 0, successor, seconds, started, (_account(directory, pair, blow), queued))
 
 
-def _credentials(agent: Agent) -> Credentials:
-    name, password = agent.settings.agent_username, agent.settings.agent_password
-    if name is None or not isinstance(password, SecretStr):
-        raise LabError(f"{agent.host}: the agent has no credentials that can be read")
-    return Credentials(name, password.get_secret_value())
+def _flow(seat: Seat, since: float) -> None:
+    """Wait until enough events have come, the last of them after a moment. Raises LabError when they do not."""
+    deadline, needed = time.monotonic() + _PATIENCE, _BEFORE / _RATE
+    while not seat.handled_after(since + needed):
+        seat.check()
+        if time.monotonic() > deadline:
+            raise LabError(f"no event was handled in {_PATIENCE:g} s")
+        time.sleep(0.05)
+
+
+def _account(directory: Path, pair: str, blow: Blow) -> Account:
+    """What became of the agents' events, by their journals."""
+    found, (settled,) = settle(directory, pair, "MQTT", [blow])
+    return Account(
+        protocol="MQTT",
+        accepted=found.accepted,
+        delivered=found.handled,
+        lost=tuple(unit.event_id for unit in found.units if unit.verdict != "duplicate"),
+        duplicated=found.duplicate,
+        silence=settled.publish_gap or 0.0,
+    )
+
+
+def _audit(output: Path) -> Mapping[str, Any]:
+    """Ask ``audit``. Its datasets, audit.json and report.html are in ``output/audit``."""
+    out = output / "audit"
+    command: list[str | Path] = [
+        _program("activemq-fleet"),
+        "audit",
+        "--logs",
+        output / "collected",
+        "-o",
+        out,
+        "--no-progress",
+    ]
+    _call(command, ends=(0, 1))
+    import pyarrow.parquet as pq  # comes with what audit needs
+
+    found: dict[str, Any] = json.loads((out / "audit.json").read_text(encoding="utf-8"))
+    return {**found, "incidents": pq.read_table(out / "incidents").to_pylist()}
+
+
+def _show_audit(found: Mapping[str, Any], takeover: Takeover, output: Path) -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+    console.print(f"audit, from logs and journals alone: [bold]{found['verdict']}[/]")
+    for incident in found["incidents"]:
+        took = "" if incident["seconds"] is None else f", {incident['seconds']:.1f} s"
+        console.print(f"  {incident['kind'].replace('_', ' ')} at {incident['host']}{took}: {incident['cause']}")
+    messages = found["counts"]["messages"]
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in messages.items())
+    console.print(
+        f"  events: {verdicts}; the lab measured {takeover.started:.1f} s until {takeover.successor} was started"
+    )
+    console.print(f"\nreport             {output / 'audit'}/report.html\n", soft_wrap=True)
 
 
 def _program(name: str) -> Path:
     return Path(sys.executable).with_name(name)
 
 
-def _call(command: Sequence[str | Path]) -> None:
-    """Run a program quietly. Raises LabError with its last lines when it fails."""
+def _call(command: Sequence[str | Path], ends: Collection[int] = (0,)) -> None:
+    """Run a program quietly. Raises LabError with its last lines when it ends with another code than ``ends``."""
     quiet = {"ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false"}
     done = subprocess.run(
         [str(word) for word in command], env=os.environ | quiet, capture_output=True, text=True, check=False
     )
-    if done.returncode:
+    if done.returncode not in ends:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         print("\n".join(lines[-_SHOWN_LINES:]), file=sys.stderr)
         raise LabError(f"{Path(command[0]).name} {command[1]} ended with {done.returncode}; its last lines are above")

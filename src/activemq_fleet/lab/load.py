@@ -16,7 +16,7 @@ from typing import Protocol, Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber, StompPublisher, stomp_drain
+from activemq_fleet.lab.clients import StompPublisher, stomp_drain
 from activemq_fleet.lab.stomp import Credentials
 
 _PERIOD = 0.004  # seconds between two messages of one protocol
@@ -112,12 +112,6 @@ class Load:
                 number += 1
         except LabError as error:
             self._error = error
-
-
-def mqtt_load(urls: Sequence[Address], topic: str, credentials: Credentials | None, subscriber: MqttSubscriber) -> Load:
-    """Events with QoS 1 through an agent's ``mb.urls``, to a durable subscriber that has started."""
-    publisher = MqttPublisher(urls, credentials)
-    return Load("MQTT", lambda body: publisher.publish(topic, body), lambda n, seconds: subscriber.wait(n, seconds))
 
 
 def stomp_load(addresses: Sequence[Address], queue: str, credentials: Credentials | None) -> Load:

@@ -22,6 +22,8 @@ _DAY = 86400
 
 STATES = (("active", "active"), ("standby", "stands by"), ("starting", "starting"), ("stopped", "stopped"))
 """State and its word in the legend; where nothing is drawn, nothing is known."""
+NOBODY = frozenset({"takeover", "demotion", "failed_takeover"})
+"""Incidents in which a pair has no active node."""
 
 
 def timeline(picture: Picture, numbers: Mapping[str, int]) -> str:
@@ -97,7 +99,7 @@ def _marks(
         number = str(numbers[one.id])
         title = f"{number}: {one.kind.replace('_', ' ')} at {label(one.host)}"
         width = scale(ended.timestamp()) - x
-        if width >= 1.5:
+        if width >= 1.5 and one.kind in NOBODY:
             yield (
                 f'<rect class="gap" x="{x:.1f}" y="{top + 14:.1f}" width="{width:.1f}" '
                 f'height="{bottom - top - 14:.1f}"><title>{escape(title)}</title></rect>'
@@ -189,10 +191,10 @@ def _latency_band(picture: Picture, scale: Scale, top: float, height: float) -> 
     for power in range(int(highest) + 1):
         y = level(10.0 ** (power - 3))
         yield f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}"/>'
-        yield text(_LEFT + 3, y - 2, _round(10.0 ** (power - 3)), "small")
+        yield text(_LEFT + 3, y - 2, duration(10.0 ** (power - 3)), "small")
     for one in known:
         x, end = scale(one.began.timestamp()), level(one.longest)
-        title = f"{_clock(one.began)}: median {_round(one.median)}, longest {_round(one.longest)}"
+        title = f"{_clock(one.began)}: median {duration(one.median)}, longest {duration(one.longest)}"
         yield (
             f'<line class="stem" x1="{x:.1f}" y1="{level(one.median):.1f}" x2="{x:.1f}" y2="{end:.1f}">'
             f"<title>{escape(title)}</title></line>"
@@ -261,10 +263,10 @@ def silences(picture: Picture, takeovers: Sequence[ShownIncident]) -> str:
 
 
 def _power(power: int) -> str:
-    return _round(2.0**power / 1000)
+    return duration(2.0**power / 1000)
 
 
-def _round(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
     """A duration in the unit that suits it."""
     if seconds is None:
         return "–"

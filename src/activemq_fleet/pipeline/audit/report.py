@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from activemq_fleet.pages.html import page, row, seconds, section, table, tiles
-from activemq_fleet.pipeline.audit.charts import STATES, flow, histogram, silences, timeline
+from activemq_fleet.pipeline.audit.charts import STATES, duration, flow, histogram, silences, timeline
 from activemq_fleet.pipeline.audit.evidence import label
 from activemq_fleet.pipeline.audit.findings import Result
 from activemq_fleet.pipeline.audit.picture import Picture, ShownBridge, ShownIncident
@@ -23,7 +23,7 @@ _KINDS = {
     "split_brain": "split brain",
     "flapping": "flapping",
     "store_error": "store error",
-    "refused_credentials": "refused credentials",
+    "refused_credentials": "refusal of credentials",
     "duplicate_bridge": "double bridge",
 }
 _VERDICTS = ("delivered", "duplicate", "stuck", "lost", "indeterminate")
@@ -47,7 +47,8 @@ margin:9px 0;break-inside:avoid}
 .incident .number{display:inline-block;min-width:21px;font-weight:600;color:var(--muted)}
 .incident .took{float:right;font-weight:600;font-variant-numeric:tabular-nums}
 code{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:12px}
-td{overflow-wrap:anywhere}
+td{overflow-wrap:anywhere}.narrow table{width:auto;min-width:430px}
+.tiles{grid-template-columns:repeat(auto-fit,minmax(106px,1fr))}
 """
 
 
@@ -209,7 +210,7 @@ def _verdicts(result: Result, picture: Picture) -> Iterator[str]:
     ]
     total = (f"{sum(messages.values()):,}", f"{sum(units.values()):,}")
     rows.append(row(("all", *total), ["", "n", "n"], "total"))
-    yield table(["verdict", "events", "units"], ["", "n", "n"], rows)
+    yield f'<div class="narrow">{table(["verdict", "events", "units"], ["", "n", "n"], rows)}</div>'
     if picture.events:
         yield "<h3>The events themselves</h3>"
         kinds = ["id", "", "", ""]
@@ -227,8 +228,8 @@ def _latency_note(picture: Picture) -> str:
     if latency.median is None:
         return ""
     note = (
-        f"Accepted to handled: half within {seconds(latency.median)}, 99 of 100 within {seconds(latency.most)}, "
-        f"the longest {seconds(latency.longest)}. Dots are medians, lines go up to the longest. Acceptance is by the "
+        f"Accepted to handled: half within {duration(latency.median)}, 99 of 100 within {duration(latency.most)}, "
+        f"the longest {duration(latency.longest)}. Dots are medians, lines go up to the longest. Acceptance is by the "
         "publisher's clock and handling by the subscriber's."
     )
     if latency.backwards:
@@ -296,7 +297,7 @@ def _missing(result: Result) -> Iterator[str]:
 
 
 def _many(count: int, what: str) -> str:
-    plural = what if count == 1 else "refusals of credentials" if what == "refused credentials" else f"{what}s"
+    plural = what if count == 1 else what.replace("refusal", "refusals") if "refusal" in what else f"{what}s"
     return f"{count:,} {plural}"
 
 

@@ -1,0 +1,44 @@
+"""What a lab's brokers and agents wrote, laid down as ``collect`` does: ``DIR/HOST/…``, for ``audit``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.logtail import LOG
+from activemq_fleet.topology import Broker
+
+
+def lay_down(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Path) -> None:
+    """Copy what is there now. ``agents``: by name, the state directory and the pair that it is at home at."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for broker in lab.fleet.brokers:
+        home = directory / broker.host
+        home.mkdir(parents=True)
+        for log in sorted(lab.log(broker.host).parent.glob(f"{LOG}*")):
+            shutil.copy2(log, home / log.name)
+        _tell(home, broker.group, broker.pair, broker)
+    for name, (state, pair) in agents.items():
+        home = directory / name
+        (home / "agent").mkdir(parents=True)
+        for journal in sorted((state / "agent").glob("*.jsonl*")):
+            shutil.copy2(journal, home / "agent" / journal.name)
+        _tell(home, lab.fleet.pairs[pair].group, pair)
+
+
+def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> None:
+    known: dict[str, str | None] = {"host": home.name, "timezone": _zone(), "group": group, "pair": pair}
+    if broker is not None:
+        known["release"] = broker.release.text
+        known["store"] = broker.store_directory if broker.settings.ha == "shared-file" else None
+    (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")
+
+
+def _zone() -> str:
+    """The offset of this machine's clock, which is the brokers' too."""
+    offset = datetime.now().astimezone().strftime("%z")
+    return f"{offset[:3]}:{offset[3:5]}"

@@ -1,0 +1,184 @@
+"""The audit's report: one page that needs nothing else, hides nothing that was found, and obeys no log line."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from activemq_fleet.pipeline.audit.findings import Counts, Gap, Read, Result, judge
+from activemq_fleet.pipeline.audit.picture import (
+    Latency,
+    Lines,
+    Picture,
+    ShownBridge,
+    ShownEvent,
+    ShownHost,
+    ShownIncident,
+    Silence,
+    Slice,
+)
+from activemq_fleet.pipeline.audit.report import headline, html_report
+from activemq_fleet.pipeline.audit.spans import Span
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+EVIL = '"><script>alert(1)</script>\x00<img src=x onerror=alert(2)>'
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def incident(number: int = 1, kind: str = "takeover", text: str = "a was killed", **more: object) -> ShownIncident:
+    known: dict[str, object] = {
+        "id": f"i{number}",
+        "kind": kind,
+        "host": "orders-mq01-b.example.com",
+        "pair": "orders-mq01",
+        "began": after(40),
+        "ended": after(43.9),
+        "seconds": 3.9,
+        "began_from": "agent",
+        "certainty": "proved",
+        "cause": text,
+        "remedy": "start it again",
+        "rules": ("L022",),
+        **more,
+    }
+    return ShownIncident(**known)  # type: ignore[arg-type]
+
+
+def picture(text: str = "x", hosts: int = 1, incidents: int = 1) -> Picture:
+    return Picture(
+        began=NOON,
+        ended=after(90),
+        incidents=[incident(number, text=text) for number in range(incidents)],
+        hosts=[
+            ShownHost(f"h{number}-{text}", f"p{number // 2}-{text}", (Span(f"h{number}", "active", NOON, None),))
+            for number in range(hosts)
+        ],
+        bridges=[ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2)],
+        lines=[Lines(NOON, 10, 2, 1)],
+        slices=[Slice(after(1), 100, 0.01, 0.2)],
+        latency=Latency({3: 100, 12: 1}, 0.01, 0.2, 4.2, 1),
+        silences=[Silence(f"s-{text}", after(40), 4.2)],
+        events=[ShownEvent(f"e-{text}", f"t-{text}", "lost", text)],
+    )
+
+
+def result(text: str = "x", **messages: int) -> Result:
+    counts = Counts(events=10, incidents={"takeover": 1}, messages=messages or {"delivered": 7, "lost": 1})
+    gaps = (Gap(f"h-{text}", f"cut-{text}", f"f-{text}", 3),)
+    return Result(judge(gaps, counts), Read(f"file:/{text}", 3, 2, 1, 100, (f"note {text}",)), gaps, counts, "out")
+
+
+class Page(HTMLParser):
+    """Elements that stand open, and all tags with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_its_elements_nest_and_it_needs_nothing_else() -> None:
+    text = html_report(result(), picture())
+
+    page = Page(text)
+
+    assert page.open == []
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "img", "iframe", "object"}
+    assert not re.search(r"https?://|url\((?!#)|@import", text)
+
+
+def test_hostile_lines_are_text() -> None:
+    page = Page(html_report(result(EVIL), picture(EVIL, hosts=2)))
+
+    assert page.open == []
+    assert not {tag for tag, _ in page.tags} & {"script", "img"}
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+
+
+def test_it_is_light_dark_and_printable() -> None:
+    text = html_report(result(), picture())
+
+    assert "prefers-color-scheme:dark" in text
+    assert "@media print" in text
+
+
+def test_an_incident_shows_cause_remedy_rules_and_how_long_it_took() -> None:
+    text = html_report(result(), picture("a was killed"))
+
+    for part in ("a was killed", "start it again", "docs/rules.md#l022", "3.9 s", "an agent&#x27;s journal"):
+        assert part in text, part
+
+
+def test_what_is_missing_is_said_at_the_top() -> None:
+    top = html_report(result("gone"), picture()).partition("<section>")[0]
+
+    assert "cut-gone" in top
+    assert "incomplete" in top
+
+
+def test_a_report_of_the_largest_fleet_stays_small() -> None:
+    spans = tuple(Span("h" * 60, "active" if n % 2 else "standby", after(n), after(n + 1)) for n in range(80))
+    big = picture("x" * 200, incidents=300)
+    hosts = [ShownHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
+    slices = [Slice(after(n), 9, 0.1, 0.2) for n in range(240)]
+    bridges = list(big.bridges) * 200
+
+    full = Picture(**{name: getattr(big, name) for name in Picture.__slots__} | {
+        "hosts": hosts, "slices": slices, "bridges": bridges,
+    })  # fmt: skip
+
+    assert len(html_report(result(), full)) < 5_000_000
+
+
+def test_the_headline_tells_of_losses_first() -> None:
+    assert headline(result(), picture()).startswith("1 event of 8 lost; 1 take-over")
+    assert headline(result(delivered=8), picture()).startswith("None of 8 events lost")
+    assert "1 of 8 stuck" in headline(result(delivered=7, stuck=1), picture())
+    assert "it cannot be told" in headline(result(delivered=7, indeterminate=1), picture())
+
+
+def test_a_report_of_nothing_can_be_drawn() -> None:
+    nothing = Result("clean", Read("file:/x", 1, 1, 0, 1), (), Counts(), "out")
+
+    assert Page(html_report(nothing, Picture(NOON, after(1)))).open == []
+
+
+@pytest.mark.parametrize(
+    ("gaps", "counts", "verdict"),
+    [
+        ((), Counts(messages={"delivered": 3}, bridges={"up": 2, "down": 1}), "clean"),
+        ((Gap("h", "few records", weighs=False),), Counts(), "clean"),
+        ((), Counts(incidents={"takeover": 1}), "findings"),
+        ((), Counts(messages={"delivered": 3, "lost": 1}), "findings"),
+        ((), Counts(messages={"stuck": 1}), "findings"),
+        ((), Counts(messages={"duplicate": 1}), "findings"),
+        ((), Counts(bridges={"not rebuilt": 1}), "findings"),
+        ((), Counts(bridges={"failed": 1}), "findings"),
+        ((), Counts(messages={"indeterminate": 1}), "incomplete"),
+        ((Gap("h", "cut off"),), Counts(), "incomplete"),
+        ((Gap("h", "cut off"),), Counts(messages={"lost": 1}), "incomplete"),
+    ],
+)
+def test_the_verdict_is_clean_only_where_nothing_can_be_hidden(
+    gaps: tuple[Gap, ...], counts: Counts, verdict: str
+) -> None:
+    assert judge(gaps, counts) == verdict
