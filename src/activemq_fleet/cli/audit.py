@@ -30,7 +30,7 @@ _SHOWN = 15
     show_default=True,
     help="Seconds by which hosts' clocks may differ.",
 )
-@click.option("--follow", is_flag=True, help="Go on as logs and journals grow.")
+@click.option("--follow", is_flag=True, help="Go on as logs and journals grow; see docs/follow.md.")
 @click.option(
     "--until-idle",
     type=click.FloatRange(min=0),
@@ -61,7 +61,7 @@ def command(
     if until_idle is not None and not follow:
         raise click.UsageError("--until-idle is for --follow")
     hosts = _hosts(inventory)
-    result = _follow(logs, out, hosts, until_idle, spark) if follow else _audit(logs, out, hosts, skew, spark)
+    result = _follow(logs, out, hosts, skew, until_idle, spark) if follow else _audit(logs, out, hosts, skew, spark)
     click.echo(json.dumps(result, indent=2, ensure_ascii=False) if form == "json" else _summary(result, out))
     return 0 if result["verdict"] == "clean" else 1
 
@@ -78,7 +78,12 @@ def _audit(
 
 
 def _follow(
-    logs: str, out: str, hosts: Mapping[str, Host] | None, until_idle: float | None, options: SessionOptions
+    logs: str,
+    out: str,
+    hosts: Mapping[str, Host] | None,
+    skew: float,
+    until_idle: float | None,
+    options: SessionOptions,
 ) -> dict[str, Any]:
     from activemq_fleet.pipeline.session import session
 
@@ -86,7 +91,8 @@ def _follow(
         from activemq_fleet.pipeline.audit.job import told
         from activemq_fleet.pipeline.follow import follow
 
-        follow(spark, logs, out, until_idle=until_idle, inventory_hosts=hosts)
+        allowed = timedelta(seconds=skew)
+        follow(spark, logs, out, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
         return told(spark, out)
 
 
