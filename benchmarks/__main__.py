@@ -1,4 +1,4 @@
-"""``python -m benchmarks --output DIR [core|render|routes|site|agent|memory …]``: measure, write DIR/benchmarks.md."""
+"""``python -m benchmarks --output DIR [core|render|routes|site|agent|memory|plan …]``: write DIR/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import agent, agent_memory, core, render, routes, site
+from benchmarks import agent, agent_memory, core, plan, render, routes, site
 from benchmarks.measure import BenchmarkError
 
 
@@ -33,6 +33,10 @@ def _agent(work: Path) -> str:
     return agent.table(*agent.measure(work))
 
 
+def _plan(work: Path) -> str:
+    return plan.table(*plan.measure(work))
+
+
 def _memory(work: Path) -> str:
     return agent_memory.table(agent_memory.measure(work))
 
@@ -44,6 +48,7 @@ PARTS = {
     "site": ("Rolling out to hosts", _site),
     "agent": ("The agent's durable outbox", _agent),
     "memory": ("The agent's memory", _memory),
+    "plan": ("Planning fleets on Spark", _plan),
 }
 
 

@@ -2,7 +2,7 @@
 
 Beside it what one would write without it: a loop over a plain Jinja template that makes the same
 activemq.xml, each validated with lxml against the same schema, and nothing else checked or made.
-Groups of four pairs; each broker has a user of its own, each group a network user of its own.
+Groups of four pairs; each pair has a user of its own, each group a network user of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def hosts(brokers: int) -> Hosts:
                 "activemq_network_username": f"network-{group}",
                 "activemq_network_password": f"only-measured-with-{group}",
                 "activemq_users": [
-                    {"name": f"app-{label}", "password": f"only-measured-with-{label}", "groups": ["admins"]}
+                    {"name": f"app-{label[:-2]}", "password": f"only-measured-with-{label}", "groups": ["admins"]}
                 ],
             }
     return found
@@ -162,7 +162,7 @@ def _template(document: str) -> str:
     pair, label = "fleet00000-mq01", "fleet00000-mq01-a"
     text = head + opening + block.replace("fleet00000-mq02", "{{ other }}") + closing + tail
     for name, variable in (
-        (f"app-{label}", "user"),
+        (f"app-{pair}", "user"),
         ("network-fleet00000", "network_user"),
         (f"{label}: node a (preferred master)", "label }}: node {{ node }} (preferred {{ role"),
         (label, "label"),

@@ -1,0 +1,159 @@
+"""``plan`` on Spark, two cores of this machine: brokers a second, and how that grows with the fleet.
+
+Beside it what a user would pick instead: the same core in one plain process, and in two, each with half
+of the fleet, which read the same JSON lines and write the same files into a directory. Session start
+is not in the figures and shown. Fleets are those of ``plan_fleet``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.measure import BenchmarkError, run, say
+from benchmarks.plan_fleet import records, write
+
+WITH_FILES = (10_000, 100_000)
+WITHOUT_CONTENT = (100_000, 1_000_000)
+PLAIN = 10_000
+MASTER = "local[2]"
+MEMORY = "3g"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Seconds of one run: of the session's start, of the job itself; and rows of files."""
+
+    brokers: int
+    content: bool
+    start: float
+    seconds: float
+    files: int
+
+    @property
+    def speed(self) -> float:
+        return self.brokers / self.seconds
+
+
+def measure(work: Path) -> tuple[list[Figure], dict[str, float]]:
+    """The job at each size, each in a process of its own; and plain processes' brokers a second."""
+    figures = []
+    for brokers, content in [(n, True) for n in WITH_FILES] + [(n, False) for n in WITHOUT_CONTENT]:
+        say(f"plan of {brokers:,} brokers, {'with' if content else 'without'} content")
+        figures.append(_job(work, brokers, content=content))
+    say(f"plain processes, {PLAIN:,} brokers")
+    return figures, {"one process": _plain(work, 1), "two processes": _plain(work, 2)}
+
+
+def _job(work: Path, brokers: int, *, content: bool) -> Figure:
+    hosts, told = write(work / "hosts.jsonl", brokers), work / "plan.json"
+    out = work / "planned"
+    run([sys.executable, "-m", "benchmarks.plan", "job", hosts, out, str(int(content)), told])
+    shutil.rmtree(out)
+    found = json.loads(told.read_text())
+    return Figure(found["brokers"], content, found["start"], found["seconds"], found["files"])
+
+
+def _plain(work: Path, processes: int) -> float:
+    """Brokers a second of so many plain processes at once, from start to end of the last."""
+    halves = _divided(work, processes)
+    began = time.perf_counter()
+    running = [
+        subprocess.Popen([sys.executable, "-m", "benchmarks.plan", "plain", str(part), str(part.with_suffix(""))])
+        for part in halves
+    ]
+    if any(process.wait() for process in running):
+        raise BenchmarkError("a plain process failed")
+    seconds = time.perf_counter() - began
+    for part in halves:
+        shutil.rmtree(part.with_suffix(""))
+    return PLAIN / seconds
+
+
+def _divided(work: Path, parts: int) -> list[Path]:
+    """The fleet as files of whole groups; a link leads to the group before, so that it is cut where there is none."""
+    lines: list[list[str]] = [[] for _ in range(parts)]
+    part, last = 0, ""
+    for number, record in enumerate(records(PLAIN)):
+        group = record["host"].partition("-")[0]
+        if group != last and number > (part + 1) * PLAIN // parts and "activemq_links" not in record["variables"]:
+            part += 1
+        last = group
+        lines[part].append(json.dumps(record) + "\n")
+    paths = [work / f"half{number}.jsonl" for number in range(parts)]
+    for path, found in zip(paths, lines, strict=True):
+        path.write_text("".join(found))
+    return paths
+
+
+def job(hosts: str, out: str, content: str, told: str) -> None:
+    """One run of the job, timed."""
+    from activemq_fleet.pipeline.plan.job import Options, plan
+    from activemq_fleet.pipeline.plan.sources import source_of
+    from activemq_fleet.pipeline.session import SessionOptions, session
+
+    began = time.perf_counter()
+    conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}
+    with session("benchmark", SessionOptions(master=MASTER, conf=conf)) as spark:
+        started = time.perf_counter()
+        options = Options(content=content == "1")
+        result = plan(spark, source_of(spark, hosts), out, options, tell=say, warn=say)
+        ended = time.perf_counter()
+    if result.blocking:
+        raise BenchmarkError("the fleet that is measured is not sound")
+    found = {"brokers": result.rows["brokers"], "files": result.rows["files"]}
+    Path(told).write_text(json.dumps(found | {"start": started - began, "seconds": ended - started}))
+
+
+def plain(hosts: str, out: str) -> None:
+    """What ``render`` does, for hosts that are read already: check everything, write every file."""
+    from activemq_fleet.artifacts import load_schema
+    from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
+    from activemq_fleet.topology import build_fleet
+    from activemq_fleet.validation import checked
+
+    with open(hosts) as file:
+        found = {record["host"]: record["variables"] for record in map(json.loads, file)}
+    fleet = build_fleet(found, {})
+    files = render_fleet(fleet)
+    documents = {broker.host: files[f"hosts/{broker.host}/{ACTIVEMQ_XML}"] for broker in fleet.brokers}
+    if checked(fleet, documents, load_schema).blocking:
+        raise BenchmarkError("the fleet that is measured is not sound")
+    for path, content in files.items():
+        place = Path(out) / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+
+
+def table(figures: list[Figure], plain_speeds: dict[str, float]) -> str:
+    """The figures in Markdown."""
+    lines = ["| brokers | content | brokers/s | seconds | session start s | files |", "|---" * 6 + "|"]
+    lines += [
+        f"| {one.brokers:,} | {'yes' if one.content else 'no'} | {one.speed:,.0f} | {one.seconds:.1f} "
+        f"| {one.start:.1f} | {one.files:,} |"
+        for one in figures
+    ]
+    lines += ["", f"| plain, {PLAIN:,} brokers | brokers/s |", "|---|---|"]
+    lines += [f"| {name} | {speed:,.0f} |" for name, speed in plain_speeds.items()]
+    for content in (True, False):
+        sizes = [one for one in figures if one.content is content]
+        if len(sizes) > 1:
+            few, many = sizes[0], sizes[-1]
+            ratio = (many.seconds / many.brokers) / (few.seconds / few.brokers)
+            lines.append(
+                f"\n{'With' if content else 'Without'} content each of {many.brokers:,} brokers takes "
+                f"{ratio:.2f} times as long as with {few.brokers:,}."
+            )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "job":
+        job(*sys.argv[2:])
+    else:
+        plain(*sys.argv[2:])
