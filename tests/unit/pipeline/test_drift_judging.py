@@ -98,6 +98,12 @@ def test_a_key_store_counts_by_its_hash() -> None:
     assert (known.found, known.told, known.why) == ("abc", "added", "a key store")
 
 
+def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:
+    record = {"conf/big.xml": {"status": "same", "why": "larger than 1 MiB"}}
+    (known,) = collected_file("h", ".fleet-found.json", json.dumps(record).encode())
+    assert judge(Evidence("a", known.found, "b", known.told, True)) == ("changed", "unknown")
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])
 def test_a_damaged_record_names_its_host(content: bytes) -> None:
     with pytest.raises(InputError, match=r"^h: configuration/\.fleet-manifest\.json cannot be read"):

@@ -142,10 +142,10 @@ def _row(known: dict[str, Any]) -> dict[str, str | None]:
 
 def _difference(known: dict[str, Any]) -> str | None:
     old, new = known["planned_text"], known["found_text"]
-    if known["told"] == "unreadable":
-        return "the file could not be read on its host\n"
     if known["why"]:
         return f"not shown: {known['why']}\n"
+    if known["told"] == "unreadable":
+        return "the file could not be read on its host\n"
     if (known["planned"] and old is None) or (known["found"] and new is None):
         return None  # planned without content
     return unified(known["path"], old, new)

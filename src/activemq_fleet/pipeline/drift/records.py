@@ -52,9 +52,10 @@ def collected_file(host: str, path: str, content: bytes) -> Iterator[Known]:
             yield Known(host, name, manifest=str(digest), installed=True)
     elif path == FOUND:
         for name, about in _record(host, path, content).items():
-            # A key store, say, is not collected: its hash is.
-            digest = about.get("sha256") if about.get("why") else None
-            yield Known(host, name, found=digest, told=about.get("status"), why=about.get("why"))
+            # A key store, say, is not collected: its hash is. What is too large has not even that.
+            why, told = about.get("why"), about.get("status")
+            digest = about.get("sha256") if why else None
+            yield Known(host, name, found=digest, told="unreadable" if why and not digest else told, why=why)
     else:
         text = masking.mask(path, content.decode(errors="backslashreplace"))
         yield Known(host, path, found=_hash(text), found_text=text)
