@@ -28,7 +28,7 @@ TESTS = Path(__file__).resolve().parent
 init_plugin_loader(collections_path())
 
 # Seconds a test may take before it counts as hung: generous, for a machine that others load.
-TIMEOUTS = {"unit": 300, "pipeline": 420, "integration": 420, "hosts": 900}
+TIMEOUTS = {"unit": 300, "pipeline": 900, "integration": 420, "hosts": 900}
 
 # FUZZ_EXAMPLES=5000 makes every property test that many times as thorough as it needs to be for a commit.
 # `make test` repeats the same examples, so that a red run is the commit's doing; pytest alone takes new ones each time.

@@ -41,6 +41,11 @@ class HostDrift:
     out_of_date: int
     unknown: int
 
+    @property
+    def different(self) -> int:
+        """How many are not as they were planned."""
+        return self.changed + self.added + self.removed
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -79,12 +84,17 @@ def drift(spark: SparkSession, planned: str, found: str, out: str) -> Result:
         with phase("comparing"):
             output.write("drift", frames.compared(plan.unionByName(collection), both))
         with phase("summing up"):
-            counted = _counted(output.written("drift"))
+            # Names of hosts and numbers: little enough for the driver, whatever the fleet.
+            counted = [HostDrift(**row.asDict()) for row in _counted(output.written("drift")).collect()]
+            only_planned, only_found = _on_one_side(plan_hosts, found_hosts)
+            different = sorted((one for one in counted if one.different), key=lambda one: (-one.different, one.host))
             result = Result(
-                hosts=tuple(HostDrift(**row.asDict()) for row in counted.where("same < files").drop("files").collect()),
-                same_hosts=counted.where("same = files").count(),
-                **_only(plan_hosts, found_hosts, "not_collected"),
-                **_only(found_hosts, plan_hosts, "not_planned"),
+                hosts=tuple(different),
+                same_hosts=len(counted) - len(different),
+                not_collected=tuple(only_planned[:_MOST_HOSTS]),
+                not_planned=tuple(only_found[:_MOST_HOSTS]),
+                not_collected_hosts=len(only_planned),
+                not_planned_hosts=len(only_found),
             )
         output.write_text("drift.json", json_text(result.to_dict()))
         output.commit()
@@ -135,13 +145,11 @@ def _instead(line: str) -> Iterator[None]:
 def _counted(drift: DataFrame) -> DataFrame:
     statuses = [sf.count_if(sf.col("status") == status).cast("int").alias(status) for status in _STATUSES]
     causes = [sf.count_if(sf.col("cause") == cause).cast("int").alias(cause) for cause in _CAUSES]
-    counted = drift.groupBy("host").agg(*statuses, *causes, sf.count(sf.lit(1)).cast("int").alias("files"))
-    return counted.orderBy(sf.col("same") - sf.col("files"), "host")
+    return drift.groupBy("host").agg(*statuses, *causes)
 
 
-def _only(hosts: DataFrame, others: DataFrame, name: str) -> dict[str, Any]:
-    """The hosts that the others do not have: the first by name, and how many."""
-    only = hosts.join(others, "host", "left_anti")
-    number = only.count()
-    first = only.orderBy("host").limit(_MOST_HOSTS).collect() if number else []
-    return {name: tuple(row["host"] for row in first), f"{name}_hosts": number}
+def _on_one_side(planned: DataFrame, found: DataFrame) -> tuple[list[str], list[str]]:
+    """The hosts that are planned only, and those that were collected only, by name."""
+    sides = planned.select("host", sf.lit(1).alias("side")).unionByName(found.select("host", sf.lit(2).alias("side")))
+    lonely = sides.groupBy("host").agg(sf.sum("side").alias("sides")).where("sides < 3").orderBy("host").collect()
+    return [row["host"] for row in lonely if row["sides"] == 1], [row["host"] for row in lonely if row["sides"] == 2]
