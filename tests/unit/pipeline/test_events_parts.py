@@ -177,7 +177,12 @@ def test_without_times_the_release_tells_in_which_direction_files_are_counted() 
 def test_a_file_that_is_missing_between_others_is_named() -> None:
     rolls = ordered(Roll(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
     assert missing(rolls) == ["activemq.log.3 is missing"]
-    assert [adjacent(one, other) for one, other in pairwise(rolls)] == [False, True, True]
+    assert [adjacent(rolls, at) for at in range(4)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) -> None:
+    assert adjacent([Roll("activemq.log.2", 1), Roll("activemq.log", 2)], 1, counts_up=up) is up
 
 
 def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:

@@ -112,6 +112,8 @@ def _scan_blocks(
             scanner = Scanner(source, part.line)
             scanner.line += data[: part.skip].count(b"\n")
             data = data[part.skip :]
+        if last and part.open:
+            data = data[:-1]
         for batch in scanner.scan(data, part.after if last else b""):
             yield labelled(batch, host, file, source.release, place.order)
         if last:

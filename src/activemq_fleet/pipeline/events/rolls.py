@@ -51,23 +51,25 @@ def ordered(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Roll]:
     return [*(numbered if ascending else reversed(numbered)), *current]
 
 
-def adjacent(one: Roll, other: Roll) -> bool:
-    """Whether no file is missing between two that follow each other, as far as their names tell."""
+def adjacent(rolls: Sequence[Roll], at: int, *, counts_up: bool = False) -> bool:
+    """Whether no file is missing before the one at this place, as far as names tell; ``rolls`` oldest first."""
+    if not at:
+        return False
+    one, other = rolls[at - 1], rolls[at]
     if one.number is not None and other.number is not None:
         return abs(one.number - other.number) == 1
-    return True
-
-
-def missing(rolls: Sequence[Roll]) -> list[str]:
-    """What is missing between the files, in words; ``rolls`` oldest first."""
     numbers = [roll.number for roll in rolls if roll.number is not None]
+    up = numbers[0] < numbers[-1] if len(numbers) > 1 else counts_up
+    return one.number in (None, 1) or up
+
+
+def missing(rolls: Iterable[Roll]) -> list[str]:
+    """What is missing between the files, in words. Both loggers give the numbers from 1 on without a gap."""
+    rolls = list(rolls)
+    numbers = {roll.number for roll in rolls if roll.number is not None}
     found = [
-        f"activemq.log.{number} is missing"
-        for number in range(min(numbers, default=0), max(numbers, default=0))
-        if number not in numbers
+        f"activemq.log.{number} is missing" for number in range(1, max(numbers, default=0)) if number not in numbers
     ]
-    if numbers and numbers == sorted(numbers, reverse=True) and len(numbers) > 1 and numbers[-1] > 1:
-        found += [f"activemq.log.{number} is missing" for number in range(1, numbers[-1])]
     if not any(roll.current for roll in rolls):
         found.append("activemq.log is missing")
     return found

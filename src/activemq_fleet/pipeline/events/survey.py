@@ -10,7 +10,8 @@ import calendar
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,11 +38,15 @@ _HEAD = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file, or a block of one: its first line, what of it belongs to the part before, and what is to be added."""
+    """A file, or a block of one: its first line, what of it belongs to the part before, and what is to be added.
+
+    ``open``: its last line has no end, although it comes with one.
+    """
 
     line: int = 1
     skip: int = 0
     after: bytes = b""
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class Seen:
     head: bytes
     first: str | None
     too_long: bool = False
+    size: int = 0
 
 
 def whole(file: InputFile) -> bool:
@@ -124,8 +130,16 @@ _FIRST_RECORDS = pa.schema(
     [("path", pa.string()), ("head", pa.binary()), ("first", pa.string()), ("too_long", pa.bool_())]
 )
 _COUNTED = pa.schema(
-    [("id", pa.int64()), ("start", pa.int64()), ("lines", pa.int64()), ("head", pa.binary()), ("first", pa.string())]
+    [
+        ("id", pa.int64()),
+        ("start", pa.int64()),
+        ("lines", pa.int64()),
+        ("size", pa.int64()),
+        ("head", pa.binary()),
+        ("first", pa.string()),
+    ]
 )
+_COUNTED_TYPES = "id bigint, start bigint, lines bigint, size bigint, head binary, first string"
 
 
 def lines_of(spark: SparkSession, files: Iterable[InputFile]) -> DataFrame:
@@ -146,62 +160,72 @@ def lines_of(spark: SparkSession, files: Iterable[InputFile]) -> DataFrame:
 def _blocks(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, list[Seen]]:
     if not files:
         return {}
-    rows = lines_of(spark, files).mapInArrow(_count, "id bigint, start bigint, lines bigint, head binary, first string")
+    rows = lines_of(spark, files).mapInArrow(_count, _COUNTED_TYPES)
     paths = {file.id: file.path for file in files}
     found: dict[str, list[Seen]] = {file.path: [] for file in files}
     for row in rows.toArrow().to_pylist():
-        found[paths[row["id"]]].append(Seen(row["start"], row["lines"], row["head"], row["first"]))
+        part = Seen(row["start"], row["lines"], row["head"], row["first"], size=row["size"])
+        found[paths[row["id"]]].append(part)
     return {path: sorted(parts, key=lambda part: part.start) for path, parts in found.items()}
 
 
 def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    lines, head, first = 0, b"", None
+    lines, size, head, first = 0, 0, b"", None
     for file, start, data, last in blocks(batches):
         if first is None:
             at = head_of(data)
             head += data[:at] if len(head) <= _HEAD else b""
             if at < len(data):
                 first = data[at : at + 23].decode(errors="replace")
-        lines += data.count(b"\n")
+        lines, size = lines + data.count(b"\n"), size + len(data)
         if last:
             row = {
                 "id": file,
                 "start": start,
                 "lines": lines,
+                "size": size,
                 "head": head if len(head) <= _HEAD else b"",
                 "first": first,
             }
             yield pa.RecordBatch.from_pylist([row], schema=_COUNTED)
-            lines, head, first = 0, b"", None
+            lines, size, head, first = 0, 0, b"", None
 
 
 def _places(host: Host, files: Sequence[InputFile], seen: Mapping[str, list[Seen]]) -> dict[str, Place]:
     paths = {file.file: file.path for file in files}
     rolls = [Roll(file.file, _second(seen[file.path], host.timezone)) for file in files]
-    order = ordered(rolls, counts_up=_counts_up(host.release))
+    counts_up = _counts_up(host.release)
+    order = ordered(rolls, counts_up=counts_up)
     chain: list[tuple[str, Seen, bool]] = []  # path, part, whether it goes on where the one before ended
     for at, roll in enumerate(order):
         path = paths[roll.file]
-        joins = at > 0 and adjacent(order[at - 1], roll)
+        joins = adjacent(order, at, counts_up=counts_up)
         chain += [(path, part, joins if number == 0 else True) for number, part in enumerate(seen[path])]
     parts = parts_of(chain)
+    for file in files:
+        _open_end(file, seen[file.path], parts[file.path])
     return {paths[roll.file]: Place(at, parts[paths[roll.file]]) for at, roll in enumerate(order)}
 
 
+def _open_end(file: InputFile, seen: Sequence[Seen], parts: dict[int, Part]) -> None:
+    """Note that a large file ends within a line: the end that every line was given makes it one byte longer."""
+    if not file.compressed and sum(part.size for part in seen) == file.size + 1:
+        last = seen[-1].start
+        parts[last] = replace(parts[last], open=True)
+
+
 def parts_of(chain: Sequence[tuple[str, Seen, bool]]) -> dict[str, dict[int, Part]]:
-    """What each part gives to the one before, from the last backwards."""
+    """What each part gives to the one before; ``chain``: path, part, whether it goes on where that ended."""
+    lines: dict[str, int] = defaultdict(lambda: 1)
     found: dict[str, dict[int, Part]] = defaultdict(dict)
-    after = b""
-    for at in range(len(chain) - 1, -1, -1):
-        path, part, joins = chain[at]
-        before = chain[at - 1][1] if at else None
+    for path, part, _ in chain:
+        found[path][part.start] = Part(lines[path])
+        lines[path] += part.lines
+    for (path, before, _), (other, part, joins) in pairwise(chain):
         # A file without any record of its own has nothing to tell that it goes on.
-        given = (
-            joins and before is not None and part.head != b"" and part.first is not None and before.first is not None
-        )
-        line = 1 + sum(other.lines for path_, other, _ in chain if path_ == path and other.start < part.start)
-        found[path][part.start] = Part(line, len(part.head) if given else 0, after)
-        after = part.head if given else b""
+        if joins and part.head and part.first is not None and before.first is not None:
+            found[path][before.start] = replace(found[path][before.start], after=part.head)
+            found[other][part.start] = replace(found[other][part.start], skip=len(part.head))
     return found
 
 

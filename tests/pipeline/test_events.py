@@ -1,0 +1,159 @@
+"""Logs as ``collect`` lays them down become events, however Spark cuts them up."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
+from activemq_fleet.pipeline.events import EVENTS, events, gaps, parse_chunks
+from activemq_fleet.pipeline.inputs import Host, list_inputs
+from tests.log_reading import LINES
+
+LINE, OTHER = LINES[0], LINES[1].replace(b"03-29 02:30", b"03-02 02:30")
+STACK = b"java.io.IOException: outer\n\tat some.Place.method(Place.java:1)\n2000 more\n"
+Row = dict[str, Any]
+SAID = ("time", "raw_time", "level", "kind", "message", "stack", "logger", "thread", "fields", "parsed", "problem")
+
+
+def lay(directory: Path, host: str, files: dict[str, bytes], **about: str | None) -> None:
+    """A host's logs, and its host.json unless nothing is known about it."""
+    place = directory / host
+    place.mkdir(parents=True)
+    for name, data in files.items():
+        (place / name).write_bytes(data)
+    if about:
+        (place / "host.json").write_text(json.dumps({"host": host, **about}))
+
+
+def rows_of(frame: DataFrame) -> list[Row]:
+    rows: list[Row] = frame.orderBy("host", "sequence").toArrow().to_pylist()
+    return rows
+
+
+def said(rows: list[Row]) -> list[Row]:
+    return [{name: row[name] for name in SAID} for row in rows]
+
+
+def scanned(data: bytes, release: str | None, zone: str) -> list[Row]:
+    """What the scanner makes of the whole log at once."""
+    batches = Scanner(Source(release, zone)).scan(data)
+    rows: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
+    return rows
+
+
+@pytest.fixture
+def small_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files above 3 kB are large, and are read in blocks of 2 kB."""
+    monkeypatch.setattr("activemq_fleet.pipeline.events.survey.WHOLE", 3000)
+    names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
+    before = {name: spark.conf.get(name) for name in names}
+    for name in names:
+        spark.conf.set(name, "2000")
+    yield
+    for name, value in before.items():
+        assert value is not None
+        spark.conf.set(name, value)
+
+
+def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_path: Path) -> None:
+    whole = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], LINE.replace(b"2026-03-01", b"2026-03-03")))
+    cut = whole.index(b"\tat some") + 5
+    lay(
+        tmp_path,
+        "rolled",
+        {"activemq.log.1.gz": gzip.compress(whole[:cut]), "activemq.log": whole[cut:]},
+        timezone="Europe/Berlin",
+        release="5.18.3",
+        group="g",
+    )
+    lay(tmp_path, "h [2] %20", {"activemq.log": LINE + b"\r\n\xff" + OTHER}, timezone="UTC", release="5.5.1")
+    lay(tmp_path, "unknown", {"activemq.log": STACK + LINE, "activemq.log.2": LINE})
+    lay(tmp_path, "torn", {"activemq.log.1.gz": gzip.compress(whole * 50)[:-60]}, timezone="Mars/Olympus")
+
+    inputs = list_inputs(spark, str(tmp_path), {"unknown": Host("unknown", "America/New_York", "5.16.7", "g2")})
+    frame = events(spark, inputs)
+    rows = rows_of(frame)
+    of = {host: [row for row in rows if row["host"] == host] for host in inputs.hosts}
+
+    assert frame.schema == EVENTS
+    assert said(of["rolled"]) == said(scanned(whole, "5.18.3", "Europe/Berlin"))
+    assert [(row["file"], row["line"], row["end_line"]) for row in of["rolled"]] == [
+        ("activemq.log.1.gz", 1, 1),
+        ("activemq.log.1.gz", 2, 4),
+        ("activemq.log", 3, 3),
+    ]
+    assert [(row["message"], row["stack"]) for row in of["h [2] %20"]] == [
+        ("Connector stomp started", "\\xff" + OTHER.decode()),
+    ]
+    assert [(row["file"], row["parsed"], row["release"]) for row in of["unknown"]] == [
+        ("activemq.log.2", True, "5.16.7"),
+        ("activemq.log", False, "5.16.7"),
+        ("activemq.log", True, "5.16.7"),
+    ]
+    assert of["unknown"][1]["message"] == STACK[:-1].decode()
+    assert of["unknown"][0]["time"].hour == 15
+    assert of["torn"][-1]["problem"] == "the file is truncated: its gzip data end too early"
+    assert inputs.problems == (
+        "torn: time zone 'Mars/Olympus' is not known: name one as in Europe/Berlin, UTC or +02:00; "
+        "its times are taken for UTC",
+        "unknown: no host.json: the inventory tells group, release and time zone",
+    )
+    found = {(row["host"], row["what"]) for row in gaps(frame, inputs).collect()}
+    # What is left of the last record depends on how it was packed.
+    assert found - {("torn", "1 records could not be read")} == {
+        ("h [2] %20", "1 invalid bytes"),
+        ("torn", "the file is truncated: its gzip data end too early"),
+        ("torn", "activemq.log is missing"),
+        ("unknown", "activemq.log.1 is missing"),
+        ("unknown", "1 records could not be read"),
+    }
+
+
+def test_large_files_are_read_in_blocks_as_the_one_log_that_they_are(
+    spark: SparkSession, tmp_path: Path, small_blocks: None
+) -> None:
+    block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"", b"x" * 700, LINES[-1], LINE, LINES[11]))
+    first, last = block * 6, block * 5 + b"2026-03-05 10:00:00,123 | INFO  | no end of line | a.B | main"
+    lay(tmp_path, "a", {"activemq.log.1": first + STACK[:20], "activemq.log": STACK[20:] + last}, timezone="UTC")
+    lay(tmp_path, "b", {"activemq.log": first + b"\n\n"}, timezone="UTC")
+
+    rows = rows_of(events(spark, list_inputs(spark, str(tmp_path))))
+
+    for host, data in (("a", first + STACK + last), ("b", first + b"\n\n")):
+        mine, wanted = [row for row in rows if row["host"] == host], scanned(data, None, "UTC")
+        assert said(mine) == said(wanted)
+    assert [(row["line"], row["end_line"]) for row in rows if row["host"] == "b"] == [
+        (row["line"], row["end_line"]) for row in scanned(first + b"\n\n", None, "UTC")
+    ]
+
+
+def test_chunks_of_a_stream_are_parsed_with_the_columns_of_the_batch(spark: SparkSession) -> None:
+    chunks = [
+        ("h", "activemq.log", 7, LINE + b"\n" + STACK, "5.18.3", "UTC"),
+        ("h", "activemq.log", 12, b"", None, None),
+    ]
+    frame = spark.createDataFrame(
+        chunks, "host string, file string, first_line long, chunk binary, release string, timezone string"
+    )
+    (row,) = parse_chunks(frame).collect()
+    assert (row["line"], row["end_line"], row["kind"], row["sequence"]) == (7, 10, "LIFE-CONNECTOR-UP", 7)
+
+
+@pytest.mark.parametrize("names", [[], ["activemq.log"], ["a/readme.txt"]])
+def test_a_directory_without_hosts_is_refused_in_one_line(
+    spark: SparkSession, tmp_path: Path, names: list[str]
+) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(LINE)
+    with pytest.raises(InputError, match="there are no logs" if "activemq.log" not in names else "one above it"):
+        list_inputs(spark, str(tmp_path))
