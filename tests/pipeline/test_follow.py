@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,26 @@ from tests.pipeline.growing import LOST, RUN, WAIT, A, B, Fleet, Writer
 
 KILLS = int(os.environ.get("FOLLOW_KILLS", "2"))
 DATASETS = ("events", "incidents", "bridges", "messages", "deliveries")
+# Of a handful of rows, compiling what is to be done with them takes nearly all of the time.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 SETTINGS = (
     "spark.driver.memory=1g",
     "spark.sql.shuffle.partitions=2",
     "spark.default.parallelism=2",
     # It lives for seconds: what the compilers do best would come too late.
     "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage=false",
+    *(f"{name}={value}" for name, value in INTERPRETED.items()),
 )
 _PATIENCE = 240
+
+
+@pytest.fixture(autouse=True)
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+    yield
+    for name in INTERPRETED:
+        spark.conf.unset(name)
 
 
 def rows(out: Path, name: str, *, final: bool = False) -> list[str]:
