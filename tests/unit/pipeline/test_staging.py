@@ -1,0 +1,100 @@
+"""OUT on this machine: what may be replaced, and that it is replaced in one step."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.manifests import manifest_of
+from activemq_fleet.pipeline.staging import LocalTarget, settle
+
+
+def _written(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:
+    """A result on its way, of one file."""
+    target = LocalTarget(out)
+    target.check(kind)
+    target.begin()
+    target.write_text("audit.json", text)
+    return target
+
+
+def _commit(target: LocalTarget, kind: str = "audit") -> None:
+    target.commit(manifest_of(kind, "1", 1, {}))
+
+
+def test_a_result_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        _commit(_written(tmp_path / "out", text))
+    assert (tmp_path / "out" / "audit.json").read_text() == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_is_given_up_leaves_the_earlier_one(tmp_path: Path) -> None:
+    _commit(_written(tmp_path / "out", "first"))
+    _written(tmp_path / "out", "second").end()
+    assert (tmp_path / "out" / "audit.json").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_second_run_at_the_same_time_is_refused(tmp_path: Path) -> None:
+    first = _written(tmp_path / "out", "first")
+    with pytest.raises(InputError, match="another run is writing it"):
+        LocalTarget(tmp_path / "out").begin()
+    _commit(first)
+    assert (tmp_path / "out" / "audit.json").read_text() == "first"
+
+
+def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / "out.staged" / "events").mkdir(parents=True)
+    (tmp_path / "out.staged" / "events" / "half").write_text("")
+    _commit(_written(tmp_path / "out", "whole"))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["audit.json", "manifest.json"]
+
+
+@pytest.mark.parametrize("name", [".git", "notes.txt", "events"])
+def test_what_nobody_of_us_wrote_is_refused(tmp_path: Path, name: str) -> None:
+    _commit(_written(tmp_path / "out", "first"))
+    (tmp_path / "out" / name).mkdir()
+    with pytest.raises(InputError, match=f"holds {name}, which audit did not write"):
+        LocalTarget(tmp_path / "out").check("audit")
+
+
+def test_the_result_of_another_job_is_refused(tmp_path: Path) -> None:
+    _commit(_written(tmp_path / "out", "first"))
+    with pytest.raises(InputError, match="holds what `audit` wrote, not `drift`"):
+        LocalTarget(tmp_path / "out").check("drift")
+
+
+def test_a_file_and_a_link_to_nothing_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match="is not a directory"):
+        LocalTarget(tmp_path / "file").check("audit")
+    with pytest.raises(InputError, match="is a link to nothing"):
+        LocalTarget(tmp_path / "link")
+
+
+def test_a_link_to_a_result_stays_a_link(tmp_path: Path) -> None:
+    _commit(_written(tmp_path / "real", "first"))
+    (tmp_path / "out").symlink_to("real")
+    _commit(_written(tmp_path / "out", "second"))
+    assert (tmp_path / "out").is_symlink()
+    assert (tmp_path / "real" / "audit.json").read_text() == "second"
+
+
+def test_the_state_of_a_stream_stays_with_out(tmp_path: Path) -> None:
+    _commit(_written(tmp_path / "out", "first"))
+    (tmp_path / "out" / ".follow").mkdir()
+    _commit(_written(tmp_path / "out", "second"))
+    assert (tmp_path / "out" / ".follow").is_dir()
+    assert (tmp_path / "out" / "audit.json").read_text() == "second"
+
+
+def test_a_kill_between_the_exchange_and_its_end_loses_no_state(tmp_path: Path) -> None:
+    _commit(_written(tmp_path / "out", "second"))
+    os.makedirs(tmp_path / "out.staged" / ".follow")  # where the exchange has put it
+    settle(tmp_path / "out")
+    assert (tmp_path / "out" / ".follow").is_dir()
