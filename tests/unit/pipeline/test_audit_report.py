@@ -19,6 +19,7 @@ from activemq_fleet.pipeline.audit.picture import (
     ShownIncident,
     Silence,
     Slice,
+    latency_of,
 )
 from activemq_fleet.pipeline.audit.report import headline, html_report
 from activemq_fleet.pipeline.audit.spans import Span
@@ -182,3 +183,10 @@ def test_the_verdict_is_clean_only_where_nothing_can_be_hidden(
     gaps: tuple[Gap, ...], counts: Counts, verdict: str
 ) -> None:
     assert judge(gaps, counts) == verdict
+
+
+def test_the_time_that_events_took_comes_from_counts() -> None:
+    found = latency_of([(24, 50, 0.008), (32, 49, 0.016), (96, 1, 4.1), (None, 2, -0.1)])
+
+    assert (found.median, found.most, found.longest, found.backwards) == (0.008, 0.016, 4.1, 2)
+    assert found.counts == {3: 50, 4: 49, 12: 1}

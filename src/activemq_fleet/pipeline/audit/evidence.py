@@ -108,6 +108,8 @@ class Incident:
     mark: str = ""
     peer: str = ""
     """The broker that told it: whose own log has it too, and then it is told once."""
+    names: tuple[str, ...] = ()
+    """The broker's own names, where others may tell the same of it."""
 
     @property
     def id(self) -> str:

@@ -6,7 +6,7 @@ pure modules beside this one, over a few rows for each pair and host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from activemq_fleet.pipeline.audit import rows
 from activemq_fleet.pipeline.audit.evidence import SKEW
 from activemq_fleet.pipeline.audit.signs import KINDS, OF_LINKS, TEXT
 from activemq_fleet.pipeline.audit.terms import KINDS as OF_RUNS
+from activemq_fleet.pipeline.events.parse import LINES
 from activemq_fleet.pipeline.schemas import SCHEMAS
 
 if TYPE_CHECKING:
@@ -29,14 +30,15 @@ _SIGNS = (
     "fields map<string,string>, text string, thread string"
 )
 _BRIDGES = StructType([*SCHEMAS["bridges"].fields]).add("seen_loss", "boolean").add("back", "timestamp")
-_INCIDENTS = StructType([*SCHEMAS["incidents"].fields]).add("peer", "string")
+_INCIDENTS = StructType([*SCHEMAS["incidents"].fields]).add("peer", "string").add("names", "array<string>")
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 _COLUMNS = ("key", "host", "sequence", "time", "last", "count", "kind", "fields", "text", "thread")
 
 
-def signs(events: DataFrame) -> DataFrame:
+def signs(events: DataFrame, turns: Sequence[tuple[str, str, int]] = ()) -> DataFrame:
     """The records that incidents and bridges come from, the numerous ones counted by the minute."""
-    wanted = in_sequence(events.where(sf.col("kind").isin(sorted(KINDS)) & sf.col("time").isNotNull())).select(
+    matter = events.where(sf.col("kind").isin(sorted(KINDS)) & sf.col("time").isNotNull())
+    wanted = in_sequence(matter, turns).select(
         "host",
         "sequence",
         "time",
@@ -48,19 +50,16 @@ def signs(events: DataFrame) -> DataFrame:
     return wanted.mapInArrow(rows.signs, _SIGNS)
 
 
-def in_sequence(events: DataFrame) -> DataFrame:
+def in_sequence(events: DataFrame, turns: Sequence[tuple[str, str, int]] = ()) -> DataFrame:
     """With a column ``sequence``: a host's records in the order in which they were written.
 
-    Where it is not there, it is by the line and by which of the files begins first: log4j 1 and log4j 2
-    count rolled files in opposite directions.
+    Where it is not there, it comes from ``turns``: host, file, and which of the host's files that is.
     """
     if "sequence" in events.columns:
         return events
-    begins = events.groupBy("host", "file").agg(sf.min("time").alias("begins"))
-    turn = sf.row_number().over(Window.partitionBy("host").orderBy("begins", "file"))
-    ranked = begins.select("host", "file", turn.cast("bigint").alias("turn"))
-    sequence = (sf.col("turn") * sf.lit(10**10) + sf.col("line")).alias("sequence")
-    return events.join(sf.broadcast(ranked), ["host", "file"]).select(*events.columns, sequence)
+    known = events.sparkSession.createDataFrame(list(turns), "host string, file string, turn bigint")
+    sequence = (sf.col("turn") * sf.lit(LINES) + sf.col("line")).alias("sequence")
+    return events.join(sf.broadcast(known), ["host", "file"]).select(*events.columns, sequence)
 
 
 def bridges(events: DataFrame, inputs: Inputs) -> DataFrame:
@@ -111,16 +110,14 @@ def incidents_of(
         return rows.incidents(table, skew)
 
     settled = together.groupBy("key").applyInArrow(settle, _INCIDENTS)
-    return _told_once(settled, _names(found, nodes)).select(*SCHEMAS["incidents"].names)
+    return _told_once(settled).select(*SCHEMAS["incidents"].names)
 
 
-def _told_once(settled: DataFrame, names: DataFrame) -> DataFrame:
+def _told_once(settled: DataFrame) -> DataFrame:
     """Without what a bridge was refused where the broker that refused it tells of that itself."""
-    refusing = sf.collect_set(sf.when(sf.col("kind") == "refused_credentials", sf.col("host")))
-    everyone = Window.partitionBy(sf.lit(1))
-    known = names.select("peer", sf.col("lost_host").alias("refused_by")).where("refused_by IS NOT NULL")
-    found = settled.withColumn("refusing", refusing.over(everyone)).join(sf.broadcast(known), "peer", "left")
-    return found.where(~sf.coalesce(sf.array_contains("refusing", sf.col("refused_by")), sf.lit(False)))
+    told = sf.array_distinct(sf.flatten(sf.collect_list("names").over(Window.partitionBy(sf.lit(1)))))
+    mirrored = (sf.col("peer") != "") & sf.array_contains("told", sf.col("peer"))
+    return settled.withColumn("told", told).where(~mirrored)
 
 
 def nodes_of(events: DataFrame, inputs: Inputs) -> DataFrame:
@@ -190,16 +187,15 @@ def _names(found: DataFrame, nodes: DataFrame) -> DataFrame:
     return (
         found.where(sf.col("kind").isin(*_NAMED))
         .select("host", sf.col("fields")["broker"].alias("peer"))
-        .distinct()
         .join(sf.broadcast(nodes.select("key", "host")), "host")
         .groupBy("peer")
-        .agg(
-            sf.min("key").alias("key"),
-            sf.countDistinct("key").alias("keys"),
-            sf.when(sf.countDistinct("host") == 1, sf.min("host")).alias("lost_host"),
+        .agg(sf.collect_set("key").alias("keys"), sf.collect_set("host").alias("hosts"))
+        .where(sf.size("keys") == 1)
+        .select(
+            "peer",
+            sf.col("keys")[0].alias("key"),
+            sf.when(sf.size("hosts") == 1, sf.col("hosts")[0]).alias("lost_host"),
         )
-        .where(sf.col("keys") == 1)
-        .drop("keys")
     )
 
 

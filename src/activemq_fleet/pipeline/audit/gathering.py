@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, Observation
+from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
 from activemq_fleet.pipeline.audit.findings import UNREAD, Counts, Gap, Read
+from activemq_fleet.pipeline.events.parse import LINES
 from activemq_fleet.pipeline.events.rolls import Roll, missing
 from activemq_fleet.pipeline.inputs import Host, Inputs
 
@@ -49,6 +50,7 @@ def watched(events: DataFrame, seen: Observation) -> DataFrame:
     return events.observe(
         seen,
         sf.collect_set(problem).alias("problems"),
+        sf.collect_set(sf.struct("host", "file", sf.floor(sf.col("sequence") / LINES).alias("turn"))).alias("turns"),
         sf.count_if(sf.col("kind") == "UNKNOWN").alias("unknown"),
         sf.count_if(~sf.col("parsed")).alias("unread"),
     )
@@ -126,22 +128,26 @@ def malformed(records: DataFrame) -> list[Gap]:
     ]
 
 
+def turns_of(seen: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """Host, file, and which of the host's files it is, by age."""
+    return [(row["host"], row["file"], int(row["turn"])) for row in seen["turns"] or ()]
+
+
 def counts_of(events: int, seen: Mapping[str, Any], frames: Mapping[str, DataFrame]) -> Counts:
-    """How many of what, from the written datasets."""
-    rebuilt = sf.when(
-        (sf.col("state") == "down") & (sf.col("rebuilt") == sf.lit(False)), sf.lit("not rebuilt")
-    ).otherwise(sf.col("state"))
-    return Counts(
-        events=events,
-        unknown=int(seen["unknown"]),
-        unread=int(seen["unread"]),
-        incidents=_by(frames["incidents"], sf.col("kind")),
-        bridges=_by(frames["bridges"], rebuilt),
-        messages=_by(frames["messages"], sf.col("verdict")),
-        deliveries=_by(frames["deliveries"], sf.col("verdict")),
-    )
-
-
-def _by(frame: DataFrame, column: Column) -> dict[str, int]:
-    rows: Iterable[Any] = frame.groupBy(column.alias("what")).count().orderBy("what").collect()
-    return {str(row["what"]): int(row["count"]) for row in rows}
+    """How many of what, from the written datasets, by name. Those that are not given have no rows."""
+    broken = (sf.col("state") == "down") & (sf.col("rebuilt") == sf.lit(False)) & sf.col("cause").startswith("error")
+    columns = {
+        "incidents": sf.col("kind"),
+        "bridges": sf.when(broken, sf.lit("not rebuilt")).otherwise(sf.col("state")),
+        "messages": sf.col("verdict"),
+        "deliveries": sf.col("verdict"),
+    }
+    together: DataFrame | None = None
+    for name, frame in frames.items():
+        mine = frame.select(sf.lit(name).alias("name"), columns[name].alias("what"))
+        together = mine if together is None else together.unionAll(mine)
+    found: dict[str, dict[str, int]] = {name: {} for name in columns}
+    if together is not None:
+        for row in together.groupBy("name", "what").count().orderBy("name", "what").collect():
+            found[row["name"]][str(row["what"])] = int(row["count"])
+    return Counts(events=events, unknown=int(seen["unknown"] or 0), unread=int(seen["unread"] or 0), **found)

@@ -34,7 +34,10 @@ def host_incidents(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> li
         *_demotions(node, ordered, runs),
         *_store_errors(node, [one for one in ordered if one.kind == STORE]),
         *_refusals(
-            node, [one for one in ordered if one.kind == REFUSED], [one for one in ordered if one.kind == "NET-UP"]
+            node,
+            [one for one in ordered if one.kind == REFUSED],
+            [one for one in ordered if one.kind == "NET-UP"],
+            tuple(sorted({term.name for term in runs if term.name})),
         ),
         *_double_bridges(node, ordered),
     ]
@@ -100,7 +103,7 @@ def _store_errors(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
         )
 
 
-def _refusals(node: Node, seen: Sequence[Seen], ups: Sequence[Seen]) -> Iterator[Incident]:
+def _refusals(node: Node, seen: Sequence[Seen], ups: Sequence[Seen], names: tuple[str, ...]) -> Iterator[Incident]:
     """One for all that was refused in a while, whoever it was."""
     for spell in _spells(seen):
         kinds = {one.fields["what"] for one in spell}
@@ -114,7 +117,8 @@ def _refusals(node: Node, seen: Sequence[Seen], ups: Sequence[Seen]) -> Iterator
         rules = (*advice.rules, *(words.REFUSED_BRIDGE.rules if "bridge" in kinds and "client" in kinds else ()))
         cause = f"{label(node.host)}: {'; '.join(_refused(spell))}."
         incident = _of_spell(node, spell, "refused_credentials", cause, words.Advice(advice.remedy, rules))
-        yield replace(incident, mark="", peer=_peer(spell, ups))
+        peer = _peer(spell, ups)
+        yield replace(incident, mark="", peer=peer, names=() if peer else names)
 
 
 def _refused(spell: Sequence[Seen]) -> Iterator[str]:

@@ -18,8 +18,9 @@ from activemq_fleet.pipeline.datasets import Output, read_text
 from activemq_fleet.pipeline.events import events
 from activemq_fleet.pipeline.inputs import Host, Inputs, list_inputs
 from activemq_fleet.pipeline.progress import phase
+from activemq_fleet.pipeline.schemas import SCHEMAS
 from activemq_fleet.pipeline.settings import temporarily
-from activemq_fleet.pipeline.verdicts import deliveries, journal_gaps, journal_records, messages
+from activemq_fleet.pipeline.verdicts import RECORDS, deliveries, journal_gaps, journal_records, messages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,26 +102,39 @@ def _write(
     with phase("reading logs"):
         count = output.write("events", gathering.watched(events, seen))
     written = output.written("events")
-    signs = frames.signs(written).persist()
-    records = records.persist()
+    signs = frames.signs(written, gathering.turns_of(seen.get)).persist()
+    journals = bool(inputs.of_kind("journal"))
+    records = records.persist() if journals else spark.createDataFrame([], RECORDS)
     try:
         with phase("finding incidents"):
             output.write("bridges", frames.bridges_of(signs))
             output.write("incidents", frames.incidents_of(signs, written, records, inputs, skew))
         with phase("settling events"):
-            output.write("deliveries", deliveries(records))
-            output.write("messages", messages(records, output.written("deliveries")))
+            _settle(spark, output, records, journals=journals)
         with phase("writing the report"):
             gaps = [*absent, *gathering.log_gaps(seen.get, written, inputs)]
-            gaps += gathering.journal_gaps_of(journal_gaps(records))
-            gaps += gathering.malformed(records)
-            datasets = {name: output.written(name) for name in ("incidents", "bridges", "messages", "deliveries")}
+            if journals:
+                gaps += gathering.journal_gaps_of(journal_gaps(records))
+                gaps += gathering.malformed(records)
+            names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
+            datasets = {name: output.written(name) for name in names}
             counts = gathering.counts_of(count, seen.get, datasets)
             result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
-            shown = shown_of(written, signs, records, datasets, inputs)
+            picture = shown_of(written, signs, records, datasets, inputs, counts)
             output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-            output.write_text("report.html", html_report(result, shown))
+            output.write_text("report.html", html_report(result, picture))
     finally:
         signs.unpersist()
-        records.unpersist()
+        if journals:
+            records.unpersist()
     return result
+
+
+def _settle(spark: SparkSession, output: Output, records: DataFrame, *, journals: bool) -> None:
+    """What became of every event. Without journals there is nothing to compute, and the datasets are empty."""
+    if not journals:
+        for name in ("deliveries", "messages"):
+            output.write(name, spark.createDataFrame([], SCHEMAS[name]))
+        return
+    output.write("deliveries", deliveries(records))
+    output.write("messages", messages(records, output.written("deliveries")))

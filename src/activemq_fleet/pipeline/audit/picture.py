@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from activemq_fleet.pipeline.audit.spans import Span
 
 BUCKETS = 240
 """Slices of time in a chart."""
+FINE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,32 @@ class Latency:
     backwards: int = 0
 
 
+def latency_of(rows: Collection[tuple[int | None, int, float]]) -> Latency:
+    """From counts by ``FINE`` parts of a power of two of ms (None: below 0), each with its longest, in seconds.
+
+    Median and 99 of 100 are exact to a part: 9 %.
+    """
+    known = sorted((fine, count, longest) for fine, count, longest in rows if fine is not None)
+    total = sum(count for _, count, _ in known)
+    counts: dict[int, int] = {}
+    for fine, count, _ in known:
+        counts[fine // FINE] = counts.get(fine // FINE, 0) + count
+    backwards = sum(count for fine, count, _ in rows if fine is None)
+    if not known:
+        return Latency(backwards=backwards)
+    return Latency(counts, _share(known, total * 0.5), _share(known, total * 0.99), known[-1][2], backwards)
+
+
+def _share(known: Sequence[tuple[int, int, float]], wanted: float) -> float:
+    """The longest of the part in which the event stands that so many are not after."""
+    seen = 0
+    for _, count, longest in known:
+        seen += count
+        if seen >= wanted:
+            return longest
+    return known[-1][2]
+
+
 @dataclass(frozen=True, slots=True)
 class ShownEvent:
     """An event that was not simply delivered."""
@@ -116,7 +143,7 @@ class Picture:
     hosts: Sequence[ShownHost] = ()
     hosts_left: int = 0
     bridges: Sequence[ShownBridge] = ()
-    bridges_left: int = 0
+    more_bridges: bool = False
     lines: Sequence[Lines] = ()
     slices: Sequence[Slice] = ()
     latency: Latency = field(default_factory=Latency)

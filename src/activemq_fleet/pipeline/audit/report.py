@@ -240,7 +240,7 @@ def _latency_note(picture: Picture) -> str:
 def _bridge_note(picture: Picture) -> str:
     if not picture.bridges:
         return "No log tells of a bridge."
-    left = f" {picture.bridges_left:,} healthier ones are in the dataset bridges." if picture.bridges_left else ""
+    left = " Healthier ones are in the dataset bridges." if picture.more_bridges else ""
     return f"By link; those that are not up at the end of the logs come first.{left}"
 
 

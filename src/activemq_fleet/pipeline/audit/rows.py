@@ -43,7 +43,7 @@ _INCIDENTS = pa.schema(
     [(name, pa.string()) for name in ("incident", "kind", "group", "pair", "host")]
     + [("began", _TIME), ("ended", _TIME), ("seconds", pa.float64())]
     + [(name, pa.string()) for name in ("began_from", "certainty", "cause", "remedy")]
-    + [("rules", pa.list_(pa.string())), ("final", pa.bool_()), ("peer", pa.string())]
+    + [("rules", pa.list_(pa.string())), ("final", pa.bool_()), ("peer", pa.string()), ("names", pa.list_(pa.string()))]
 )
 _BRIDGES = pa.schema(
     [(name, pa.string()) for name in ("host", "link", "peer", "direction")]
@@ -194,6 +194,7 @@ def _of_incident(incident: Incident) -> dict[str, Any]:
         "rules": list(incident.rules),
         "final": True,
         "peer": incident.peer,
+        "names": list(incident.names),
     }
 
 

@@ -10,8 +10,10 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as sf
 
 from activemq_fleet.pipeline.audit import frames
+from activemq_fleet.pipeline.audit.findings import Counts
 from activemq_fleet.pipeline.audit.picture import (
     BUCKETS,
+    FINE,
     Latency,
     Lines,
     Picture,
@@ -21,6 +23,7 @@ from activemq_fleet.pipeline.audit.picture import (
     ShownIncident,
     Silence,
     Slice,
+    latency_of,
 )
 from activemq_fleet.pipeline.audit.spans import Span
 
@@ -47,34 +50,40 @@ _EDGES = (0.0005, 0.9995)
 
 
 def shown_of(
-    events: DataFrame, signs: DataFrame, records: DataFrame, datasets: Mapping[str, DataFrame], inputs: Inputs
+    events: DataFrame,
+    signs: DataFrame,
+    records: DataFrame,
+    datasets: Mapping[str, DataFrame],
+    inputs: Inputs,
+    counts: Counts,
 ) -> Picture:
-    """What the report shows of an audit. ``datasets``: as written."""
-    incidents, incidents_left = _incidents(datasets["incidents"])
+    """What the report shows of an audit. ``datasets``: as written; without messages there are no journals."""
+    incidents = _incidents(datasets["incidents"]) if counts.incidents else []
     began, ended = _range(events, records, incidents)
     step = max((ended - began) / BUCKETS, timedelta(milliseconds=1))
     hosts, hosts_left = _hosts(signs, inputs, incidents)
-    bridges, bridges_left = _bridges(datasets["bridges"])
+    bridges = _bridges(datasets["bridges"]) if counts.bridges else []
+    handled = "messages" in datasets and bool(counts.messages)
+    bad = handled and set(counts.messages) != {"delivered"}
     return Picture(
         began=began,
         ended=ended,
         incidents=incidents,
-        incidents_left=incidents_left,
+        incidents_left=sum(counts.incidents.values()) - len(incidents),
         hosts=hosts,
         hosts_left=hosts_left,
-        bridges=bridges,
-        bridges_left=bridges_left,
+        bridges=bridges[:_BRIDGES],
+        more_bridges=len(bridges) > _BRIDGES,
         lines=_lines(events, began, ended, step),
-        slices=_slices(datasets["messages"], began, step),
-        latency=_latency(datasets["messages"]),
-        silences=_silences(records),
-        events=_events(datasets["messages"]),
+        slices=_slices(datasets["messages"], began, step) if handled else [],
+        latency=_latency(datasets["messages"]) if handled else Latency(),
+        silences=_silences(records) if handled else [],
+        events=_events(datasets["messages"]) if bad else [],
     )
 
 
-def _incidents(frame: DataFrame) -> tuple[list[ShownIncident], int]:
+def _incidents(frame: DataFrame) -> list[ShownIncident]:
     gravity = sf.array_position(sf.array(*map(sf.lit, _GRAVEST)), sf.col("kind"))
-    count = frame.count()
     ordered = frame.orderBy(gravity, "ended", "incident").limit(_INCIDENTS)
     found = [
         ShownIncident(
@@ -94,7 +103,7 @@ def _incidents(frame: DataFrame) -> tuple[list[ShownIncident], int]:
         for row in _rows(ordered)
     ]
     found.sort(key=lambda one: (one.ended or one.began or datetime.min.replace(tzinfo=UTC), one.id))
-    return found, max(0, count - len(found))
+    return found
 
 
 def _range(events: DataFrame, records: DataFrame, incidents: list[ShownIncident]) -> tuple[datetime, datetime]:
@@ -128,7 +137,7 @@ def _hosts(signs: DataFrame, inputs: Inputs, incidents: list[ShownIncident]) -> 
     return found, len(ordered) - len(chosen)
 
 
-def _bridges(frame: DataFrame) -> tuple[list[ShownBridge], int]:
+def _bridges(frame: DataFrame) -> list[ShownBridge]:
     order = Window.partitionBy("host", "link", "direction").orderBy("began")
     away = (sf.unix_micros(sf.lead("began").over(order)) - sf.unix_micros("ended")) / 1e6
     newest = sf.max_by(sf.struct("state", "rebuilt", "cause"), sf.coalesce("began", sf.lit(0).cast("timestamp")))
@@ -143,12 +152,10 @@ def _bridges(frame: DataFrame) -> tuple[list[ShownBridge], int]:
             newest.alias("newest"),
             sf.max("away").alias("away"),
         )
-    ).persist()
-    count = links.count()
+    )
     bad = sf.col("newest.state") != "up"
-    rows = links.orderBy(sf.desc(bad), sf.desc("broken"), sf.desc("flaps"), "host", "link").limit(_BRIDGES).collect()
-    links.unpersist()
-    found = [
+    rows = links.orderBy(sf.desc(bad), sf.desc("broken"), sf.desc("flaps"), "host", "link").limit(_BRIDGES + 1)
+    return [
         ShownBridge(
             host=row["host"],
             link=row["link"],
@@ -161,9 +168,8 @@ def _bridges(frame: DataFrame) -> tuple[list[ShownBridge], int]:
             cause=row["newest"]["cause"],
             longest_down=row["away"],
         )
-        for row in rows
+        for row in rows.collect()
     ]
-    return found, count - len(found)
 
 
 def _lines(events: DataFrame, began: datetime, ended: datetime, step: timedelta) -> list[Lines]:
@@ -210,17 +216,10 @@ def _slices(messages: DataFrame, began: datetime, step: timedelta) -> list[Slice
 
 def _latency(messages: DataFrame) -> Latency:
     known = messages.where("handled IS NOT NULL AND accepted IS NOT NULL").select(_took().alias("took"))
-    power = sf.floor(sf.log2(sf.greatest(sf.col("took") * 1000, sf.lit(0.5))))
-    counts = known.where("took >= 0").groupBy(power.cast("int").alias("power")).count().collect()
-    total: Any = known.agg(
-        sf.percentile_approx("took", sf.array(sf.lit(0.5), sf.lit(0.99)), sf.lit(10_000)).alias("edges"),
-        sf.max("took").alias("longest"),
-        sf.count_if(sf.col("took") < 0).alias("backwards"),
-    ).first()
-    median, most = total["edges"] or (None, None)
-    return Latency(
-        {row["power"]: row["count"] for row in counts}, median, most, total["longest"], int(total["backwards"])
-    )
+    fine = sf.floor(FINE * sf.log2(sf.greatest(sf.col("took") * 1000, sf.lit(0.5)))).cast("int")
+    rows = known.groupBy(sf.when(sf.col("took") >= 0, fine).alias("fine"))
+    counted = rows.agg(sf.count("*").alias("count"), sf.max("took").alias("longest")).collect()
+    return latency_of([(row["fine"], row["count"], row["longest"]) for row in counted])
 
 
 def _silences(records: DataFrame) -> list[Silence]:
