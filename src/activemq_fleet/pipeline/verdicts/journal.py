@@ -19,8 +19,6 @@ from activemq_fleet.pipeline.verdicts import words
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-BUCKET = 16
-"""Bits of jseq below which records are numbered together: no task gets more of one agent than 65,536 records."""
 _PLACES = 44  # bits of jseq in a place
 _EPOCH = ("agent", "epoch")
 _FIELDS = ("agent", "epoch", "jseq", "ts", "kind", "event_id", "rx_id", "topic", "filters", "reason")
@@ -54,23 +52,17 @@ Keep = Callable[["DataFrame"], "DataFrame"]
 def evidence(records: DataFrame, keep: Keep) -> Evidence:
     """Take each (agent, epoch, jseq) once, and measure what is missing."""
     lines = keep(_once(records))
-    parts = keep(_parts(lines))
-    buckets = _buckets(parts)
-    epochs = keep(_epochs(lines, parts, buckets))
-    before = sf.sum("missing").over(Window.partitionBy("agent").orderBy("rank")) - sf.col("missing")
-    ranked = epochs.select(*_EPOCH, "rank", before.alias("before"))
-    numbers = buckets.select(*_EPOCH, "bucket", "earlier").join(ranked, list(_EPOCH))
-    gap = sf.col("jseq") - sf.col("earlier") - sf.col("seen")
-    found = lines.where("kind IS NOT NULL").join(sf.broadcast(numbers), [*_EPOCH, "bucket"])
+    epochs = keep(_epochs(lines))
+    found = lines.where("kind IS NOT NULL").join(sf.broadcast(epochs.select(*_EPOCH, "rank", "before")), list(_EPOCH))
     return Evidence(
         records=found.select(
             *_FIELDS,
             _is_sent().alias("is_sent"),
             (sf.shiftleft("rank", _PLACES) + sf.col("jseq")).alias("place"),
-            (sf.col("before") + gap).alias("hole"),
+            (sf.col("before") + sf.col("hole")).alias("hole"),
         ),
         agents=epochs.groupBy("agent").agg(sf.sum("missing").alias("missing")),
-        gaps=_gaps(lines, buckets, epochs),
+        gaps=_gaps(lines, epochs),
     )
 
 
@@ -87,118 +79,96 @@ def _is_sent() -> Column:
 
 
 def _once(records: DataFrame) -> DataFrame:
-    """Each record once, and the lines that are none, which have no kind."""
+    """Each record once, with what is missing of its epoch before it, and lines that are none, which have no kind."""
     came = sf.col("broker").isNotNull() | sf.col("conn").isNotNull()
-    is_torn = sf.col("kind").isNull() & sf.col("agent").isNull() & sf.col("problem").isin(words.TORN, words.CUT_OFF)
-    rows = records.where(sf.col("jseq").isNotNull() | is_torn).select(
-        *_FIELDS, came.alias("came"), "host", "file", "line", sf.shiftright("jseq", BUCKET).alias("bucket")
+    is_torn = sf.col("problem").isin(*words.UNREADABLE)
+    rows = records.where(sf.col("jseq").isNotNull() | (sf.col("kind").isNull() & is_torn)).select(
+        *_FIELDS, came.alias("came"), "host", "file", "line"
     )
-    part = Window.partitionBy(*_EPOCH, "bucket", sf.col("kind").isNull())
-    tie = ("kind", "event_id", "ts", "host", "file", "line")  # of two that differ it is always the same one
-    return (
-        rows.withColumn("previous", sf.lag("jseq").over(part.orderBy("jseq", *tie)))
-        .withColumn("seen", sf.dense_rank().over(part.orderBy("jseq")))
-        .where("kind IS NULL OR previous IS NULL OR previous < jseq")
+    # Of two that differ it is always the same one, and one that can be read if there is one.
+    tie = (sf.col("kind").isNull(), "kind", "event_id", "ts", "host", "file", "line")
+    order = Window.partitionBy(*_EPOCH).orderBy("jseq", *tie)
+    first = (
+        rows.withColumn("previous", sf.lag("jseq").over(order))
+        .where("jseq IS NULL OR previous IS NULL OR previous < jseq")
+        .withColumn("previous", sf.coalesce("previous", sf.lit(0)))
     )
+    gap = sf.col("jseq") - sf.col("previous") - sf.when(sf.col("kind").isNull(), 0).otherwise(1)
+    return first.withColumn("hole", sf.sum(gap).over(order))
 
 
-def _parts(lines: DataFrame) -> DataFrame:
-    """What is needed of a file's part of a bucket. ``torn``: the last line with a jseq alone; ``lost``: without."""
+def _epochs(lines: DataFrame) -> DataFrame:
+    """A row an epoch: agent, epoch, known (the highest jseq that was there), is_cut (there was more behind it),
+    missing, rank (its number among the agent's), before (missing of those before it).
+    """
     whole = sf.col("kind").isNotNull()
-    return lines.groupBy("host", "file", *_EPOCH, "bucket").agg(
-        sf.count_if(whole).alias("size"),
-        sf.min(sf.when(whole, sf.col("jseq"))).alias("first"),
-        sf.max(sf.when(whole, sf.col("jseq"))).alias("last"),
-        sf.max(sf.when(~whole, sf.col("jseq"))).alias("torn"),
+    parts = lines.groupBy("host", "file", *_EPOCH).agg(
+        sf.max("jseq").alias("known"),
+        sf.max("hole").alias("hole"),
         sf.min(sf.when(whole, sf.col("ts"))).alias("began"),
         sf.max(sf.when(whole, sf.col("line"))).alias("line"),
-        sf.max(sf.when(~whole & sf.col("agent").isNull(), sf.col("line"))).alias("lost"),
+        sf.max(sf.when(sf.col("jseq").isNull(), sf.col("line"))).alias("torn"),
     )
-
-
-def _buckets(parts: DataFrame) -> DataFrame:
-    sizes = parts.where("size > 0").groupBy(*_EPOCH, "bucket").agg(
-        sf.sum("size").alias("size"), sf.max("last").alias("last"), sf.min("first").alias("first")
+    epochs = _with_torn_ends(parts).groupBy(*_EPOCH).agg(
+        *(sf.max(name).alias(name) for name in ("known", "hole", "torn_after")), sf.min("began").alias("began")
     )  # fmt: skip
-    order = Window.partitionBy(*_EPOCH).orderBy("bucket")
-    return sizes.withColumn("earlier", sf.sum("size").over(order) - sf.col("size")).withColumn(
-        "before", sf.lag("last").over(order)
-    )
-
-
-def _epochs(lines: DataFrame, parts: DataFrame, buckets: DataFrame) -> DataFrame:
-    """A row an epoch; ``rank`` numbers those of an agent, ``missing`` counts what is not there."""
-    epochs = parts.where("agent IS NOT NULL").groupBy(*_EPOCH).agg(
-        sf.max(sf.greatest("last", "torn")).alias("known"), sf.max("last").alias("last"), sf.sum("size").alias("seen"),
-        sf.min("began").alias("began"),
-    )  # fmt: skip
-    epochs = epochs.join(_torn_ends(parts), list(_EPOCH), "left").join(
-        _own_events(lines, buckets), list(_EPOCH), "left"
-    )
-    # Somebody received an event of which this journal, gapless to its end, knows nothing.
-    ended = sf.col("known") - sf.col("seen") == sf.coalesce("own_gap", sf.lit(0))
+    epochs = epochs.join(_own_events(lines), list(_EPOCH), "left")
+    # Somebody received an event of which this journal, gapless after its last own one, knows nothing.
+    ended = sf.col("hole") == sf.coalesce("own_hole", sf.lit(0))
     more = ended & (sf.col("received") > sf.coalesce("own", sf.lit(0)))
     torn = sf.coalesce(sf.col("torn_after") >= sf.col("known"), sf.lit(False))
-    cut = torn | sf.coalesce(more, sf.lit(False))
-    rank = sf.row_number().over(Window.partitionBy("agent").orderBy("began", "epoch"))
-    return epochs.select(
-        *_EPOCH, "known", "last", cut.alias("is_cut"), rank.cast("long").alias("rank"),
-        (sf.col("known") - sf.col("seen") + cut.cast("long")).alias("missing"),
-    )  # fmt: skip
+    agent = Window.partitionBy("agent").orderBy("began", "epoch")
+    return (
+        epochs.withColumn("is_cut", torn | sf.coalesce(more, sf.lit(False)))
+        .withColumn("missing", sf.col("hole") + sf.col("is_cut").cast("long"))
+        .withColumn("rank", sf.row_number().over(agent).cast("long"))
+        .withColumn("before", sf.sum("missing").over(agent) - sf.col("missing"))
+        .select(*_EPOCH, "known", "is_cut", "missing", "rank", "before")
+    )
 
 
-def _own_events(lines: DataFrame, buckets: DataFrame) -> DataFrame:
+def _with_torn_ends(parts: DataFrame) -> DataFrame:
+    """Adds ``torn_after``: the jseq behind which something was written that cannot be read, not even whose it is."""
+    by_file = Window.partitionBy("host", "file")
+    files = parts.withColumn("torn_at", sf.max("torn").over(by_file)).withColumn("told", sf.count("line").over(by_file))
+    # A file with nothing readable may be any journal's of its host.
+    alone = sf.max(sf.col("torn_at").isNotNull() & (sf.col("told") == 0)).over(Window.partitionBy("host"))
+    after = sf.when(sf.col("alone"), _LARGEST).when(sf.col("torn_at") > sf.col("line"), sf.col("known"))
+    return files.withColumn("alone", alone).where("agent IS NOT NULL").withColumn("torn_after", after)
+
+
+def _own_events(lines: DataFrame) -> DataFrame:
     """By epoch: the highest SEQ that it accepted, what is missing before that record, the highest that was received."""
-    rows = lines.where("kind IS NOT NULL AND event_id IS NOT NULL").select(
-        "agent", "epoch", "bucket", "jseq", "seen", "kind", "came", "event_id",
-        *(id_part("event_id", part).alias(name) for part, name in enumerate(("of", "of_epoch", "seq"), 1)),
-    ).where("seq IS NOT NULL")  # fmt: skip
-    its = (sf.col("agent") == sf.col("of")) & (sf.col("epoch") == sf.col("of_epoch"))
-    mine = its & ((sf.col("kind") == "accepted") | ((sf.col("kind") == "barrier") & ~sf.col("came")))
+    of, of_epoch, seq = (id_part("event_id", part) for part in (1, 2, 3))
+    sent = (sf.col("kind") == "accepted") | _is_sent()
+    mine = sent & (sf.col("agent") == of) & (sf.col("epoch") == of_epoch)
     got = sf.col("kind").isin(*words.RECEIVING, "barrier") & ~mine
-    found = (
-        rows.groupBy(sf.col("of").alias("agent"), sf.col("of_epoch").alias("epoch"))
+    rows = lines.where("kind IS NOT NULL AND event_id IS NOT NULL").select(
+        of.alias("agent"), of_epoch.alias("epoch"), seq.alias("seq"), "hole", mine.alias("mine"), got.alias("got")
+    )
+    return (
+        rows.where("seq IS NOT NULL")
+        .groupBy(*_EPOCH)
         .agg(
-            sf.max(sf.when(mine, sf.struct("seq", "jseq", "seen", "bucket"))).alias("top"),
-            sf.max(sf.when(got, sf.col("seq"))).alias("received"),
+            sf.max(sf.when(sf.col("mine"), sf.struct("seq", "hole"))).alias("top"),
+            sf.max(sf.when(sf.col("got"), sf.col("seq"))).alias("received"),
         )
-        .select(*_EPOCH, "top.*", "received")
-    )
-    return found.join(buckets.select(*_EPOCH, "bucket", "earlier"), [*_EPOCH, "bucket"], "left").select(
-        *_EPOCH,
-        sf.col("seq").alias("own"),
-        (sf.col("jseq") - sf.col("earlier") - sf.col("seen")).alias("own_gap"),
-        "received",
+        .select(*_EPOCH, sf.col("top.seq").alias("own"), sf.col("top.hole").alias("own_hole"), "received")
     )
 
 
-def _torn_ends(parts: DataFrame) -> DataFrame:
-    """Epochs with ``torn_after``: the jseq behind which something was written that cannot be read, not even whose."""
-    where = ("host", "file")
-    files = parts.groupBy(*where, *_EPOCH).agg(
-        sf.max("line").alias("line"), sf.max("last").alias("last"), sf.max("lost").alias("lost")
+def _gaps(lines: DataFrame, epochs: DataFrame) -> DataFrame:
+    """A marker of a line that is torn stands at a jseq that is missing: what it ends it belongs to."""
+    order = Window.partitionBy(*_EPOCH).orderBy("jseq")
+    known = lines.where("kind IS NOT NULL").select(*_EPOCH, "jseq", "event_id")
+    inner = known.select(
+        *_EPOCH, sf.coalesce(sf.lag("jseq").over(order), sf.lit(0)).alias("a"), sf.col("jseq").alias("b")
     )
-    by_file = Window.partitionBy(*where)
-    told = (
-        files.withColumn("lost_at", sf.max("lost").over(by_file))
-        .withColumn("readable", sf.count("line").over(by_file))
-        # A file with nothing readable may be any journal's of its host.
-        .withColumn(
-            "alone", sf.max(sf.col("lost_at").isNotNull() & (sf.col("readable") == 0)).over(Window.partitionBy("host"))
-        )
-        .where("agent IS NOT NULL AND line IS NOT NULL AND (alone OR lost_at > line)")
+    last = known.groupBy(*_EPOCH).agg(sf.max("jseq").alias("a"))
+    tail = epochs.join(last, list(_EPOCH), "left").select(
+        *_EPOCH, sf.coalesce("a", sf.lit(0)).alias("a"), (sf.col("known") + 1).alias("b")
     )
-    return told.groupBy(*_EPOCH).agg(
-        sf.max(sf.when(sf.col("alone"), _LARGEST).otherwise(sf.col("last"))).alias("torn_after")
-    )
-
-
-def _gaps(lines: DataFrame, buckets: DataFrame, epochs: DataFrame) -> DataFrame:
-    known = lines.where("kind IS NOT NULL")
-    inner = known.where("jseq > previous + 1").select(*_EPOCH, sf.col("previous").alias("a"), sf.col("jseq").alias("b"))
-    between = buckets.select(*_EPOCH, sf.coalesce("before", sf.lit(0)).alias("a"), sf.col("first").alias("b"))
-    tail = epochs.select(*_EPOCH, sf.coalesce("last", sf.lit(0)).alias("a"), (sf.col("known") + 1).alias("b"))
-    holes = inner.unionByName(between).unionByName(tail).where("b > a + 1")
+    holes = inner.unionByName(tail).where("b > a + 1")
     unknown = sf.lit(None).cast("long").alias("count")
     cut = epochs.where("is_cut").select(
         *_EPOCH, (sf.col("known") + 1).alias("jseq"), unknown, sf.lit(OPEN_END).alias("what")
@@ -206,10 +176,9 @@ def _gaps(lines: DataFrame, buckets: DataFrame, epochs: DataFrame) -> DataFrame:
     nothing = _without_journal(known, epochs).select(
         *_EPOCH, sf.lit(1).cast("long").alias("jseq"), unknown, sf.lit(NO_JOURNAL).alias("what")
     )
-    return holes.select(
-        *_EPOCH, (sf.col("a") + 1).alias("jseq"), (sf.col("b") - sf.col("a") - 1).alias("count"),
-        sf.lit(MISSING).alias("what"),
-    ).unionByName(cut).unionByName(nothing)  # fmt: skip
+    size = sf.col("b") - sf.col("a") - 1
+    counted = holes.select(*_EPOCH, (sf.col("a") + 1).alias("jseq"), size.alias("count"), sf.lit(MISSING).alias("what"))
+    return counted.unionByName(cut).unionByName(nothing)
 
 
 def _without_journal(known: DataFrame, epochs: DataFrame) -> DataFrame:

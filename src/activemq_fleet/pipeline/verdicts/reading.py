@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.pipeline.inputs import binary
 from activemq_fleet.pipeline.verdicts import words
-from activemq_fleet.pipeline.verdicts.records import RECORDS, parse_journal
+from activemq_fleet.pipeline.verdicts.records import parse_journal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from activemq_fleet.pipeline.inputs import Inputs
 
 _LINES = "host string, file string, line long, value string, problem string"
+LARGEST = 1 << 30
+"""Bytes of a file that is read: it is one value in Spark. Agents begin a new one at 16 MiB."""
 _AT_ONCE = 4 << 20
 """Characters of lines that are handed back to Spark together."""
 _GZIP = b"\x1f\x8b"  # its first bytes; no line of a journal begins so, whatever the file is called
@@ -24,11 +26,14 @@ _GZIP = b"\x1f\x8b"  # its first bytes; no line of a journal begins so, whatever
 
 def journal_records(spark: SparkSession, inputs: Inputs) -> DataFrame:
     """One row a line of the journals of ``inputs``: columns ``RECORDS``."""
-    paths = [file.path for file in inputs.of_kind("journal")]
+    journals = inputs.of_kind("journal")
+    large = [(file.host, file.file, 1, None, words.TOO_LARGE) for file in journals if file.size > LARGEST]
+    paths = [file.path for file in journals if file.size <= LARGEST]
+    unread = parse_journal(spark.createDataFrame(large, _LINES))
     if not paths:
-        return spark.createDataFrame([], RECORDS)
-    files = binary(spark, paths).select("path", "content")
-    return parse_journal(files.mapInArrow(lines_of_files, _LINES))
+        return unread
+    found = parse_journal(binary(spark, paths).select("path", "content").mapInArrow(lines_of_files, _LINES))
+    return found.unionByName(unread) if large else found
 
 
 def lines_of_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,7 +78,7 @@ def _portions(content: Any) -> Iterator[list[_Row]]:
 def _rows(content: Any) -> Iterator[_Row]:
     number, rest = 0, b""
     problem: str | None = None
-    view = memoryview(content)
+    view = memoryview(content).cast("B")  # Arrow's buffers have signed bytes
     for piece, found in _unpacked(view) if view[:2] == _GZIP else _pieces(view):
         problem = found
         # A line ends with LF alone; what stands before it may be anything.

@@ -20,7 +20,7 @@ from activemq_fleet.pipeline.verdicts.happenings import (
     UNCONFIRMED,
 )
 from activemq_fleet.pipeline.verdicts.journal import Evidence, Keep
-from activemq_fleet.pipeline.verdicts.subscriptions import era_of, eras, matching, subscriptions
+from activemq_fleet.pipeline.verdicts.subscriptions import era_of, matching, subscriptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,7 +34,7 @@ def units(found: Evidence, received: DataFrame, happened: DataFrame, keep: Keep)
     origins = happened.select("event_id", "is_barrier", sf.explode("copies").alias("copy")).select(
         "event_id", "is_barrier", "copy.*"
     )
-    missed = keep(_missed(found, received, origins))
+    missed = keep(_missed(found, received, origins, keep))
     judged = _with_bounds(_with_barriers(missed, received, origins), missed, received, origins)
     missing = sf.broadcast(found.agents.select(sf.col("agent").alias("subscriber"), "missing"))
     publishers = sf.broadcast(found.agents.select("agent", sf.col("missing").alias("missing_of_publisher")))
@@ -92,9 +92,9 @@ def _by_receipt(received: DataFrame) -> DataFrame:
 # -- what has not -----------------------------------------------------------------------------------
 
 
-def _missed(found: Evidence, received: DataFrame, origins: DataFrame) -> DataFrame:
+def _missed(found: Evidence, received: DataFrame, origins: DataFrame, keep: Keep) -> DataFrame:
     """Copies of events that a subscriber was to get and has no record of."""
-    reach = _reach(found, received, origins)
+    reach = _reach(found, received, origins, keep)
     earlier = (sf.col("min_seq") < sf.col("seq")) | (sf.col("min_first") < sf.col("first"))
     later = (sf.col("max_seq") >= sf.col("seq")) | (sf.col("max_first") >= sf.col("first"))
     expected = (
@@ -107,10 +107,10 @@ def _missed(found: Evidence, received: DataFrame, origins: DataFrame) -> DataFra
     return expected.distinct().join(received.where("got > 0").select(*keys), keys, "left_anti")
 
 
-def _reach(found: Evidence, received: DataFrame, origins: DataFrame) -> DataFrame:
+def _reach(found: Evidence, received: DataFrame, origins: DataFrame, keep: Keep) -> DataFrame:
     """By topic, stream and subscription: the first and last of the stream that came while it lasted."""
-    subscribed = subscriptions(found.records)
-    changes = eras(subscribed)
+    subscribed = keep(subscriptions(found.records))
+    changes = subscribed.select("subscriber", "changes").distinct()
     heard = (
         received.select("event_id", "subscriber", "place")
         .join(sf.broadcast(changes), "subscriber")
@@ -119,7 +119,7 @@ def _reach(found: Evidence, received: DataFrame, origins: DataFrame) -> DataFram
         .groupBy(*_STREAM, "era")
         .agg(*(pick(name).alias(f"{word}_{name}") for name in ("seq", "first") for word, pick in _EXTREMES))
     )
-    lasting = subscribed.join(changes, "subscriber").select(
+    lasting = subscribed.select(
         "subscriber", "filter", sf.col("end").isNull().alias("is_open"), "begin",
         (era_of("begin") + 1).alias("from_era"),
         sf.when(sf.col("end").isNotNull(), era_of("end")).alias("to_era"),

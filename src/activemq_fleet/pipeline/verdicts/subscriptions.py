@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def subscriptions(records: DataFrame) -> DataFrame:
     """Rows of subscriber, filter, begin, end: places in the subscriber's journal; ``end`` is null while it lasts.
 
-    A filter that is granted again on a new connection is the same durable subscription.
+    ``changes`` are the sorted places at which any subscription of the subscriber began or ended. A filter that is
+    granted again on a new connection is the same durable subscription.
     """
     told = records.where(sf.col("kind").isin("subscribed", "unsubscribed") & sf.col("filters").isNotNull()).select(
         sf.col("agent").alias("subscriber"), sf.explode("filters").alias("filter"), "place", "kind"
@@ -23,17 +24,13 @@ def subscriptions(records: DataFrame) -> DataFrame:
     changes = told.withColumn("before", sf.coalesce(sf.lag("kind").over(order), sf.lit("unsubscribed"))).where(
         "kind != before"
     )
+    places = sf.sort_array(sf.collect_set("place").over(Window.partitionBy("subscriber")))
     return (
         changes.withColumn("end", sf.lead("place").over(order))
+        .withColumn("changes", places)
         .where("kind = 'subscribed'")
-        .select("subscriber", "filter", sf.col("place").alias("begin"), "end")
+        .select("subscriber", "filter", sf.col("place").alias("begin"), "end", "changes")
     )
-
-
-def eras(subscribed: DataFrame) -> DataFrame:
-    """A row a subscriber: ``changes``, the sorted places at which one of his subscriptions began or ended."""
-    places = subscribed.select("subscriber", sf.explode(sf.array("begin", "end")).alias("at")).where("at IS NOT NULL")
-    return places.groupBy("subscriber").agg(sf.sort_array(sf.collect_set("at")).alias("changes"))
 
 
 def era_of(place: str) -> Column:
