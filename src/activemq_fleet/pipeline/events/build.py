@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.events.chunks import blocks
-from activemq_fleet.pipeline.events.parse import EVENTS, labelled, parse_chunks
+from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, parse_chunks, with_problem
 from activemq_fleet.pipeline.events.rolls import Roll, missing
 from activemq_fleet.pipeline.events.shares import keys_of, shared_out
 from activemq_fleet.pipeline.events.survey import Place, lines_of, survey, whole
@@ -114,10 +114,17 @@ def _scan_blocks(
             data = data[part.skip :]
         if last and part.open:
             data = data[:-1]
-        for batch in scanner.scan(data, part.after if last else b""):
+        found = scanner.scan(data, part.after if last else b"")
+        if last and part.open and not part.after:
+            found = iter(_cut_off(list(found)))
+        for batch in found:
             yield labelled(batch, host, file, source.release, place.order)
         if last:
             scanner = None
+
+
+def _cut_off(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return [*batches[:-1], *(with_problem(batch, CUT_OFF) for batch in batches[-1:])]
 
 
 def gaps(events: DataFrame, inputs: Inputs) -> DataFrame:

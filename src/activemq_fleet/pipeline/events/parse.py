@@ -30,6 +30,9 @@ with the bytes, or null."""
 LINES = 1 << 40
 """More than a file has lines: ``sequence`` is the file's place times this, plus the line."""
 
+CUT_OFF = "the file is cut off: its last line has no end"
+"""Loggers write whole lines; a collection that came in between sees this too."""
+
 _COLUMNS = ("host", "file", "order", "release", "timezone", "first_line", "skip", "after", "compressed", "chunk")
 
 
@@ -68,6 +71,8 @@ def _chunk(row: dict[str, Any], chunk: memoryview) -> Iterator[pa.RecordBatch]:
             piece, skip = piece[skip:], 0
         after = (row["after"] or b"") if last else b""
         found = list(scanner.scan(piece, after))
+        if last and not after and not problem and bytes(piece[-1:]) not in (b"", b"\n"):
+            problem = CUT_OFF
         if problem and found:
             found[-1] = with_problem(found[-1], problem)
         for batch in found:
