@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,7 @@ def _run(inventory: Path, output: Path) -> int:
         after = lab.status()
         agents = {name: (lab.directory / "demo" / takeover.pair / name, takeover.pair) for name in _SEATS}
         lay_down(lab, agents, output / "collected")
+        (output / "measured.json").write_text(json.dumps(asdict(takeover), indent=1), encoding="utf-8")
         fleet = lab.client_fleet
     step("auditing the logs of the brokers and the journals of the agents")
     found = _audit(output)

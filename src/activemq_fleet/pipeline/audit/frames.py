@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StringType, StructType
 
 from activemq_fleet.pipeline.audit import rows
 from activemq_fleet.pipeline.audit.evidence import SKEW
@@ -30,7 +30,7 @@ _SIGNS = (
     "fields map<string,string>, text string, thread string"
 )
 _BRIDGES = StructType([*SCHEMAS["bridges"].fields]).add("seen_loss", "boolean").add("back", "timestamp")
-_INCIDENTS = StructType([*SCHEMAS["incidents"].fields]).add("peer", "string").add("names", "array<string>")
+_INCIDENTS = StructType([*SCHEMAS["incidents"].fields]).add("peer", "string").add("names", ArrayType(StringType()))
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 _COLUMNS = ("key", "host", "sequence", "time", "last", "count", "kind", "fields", "text", "thread")
 

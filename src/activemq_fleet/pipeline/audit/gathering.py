@@ -47,10 +47,11 @@ def watched(events: DataFrame, seen: Observation) -> DataFrame:
     """The events, and while they are written, a look at what was wrong with their bytes."""
     what = sf.regexp_replace("problem", r"\d+", "N")
     problem = sf.when(sf.col("problem").isNotNull(), sf.struct("host", "file", what.alias("what")))
+    turn = sf.shiftright("sequence", LINES.bit_length() - 1).alias("turn")
     return events.observe(
         seen,
         sf.collect_set(problem).alias("problems"),
-        sf.collect_set(sf.struct("host", "file", sf.floor(sf.col("sequence") / LINES).alias("turn"))).alias("turns"),
+        sf.collect_set(sf.struct("host", "file", turn)).alias("turns"),
         sf.count_if(sf.col("kind") == "UNKNOWN").alias("unknown"),
         sf.count_if(~sf.col("parsed")).alias("unread"),
     )

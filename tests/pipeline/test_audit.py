@@ -1,0 +1,149 @@
+"""The audit as one job: logs and journals laid down as collect does, and every dataset, verdict and page from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from activemq_fleet.pipeline.audit import audit
+from activemq_fleet.pipeline.inputs import Host
+from activemq_fleet.pipeline.schemas import SCHEMAS
+from tests.unit.pipeline.broker_logs import NOON, PAIR, SAID, STORE, A, B, C
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AGENT = "shop01.example.com"
+MASTER = ("0 chosen", "1 opened", "1 starting", "2 started", "60 client refused", "65 client refused")
+STANDS_BY = ("5 chosen", "6 wait", "1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
+NEIGHBOUR = ("0 chosen", "1 dial", "1 connector", "2 started", "3 bridge up", "1:08.5 bridge lost", "1:13 bridge up b")
+
+
+def moment(text: str) -> datetime:
+    minutes, _, seconds = text.rpartition(":")
+    return NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds))
+
+
+def lines(*said: str) -> list[str]:
+    """Lines as a broker writes them."""
+    found = []
+    for line in said:
+        when, _, what = line.partition(" ")
+        stamp = moment(when).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+        found.append(f"{stamp} | INFO  | {SAID[what]} | org.apache.activemq.broker.BrokerService | main\n")
+    return found
+
+
+def lay(root: Path, host: str, about: Mapping[str, Any] | None, files: Mapping[str, str]) -> None:
+    home = root / host
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    if about is not None:
+        (home / "host.json").write_text(json.dumps({"host": host, "timezone": "UTC", **about}))
+
+
+def journal(events: int) -> str:
+    """An agent that publishes and handles its own events, and loses its broker in between."""
+    said: list[dict[str, Any]] = [{"kind": "started"}, {"kind": "connected", "broker": f"{A}:1883", "conn": 1}]
+    said.append({"kind": "subscribed", "filters": ["events/#"], "broker": f"{A}:1883", "conn": 1})
+    seconds = ["9", "10", "11"]
+    for number in range(1, events + 1):
+        known = {"event_id": f"shop:e:{number}", "topic": "events/shop/OrderEvent"}
+        kinds = ("accepted", "sent", "acknowledged", "received", "handling", "handled")
+        said += [{"kind": kind, **known} for kind in kinds]
+        seconds += ["20"] * len(kinds)
+    said += [
+        {"kind": "connection_lost", "broker": f"{A}:1883", "conn": 1, "reason": "the connection was closed"},
+        {"kind": "connected", "broker": f"{B}:1883", "conn": 2},
+        {"kind": "connection_lost", "broker": f"{B}:1883", "conn": 2, "reason": "stopped"},
+        {"kind": "stopped"},
+    ]
+    seconds += ["1:08.2", "1:14", "2:00", "2:01"]
+    found = []
+    for number, (one, at) in enumerate(zip(said, seconds, strict=True), 1):
+        head = {"v": 1, "agent": "shop", "epoch": "e", "jseq": number, "ts": f"{moment(at):%Y-%m-%dT%H:%M:%S.%fZ}"}
+        found.append(json.dumps({**head, **one}) + "\n")
+    return "".join(found)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pair whose master was killed, rolled logs, a neighbour with a bridge to it, an agent."""
+    root = tmp_path_factory.mktemp("collected")
+    about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3"}
+    master, other = lines(*MASTER), lines(*STANDS_BY)
+    lay(root, A, about, {"activemq.log.1": "".join(master[:4]), "activemq.log": "".join(master[4:])})
+    lay(root, B, about, {"activemq.log": "".join(other)})
+    lay(root, C, {"group": "billing", "pair": "billing-mq01"}, {"activemq.log": "".join(lines(*NEIGHBOUR))})
+    lay(root, AGENT, {"group": "orders", "pair": PAIR}, {"agent/journal-000000001.jsonl": journal(3)})
+    return root
+
+
+@pytest.fixture(scope="module")
+def out(spark: SparkSession, logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("audited") / "out"
+    result = audit(spark, str(logs), str(out))
+    assert result.exit_code == 1
+    return out
+
+
+def rows(out: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(out / name).to_pylist()
+    return found
+
+
+def test_every_planted_incident_is_found_and_none_invented(out: Path) -> None:
+    found = {(row["kind"], row["host"]): row for row in rows(out, "incidents")}
+
+    assert set(found) == {("takeover", B), ("refused_credentials", A)}
+    takeover = found["takeover", B]
+    assert (takeover["began_from"], takeover["seconds"], takeover["certainty"]) == ("agent", 3.8, "proved")
+    assert (takeover["group"], takeover["pair"], takeover["final"]) == ("orders", PAIR, True)
+
+
+def test_the_bridge_over_the_failover_was_rebuilt(out: Path) -> None:
+    first, second = sorted(rows(out, "bridges"), key=lambda row: str(row["began"]))
+
+    assert (first["host"], first["link"], first["state"], first["rebuilt"]) == (C, "to-orders", "down", True)
+    assert (second["state"], second["peer"]) == ("up", "orders-mq01-b")
+
+
+def test_each_dataset_has_its_columns(out: Path) -> None:
+    for name in ("events", "incidents", "bridges", "messages", "deliveries"):
+        assert pq.read_table(out / name).schema.names == SCHEMAS[name].names
+
+
+def test_the_verdict_and_the_counts_are_in_audit_json(out: Path) -> None:
+    told = json.loads((out / "audit.json").read_text())
+
+    assert told["verdict"] == "findings", told["gaps"]
+    assert told["counts"]["incidents"] == {"refused_credentials": 1, "takeover": 1}
+    assert told["counts"]["messages"] == {"delivered": 3}
+    assert told["counts"]["events"] == len(MASTER) + len(STANDS_BY) + len(NEIGHBOUR)
+
+
+def test_the_report_is_there_and_names_what_happened(out: Path) -> None:
+    page = (out / "report.html").read_text()
+
+    assert "None of 3 events lost; 1 refusal of credentials, 1 take-over" in page
+    assert "orders-mq01-a ended" in page or "orders-mq01-a writes no more" in page
+
+
+def test_what_is_missing_makes_it_incomplete(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+    """No journals, no incident: only a broker that the inventory has, and a log that is cut off."""
+    about = {"group": "orders", "pair": PAIR, "store": STORE}
+    whole = "".join(lines("0 chosen", "1 opened", "1 starting", "2 started"))
+    lay(tmp_path / "in", A, about, {"activemq.log": whole + whole[: len(whole) // 3]})
+
+    hosts = {host: Host(host, group="orders", pair=PAIR) for host in (A, B)}
+    result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), inventory_hosts=hosts)
+
+    assert result.verdict == "incomplete"
+    assert {gap.host for gap in result.gaps if gap.weighs} == {A, B}
