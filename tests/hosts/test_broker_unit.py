@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.hosts.brokers import MARKER, SHARE, STORE, UNIT, is_waiting, own_share, wait_until
 from tests.hosts.machines import Machine, MachinesError, Rack
 from tests.hosts.playbooks import NODES, PASSWORD, Controller
 
-UNIT = "activemq.service"
-STORE = "/srv/activemq/orders-mq01"
-MARKER = f"{STORE}/.activemq-fleet-pair"
 EXPOSURE = 2.0
 """Of 10: what systemd-analyze may find the unit to be exposed to."""
 
@@ -26,23 +23,15 @@ EXPOSURE = 2.0
 @pytest.fixture(scope="module")
 def share(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The pair's share: a file system of its own, that can be filled without harm to anybody."""
-    directory = tmp_path_factory.mktemp("share")
-    shared = rack.shared("/srv/activemq")
-    shared.parent.mkdir(parents=True)
-    shared.symlink_to(directory)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m,mode=755", "tmpfs", str(directory)], check=True)
-    try:
-        yield directory
-    finally:
-        rack.down()
-        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+    with own_share(rack, tmp_path_factory.mktemp("share"), "256m") as share:
+        yield share
 
 
 @pytest.fixture(scope="module")
 def controller(rack: Rack, repository: Path, share: Path) -> Controller:
     """A pair, installed and started by the playbook ``site``."""
     controller = Controller(repository, rack)
-    controller.install_pair(share="/srv/activemq")
+    controller.install_pair(share=SHARE)
     return controller
 
 
@@ -51,23 +40,8 @@ def pair(controller: Controller) -> tuple[Machine, Machine]:
     """The node that serves, and the one that stands by, whatever the test before did to them."""
     serving, other = controller.sides()
     other.run("systemctl", "start", UNIT)
-    wait_for_standby(other, 240)
+    wait_until(lambda: is_waiting(other), "it does not stand by")
     return serving, other
-
-
-def wait_for_standby(machine: Machine, timeout: float = 60) -> None:
-    """Return when the newest broker of ``machine`` says in its log that it waits for the lock."""
-    script = (
-        "systemctl is-active --quiet activemq && "
-        'since=$(date -d "$(systemctl show -p ActiveEnterTimestamp --value activemq)" "+%F %T") && '
-        "awk -v since=\"$since\" '$0 >= since' /var/lib/activemq/activemq/data/activemq.log"
-        " | grep -q 'in slave mode waiting'"
-    )
-    deadline = time.monotonic() + timeout
-    while machine.attempt("bash", "-c", script).returncode:
-        if time.monotonic() > deadline:
-            raise MachinesError(f"{machine.name}: not standby within {timeout:g} s: {machine.journal(UNIT)[-2000:]}")
-        time.sleep(0.3)
 
 
 def shown(machine: Machine, *properties: str) -> dict[str, str]:
@@ -101,9 +75,9 @@ def test_a_killed_broker_comes_back_as_the_standby_of_its_peer(
     active, standby = pair
     before = int(shown(active, "NRestarts")["NRestarts"])
     active.run("systemctl", "kill", "--signal=KILL", UNIT)
-    found = controller.exchange("watch", "--timeout", "30", standby.address)
+    found = controller.exchange("watch", "--timeout", "240", standby.address)
     print(f"taken over after {found['seconds']} s")
-    wait_for_standby(active)
+    wait_until(lambda: is_waiting(active), "it does not stand by")
     assert int(shown(active, "NRestarts")["NRestarts"]) == before + 1
 
 
@@ -115,7 +89,7 @@ def test_a_stop_ends_with_143_and_counts_as_clean(controller: Controller, pair: 
         "Result": "success",
         "ExecMainStatus": "143",
     }
-    assert controller.exchange("watch", "--timeout", "30", standby.address)["address"] == standby.address
+    assert controller.exchange("watch", "--timeout", "240", standby.address)["address"] == standby.address
 
 
 def said(machine: Machine, text: str) -> int:
@@ -124,13 +98,6 @@ def said(machine: Machine, text: str) -> int:
         "grep", "--count", "--fixed-strings", text, "/var/lib/activemq/activemq/data/activemq.log"
     )
     return int(counted.stdout or 0)
-
-
-def eventually(look: Callable[[], bool], what: str, timeout: float = 240) -> None:
-    deadline = time.monotonic() + timeout
-    while not look():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.3)
 
 
 def test_a_master_that_lost_its_lock_comes_back_as_the_standby_of_the_new_one(
@@ -144,7 +111,7 @@ def test_a_master_that_lost_its_lock_comes_back_as_the_standby_of_the_new_one(
     found = controller.exchange("watch", "--timeout", "240", standby.address)
     print(f"taken over after {found['seconds']} s")
     # By itself and in the same process, or through systemd: that is up to the release.
-    eventually(lambda: said(active, "in slave mode waiting") > before, "the demoted master does not stand by")
+    wait_until(lambda: said(active, "in slave mode waiting") > before, "the demoted master does not stand by")
     assert said(active, "no longer able to keep the exclusive lock") >= 1
     controller.exchange("take", standby.address, "20")
 
@@ -199,7 +166,7 @@ def fill_the_disk(controller: Controller, pair: tuple[Machine, Machine], share: 
         with (share / "ballast").open("wb") as ballast, suppress(OSError):
             while True:
                 ballast.write(bytes(1 << 20))
-        eventually(lambda: endings() != before, "the full disk ended no broker")
+        wait_until(lambda: endings() != before, "the full disk ended no broker")
     finally:
         (share / "ballast").unlink(missing_ok=True)
     controller.exchange("watch", "--timeout", "240", *NODES.values())
@@ -271,7 +238,7 @@ def test_a_pair_that_lost_its_power_comes_back_by_itself(controller: Controller,
         machine.power_off()
     for machine in pair:
         machine.power_on()
-    found = controller.exchange("watch", "--timeout", "60", *NODES.values())
+    found = controller.exchange("watch", "--timeout", "240", *NODES.values())
     controller.exchange("take", found["address"], "20")
 
 

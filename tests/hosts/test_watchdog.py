@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.hosts.brokers import UNIT, is_waiting, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import Controller
-from tests.hosts.test_broker_unit import UNIT, shown, wait_for_standby
+from tests.hosts.test_broker_unit import shown
 
 WATCHDOG = "activemq-watchdog.service"
 PROGRAM = "/usr/local/sbin/activemq-watchdog"
@@ -31,7 +31,7 @@ def controller(rack: Rack, repository: Path) -> Controller:
 def pair(controller: Controller) -> tuple[Machine, Machine]:
     """The node that serves, and the one that stands by."""
     serving, other = controller.sides()
-    wait_for_standby(other, PATIENCE)
+    wait_until(lambda: is_waiting(other), "it does not stand by")
     return serving, other
 
 
@@ -52,15 +52,6 @@ def said(machine: Machine) -> str:
     return machine.run("journalctl", "--unit", WATCHDOG, "--output=cat")
 
 
-def eventually(look: Callable[[], bool], what: str) -> float:
-    """Seconds until it is so; fails when it takes too long."""
-    began = time.monotonic()
-    while not look():
-        assert time.monotonic() - began < PATIENCE, what
-        time.sleep(0.3)
-    return time.monotonic() - began
-
-
 def test_it_runs_beside_both_brokers_and_is_hardly_exposed(pair: tuple[Machine, Machine]) -> None:
     for machine in pair:
         assert machine.run("systemctl", "is-active", WATCHDOG) == "active\n"
@@ -71,8 +62,8 @@ def test_it_runs_beside_both_brokers_and_is_hardly_exposed(pair: tuple[Machine, 
     done = pair[0].attempt("systemd-analyze", "security", threshold, "--no-pager", WATCHDOG)
     print(done.stdout[-300:])
     assert done.returncode == 0
-    eventually(lambda: "answers: " in machine_status(pair[0]), "it has no answer")
-    eventually(lambda: "no connector answers: it stands by" in machine_status(pair[1]), "the standby is not idle")
+    wait_until(lambda: "answers: " in machine_status(pair[0]), "it has no answer")
+    wait_until(lambda: "no connector answers: it stands by" in machine_status(pair[1]), "the standby is not idle")
 
 
 def machine_status(machine: Machine) -> str:
@@ -82,7 +73,7 @@ def machine_status(machine: Machine) -> str:
 def test_its_questions_leave_nothing_in_the_brokers_log(pair: tuple[Machine, Machine]) -> None:
     set_to(pair[0], "warn", 0.2)
     for _ in range(10):
-        eventually(lambda: "answers: " in machine_status(pair[0]), "it has no answer")
+        wait_until(lambda: "answers: " in machine_status(pair[0]), "it has no answer")
         before = len(broker_log(pair[0]))
         # Longer than a question may take, so that one that timed out on a busy machine is seen.
         until = time.monotonic() + 8
@@ -109,10 +100,10 @@ def test_a_frozen_broker_is_only_warned_of_and_goes_on_when_it_is_let(
     set_to(active, "warn", 0.5)
     before = shown(active, "MainPID")
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
-    eventually(lambda: "the broker is hung: 3 looks" in said(active), "no warning")
+    wait_until(lambda: "the broker is hung: 3 looks" in said(active), "no warning")
     assert f"systemctl kill --signal=KILL {UNIT}" in said(active)
     active.run("systemctl", "kill", "--signal=CONT", UNIT)
-    eventually(lambda: "the broker is well again" in said(active), "it is not well again")
+    wait_until(lambda: "the broker is well again" in said(active), "it is not well again")
     assert shown(active, "MainPID") == before
     assert controller.exchange("watch", active.address)["address"] == active.address
 
@@ -130,9 +121,9 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
     print(f"taken over {time.monotonic() - began:.1f} s after it froze")
     assert found["address"] == standby.address
     assert "It is killed; systemd starts it again" in said(active)
-    wait_for_standby(active, PATIENCE)
+    wait_until(lambda: is_waiting(active), "it does not stand by")
     assert int(shown(active, "NRestarts")["NRestarts"]) > restarts
-    eventually(lambda: active.attempt("systemctl", "is-active", WATCHDOG).stdout == "active\n", "it is not started")
+    wait_until(lambda: active.attempt("systemctl", "is-active", WATCHDOG).stdout == "active\n", "it is not started")
 
 
 def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:
@@ -141,7 +132,7 @@ def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:
     before = shown(standby, "MainPID")
     standby.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
-        eventually(lambda: "it cannot take over" in said(standby), "no warning")
+        wait_until(lambda: "it cannot take over" in said(standby), "no warning")
         time.sleep(2)
     finally:
         standby.run("systemctl", "kill", "--signal=CONT", UNIT)
@@ -154,7 +145,7 @@ def test_it_stops_and_starts_with_its_broker(pair: tuple[Machine, Machine]) -> N
     standby.run("systemctl", "stop", UNIT)
     assert standby.attempt("systemctl", "is-active", WATCHDOG).stdout == "inactive\n"
     standby.run("systemctl", "start", UNIT)
-    eventually(lambda: standby.attempt("systemctl", "is-active", WATCHDOG).stdout == "active\n", "it is not started")
+    wait_until(lambda: standby.attempt("systemctl", "is-active", WATCHDOG).stdout == "active\n", "it is not started")
 
 
 def test_off_removes_it_and_restarts_no_broker(controller: Controller, pair: tuple[Machine, Machine]) -> None:
