@@ -13,6 +13,9 @@ import pytest
 
 from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
 from activemq_fleet.logs.dispatch import UNKNOWN
+from activemq_fleet.pipeline.audit import rows as audit_rows
+from activemq_fleet.pipeline.audit.evidence import Incident, Seen
+from activemq_fleet.pipeline.audit.signs import KINDS, TEXT, signs
 from tests.integration.planted import Ground
 from tests.integration.real_logs import RELEASES, make
 from tests.log_reading import Row
@@ -58,3 +61,65 @@ def test_what_was_done_to_the_brokers_is_told_by_kinds(logs: Path) -> None:
     }
     assert done >= {"takeover", "store_error", "refused_credentials"}
     assert [kind for kind in done if not signs[kind] & kinds] == []
+
+
+def incidents_of(logs: Path) -> list[Incident]:
+    """What the audit makes of the logs, pair by pair, without Spark."""
+    evidence: dict[str, list[dict[str, object]]] = {}
+    for home in sorted({path.parent for path in logs.glob("*/activemq.log")}):
+        about = json.loads((home / "host.json").read_text())
+        known = {name: about[name] for name in ("group", "pair", "store") if about.get(name)}
+        mine = evidence.setdefault(known.get("pair") or home.name, [])
+        node = {"kind": audit_rows.NODE, "host": home.name, "fields": [*known.items(), ("complete", "true")]}
+        mine += [node, *(sign_row(sign) for sign in signs(seen_of(home, about.get("release"))))]
+    found = [incident for mine in evidence.values() for incident in audit_rows.settle(mine)]
+    told = {name for incident in found for name in incident.names}
+    return [incident for incident in found if not incident.peer or incident.peer not in told]
+
+
+def seen_of(home: Path, release: str | None) -> list[Seen]:
+    """A host's records that matter; of several files the one that begins first comes first."""
+    batches = [list(Scanner(Source(release)).scan(path.read_bytes())) for path in home.glob("activemq.log*")]
+    tables = [pa.Table.from_batches(found, schema=SCHEMA).to_pylist() for found in batches if found]
+    ordered = [row for rows in sorted(tables, key=lambda rows: str(rows[0]["time"])) for row in rows]
+    return [
+        Seen(
+            home.name,
+            number,
+            row["time"],
+            row["kind"],
+            dict(row["fields"] or ()),
+            "\n".join([row["message"], row["stack"] or ""])[:TEXT],
+            row["thread"] or "",
+        )
+        for number, row in enumerate(ordered)
+        if row["kind"] in KINDS
+    ]
+
+
+def sign_row(sign: Seen) -> dict[str, object]:
+    return {
+        "kind": sign.kind,
+        "host": sign.host,
+        "sequence": sign.sequence,
+        "time": sign.at,
+        "last": sign.last,
+        "count": sign.count,
+        "fields": list(sign.fields.items()),
+        "text": sign.text,
+        "thread": sign.thread,
+    }
+
+
+def test_every_planted_incident_is_found_and_none_is_invented(logs: Path) -> None:
+    planted = [(one["kind"], set(one["hosts"])) for one in json.loads((logs / "planted.json").read_text())]
+    found = [(incident.kind, incident.host) for incident in incidents_of(logs)]
+
+    missed = [(kind, hosts) for kind, hosts in planted if not any(k == kind and h in hosts for k, h in found)]
+    # A demotion's consequence: whether the other node gets the lock first is a race.
+    races = {("takeover", host) for kind, hosts in planted if kind == "demotion" for host in ("demoted-a", "demoted-b")}
+    invented = [(k, h) for k, h in found if not any(k == kind and h in hosts for kind, hosts in planted)]
+
+    assert missed == []
+    assert [one for one in invented if one not in races] == []
+    assert [kind for kind, _ in found].count("store_error") == 1
