@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
 from activemq_fleet.pipeline.events import EVENTS, events, gaps, parse_chunks
+from activemq_fleet.pipeline.events.parse import CUT_OFF
 from activemq_fleet.pipeline.inputs import Host, list_inputs
 from tests.log_reading import LINES
 
@@ -75,8 +76,8 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
         release="5.18.3",
         group="g",
     )
-    lay(tmp_path, "h [2] %20", {"activemq.log": LINE + b"\r\n\xff" + OTHER}, timezone="UTC", release="5.5.1")
-    lay(tmp_path, "unknown", {"activemq.log": STACK + LINE, "activemq.log.2": LINE})
+    lay(tmp_path, "h [2] %20", {"activemq.log": LINE + b"\r\n\xff" + OTHER + b"\n"}, timezone="UTC", release="5.5.1")
+    lay(tmp_path, "unknown", {"activemq.log": STACK + LINE, "activemq.log.2": LINE + b"\n"})
     lay(tmp_path, "torn", {"activemq.log.1.gz": gzip.compress(whole * 50)[:-60]}, timezone="Mars/Olympus")
 
     inputs = list_inputs(spark, str(tmp_path), {"unknown": Host("unknown", "America/New_York", "5.16.7", "g2")})
@@ -114,6 +115,7 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
         ("torn", "the file is truncated: its gzip data end too early"),
         ("torn", "activemq.log is missing"),
         ("unknown", "activemq.log.1 is missing"),
+        ("unknown", CUT_OFF),
         ("unknown", "1 records could not be read"),
     }
 
@@ -128,8 +130,9 @@ def test_large_files_are_read_in_blocks_as_the_one_log_that_they_are(
 
     rows = rows_of(events(spark, list_inputs(spark, str(tmp_path))))
 
-    for host, data in (("a", first + STACK + last), ("b", first + b"\n\n")):
+    for host, data, problem in (("a", first + STACK + last, CUT_OFF), ("b", first + b"\n\n", None)):
         mine, wanted = [row for row in rows if row["host"] == host], scanned(data, None, "UTC")
+        wanted[-1]["problem"] = problem
         assert said(mine) == said(wanted)
     assert [(row["line"], row["end_line"]) for row in rows if row["host"] == "b"] == [
         (row["line"], row["end_line"]) for row in scanned(first + b"\n\n", None, "UTC")
