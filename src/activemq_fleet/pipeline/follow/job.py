@@ -24,7 +24,7 @@ from activemq_fleet.pipeline.follow.source import FORMAT, MOST, TailSource
 from activemq_fleet.pipeline.follow.state import State
 from activemq_fleet.pipeline.follow.view import view
 from activemq_fleet.pipeline.inputs import Host, list_inputs
-from activemq_fleet.pipeline.paths import local_path, uri_of
+from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
 from activemq_fleet.pipeline.verdicts import RECORDS
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Job:
             # Verdicts look at records dozens of times: a plan that reads files stays small.
             place = f"{self.state}/records"
             found.records.write.mode("overwrite").parquet(place)
-            found = replace(found, records=spark.read.schema(RECORDS).parquet(place))
+            found = replace(found, records=spark.read.schema(RECORDS).parquet(pattern_of(place)))
             with FinalOutput(spark, self.out, found) as output:
                 write(spark, output, found.inputs, found.events, found.records, absent=found.absent, skew=self.skew)
                 output.commit()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
-from activemq_fleet.pipeline.paths import local_path
+from activemq_fleet.pipeline.paths import local_path, pattern_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,7 +101,7 @@ class State:
         places = [self._place(number, name) for number in range(base, batch + 1)]
         if base:
             places.insert(0, self._base(base, name))
-        return self.spark.read.schema(_SCHEMAS[name]).parquet(*places)
+        return self.spark.read.schema(_SCHEMAS[name]).parquet(*map(pattern_of, places))
 
     def _write(self, frame: DataFrame, name: str, place: str, batch: int) -> None:
         columns = [column.split()[0] for column in _SCHEMAS[name].split(", ")]

@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.audit.findings import Gap
 from activemq_fleet.pipeline.audit.gathering import complete
-from activemq_fleet.pipeline.events.parse import EVENTS, labelled, with_problem
+from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, with_problem
 from activemq_fleet.pipeline.events.survey import Place, Seen, _places
 from activemq_fleet.pipeline.follow.reading import LOST
 from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs, list_inputs
@@ -162,7 +162,10 @@ def scan_slab(slab: pa.Table) -> pa.Table:
     skip = about["skip"] if about["begin"] == 0 else 0
     scanner.line += data[:skip].count(b"\n")
     ends = about["begin"] + len(data) == about["end"]
-    found = list(scanner.scan(data[skip:], about["after"] if ends else b""))
+    after = about["after"] if ends else b""
+    found = list(scanner.scan(data[skip:], after))
+    if ends and not after and not problem and data[-1:] not in (b"", b"\n"):
+        problem = CUT_OFF
     if problem and found:
         found[-1] = with_problem(found[-1], problem)
     batches = [labelled(batch, about["host"], about["file"], about["release"], about["order"]) for batch in found]
