@@ -52,7 +52,7 @@ def audit(
             inputs, absent = gathering.complete(inputs, inventory_hosts)
             found = events(spark, inputs)
             records = journal_records(spark, inputs)
-        result = write(spark, output, inputs, found, records, absent=absent, skew=skew)
+        result = write(spark, output, inputs, found, records, absent=absent, skew=skew, ordered=True)
         output.commit()
     return result
 
@@ -72,13 +72,15 @@ def write(
     *,
     absent: Sequence[Gap] = (),
     skew: timedelta = SKEW,
+    ordered: bool = False,
 ) -> Result:
     """Write every dataset, audit.json and report.html of these events and journal records; commits nothing.
 
-    ``absent``: what is known to be missing. The logs are parsed once: all else comes from what was written.
+    ``absent``: what is known to be missing. ``ordered``: the events' partitions are as ``Output.write``
+    wants them. The logs are parsed once: all else comes from what was written.
     """
     with temporarily(spark, _partitions(spark, inputs)):
-        return _write(spark, output, inputs, events, records, absent, skew)
+        return _write(spark, output, inputs, events, records, absent, skew, ordered=ordered)
 
 
 def _partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
@@ -97,10 +99,12 @@ def _write(
     records: DataFrame,
     absent: Sequence[Gap],
     skew: timedelta,
+    *,
+    ordered: bool,
 ) -> Result:
     seen = Observation()
     with phase("reading logs"):
-        count = output.write("events", gathering.watched(events, seen))
+        count = output.write("events", gathering.watched(events, seen), ordered=ordered)
     written = output.written("events")
     signs = frames.signs(written, gathering.turns_of(seen.get)).persist()
     journals = bool(inputs.of_kind("journal"))
