@@ -19,6 +19,7 @@ import pytest
 
 from tests.hosts import load
 from tests.hosts.machines import Rack
+from tests.hosts.playbooks import environment
 
 SIZE = os.environ.get("FLEET_NETWORK", "")
 FULL = SIZE == "full"
@@ -33,26 +34,14 @@ class Scenario:
     rack: Rack
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        home = self.repository / ".ansible"
-        environment = os.environ | {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "MOLECULE_EPHEMERAL_DIRECTORY": str(self.rack.state.parent),
-            "MOLECULE_GLOB": "extensions/molecule/*/molecule.yml",
-            "ANSIBLE_HOME": str(home),
-            "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
-            "ANSIBLE_PIPELINING": "true",
-            "ANSIBLE_NOCOLOR": "true",
-            "FLEET_ROOT": str(self.repository),
-            "FLEET_RACK": str(self.rack.state),
-            "FLEET_RACK_OWNER": str(os.getpid()),
+        variables = {
             "FLEET_NETWORK_RELEASES": " ".join(RELEASES),
             "FLEET_NETWORK_MORE": "side_effect upgrade.yml",
-            "NO_COLOR": "1",
         }
         done = subprocess.run(
             command,
             cwd=self.repository,
-            env=environment,
+            env=environment(self.repository, self.rack) | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.machines import Rack
+from tests.hosts.playbooks import environment
 
 Molecule = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -25,20 +25,12 @@ def scenario_rack(machines_supported: None, tmp_path: Path) -> Iterator[Rack]:
 @pytest.fixture
 def molecule(scenario_rack: Rack, repository: Path) -> Molecule:
     """Runs molecule with a directory of this test's own. What is installed is up to FLEET_PAIR_INSTALL."""
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "MOLECULE_EPHEMERAL_DIRECTORY": str(scenario_rack.state.parent),
-        "MOLECULE_GLOB": "extensions/molecule/*/molecule.yml",
-        "ANSIBLE_HOME": str(repository / ".ansible"),
-        "FLEET_RACK_OWNER": str(os.getpid()),
-        "NO_COLOR": "1",
-    }
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "molecule", *arguments, "--scenario-name", "pair"],
             cwd=repository,
-            env=environment,
+            env=environment(repository, scenario_rack),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
