@@ -35,7 +35,7 @@ ACT = "Act"
 _TASK = re.compile(r"TASK \[(?:activemq\.fleet\.broker : )?(.*?)\]")
 _SAYS = re.compile(r'"msg": "(?:(?:restart|upgrade) (\S+?),? (?:which|the standby|from)|\S+ takes over from (\S+) )')
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.skipif(not WHOLE, reason="ten minutes: CUTS=10")]
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.skipif(not WHOLE, reason="ten minutes: CUTS=10")]
 
 
 def to(release: str) -> tuple[str, ...]:
