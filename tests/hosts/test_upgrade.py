@@ -1,6 +1,7 @@
 """A real pair from 5.17.6 over 5.18.3 to 6.3.1: refused, cut short, put back, and with its messages.
 
-All from jars: the archive of 5.17.6 is not to be had everywhere. ``UPGRADES=all`` also goes back.
+All from jars: the archive of 5.17.6 is not to be had everywhere. ``CUTS`` of 10 or more cuts it short
+at ten points, and goes back with messages.
 """
 
 from __future__ import annotations
@@ -10,22 +11,33 @@ import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
+from tests.hosts.brokers import BASE, PATIENCE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller
 
-UNIT = "activemq.service"
-BASE = "/var/lib/activemq/activemq"
 OLD, BETWEEN, NEW = "5.17.6", "5.18.3", "6.3.1"
 LEFT = "20"
-PATIENCE = 180
+# Where the controller is killed: a task, and which time it is begun. With `CUTS` of 10 or more all of them, otherwise
+# the fourth alone: each takes a minute.
+POINTS = (
+    ("Look at the broker", 1),
+    ("Look at the machine", 1),
+    ("Install the files", 1),
+    ("Start the release", 1),
+    ("Wait until it is ready, and see what it runs", 1),
+    ("Wait for the first message that comes back", 1),
+    ("Stop the broker, and have it started again in any case", 1),
+    ("Wait until its peer has taken over", 1),
+    ("End the job that would start it", 1),
+    ("Start the release", 3),  # at the second place is the change of places, which skips it
+)
+WHOLE = os.environ.get("CUTS", "3") in ("all", "10")
 # The jar that the process has open says what it runs, whatever the files say.
 RUNS = f"ls -l /proc/$(systemctl show {UNIT} -p MainPID --value)/fd | grep -oP 'activemq-broker-\\K[0-9.]+(?=\\.jar)'"
 
@@ -72,13 +84,6 @@ def traces(machine: Machine) -> str:
     return machine.run("bash", "-c", script)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it does not come to pass"
-        time.sleep(0.5)
-
-
 def steps(said: str) -> list[str]:
     """The steps of a run, in their order; of an upgrade also the letter of its node."""
     found = re.findall(r'"msg": "(?:(upgrade) orders-mq01-([ab])\S* from|orders-mq01-[ab]\S* takes over from)', said)
@@ -120,12 +125,13 @@ def test_a_run_that_was_killed_is_finished_by_the_same_command(controller: Contr
     controller.exchange("take", serving, LEFT)
 
 
-def kill_at(process: subprocess.Popen[str], task: str) -> None:
-    """Kill the controller, with all that it started, as soon as this task begins."""
+def kill_at(process: subprocess.Popen[str], task: str, time: int = 1) -> None:
+    """Kill the controller, with all that it started, as soon as this task begins for the so-manieth time."""
     assert process.stdout
     for line in process.stdout:
         print(line, end="")
-        if task in line:
+        time -= line.startswith("TASK ") and f"{task}]" in line
+        if not time:
             os.killpg(process.pid, signal.SIGKILL)
             break
     process.stdout.close()
@@ -145,7 +151,23 @@ def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Con
     assert traces(active) == before
 
 
-@pytest.mark.skipif(os.environ.get("UPGRADES") != "all", reason="the way back takes another minute: UPGRADES=all")
+@pytest.mark.skipif(not WHOLE, reason="ten minutes: CUTS=10")
+@pytest.mark.parametrize(("number", "point"), list(enumerate(POINTS)))
+def test_a_run_that_was_killed_anywhere_is_finished_by_the_next(
+    controller: Controller, number: int, point: tuple[str, int]
+) -> None:
+    """Down and up again in turn, and the next run follows at once."""
+    machines = controller.rack.machines
+    wait_for_pair(machines)
+    wanted = (BETWEEN, NEW)[number % 2]
+    kill_at(controller.start("upgrade", *to(wanted)), *point)
+    play(controller, "upgrade", wanted)
+    assert running(controller) == [wanted, wanted]
+    wait_for_pair(machines)
+    assert were_down_together(*machines) == []
+
+
+@pytest.mark.skipif(not WHOLE, reason="the way back takes another minute: CUTS=10")
 def test_the_way_back_is_the_same_with_the_older_release(controller: Controller) -> None:
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     controller.exchange("leave", serving, LEFT)
