@@ -1,14 +1,16 @@
 """All rules but the hosts' on a fleet: every document once a kind, the fleet as one graph.
 
 The brokers of a fleet differ in names and addresses only, and no file rule looks inside those.
-So documents that are the same but for their own names are looked at by all rules once; the rules that
-fired look at every such document itself, so that every message and place is its own.
+So documents that are the same but for their own names are looked at by all rules once. A finding that
+holds no such name, with none before it on its line, is every such document's; where one does, the
+rules that fired look at the document itself, so that every message and place is its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _EVERY_RULE = Selection()
 _REMEMBERED = 1 << 14
 _OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
-_fired: dict[tuple[bytes, tuple[str, ...], Release, Selection], tuple[str, ...]] = {}
+_fired: dict[tuple[bytes, tuple[str, ...], Release, Selection], _Known] = {}
 
 
 class FleetView:
@@ -122,14 +124,41 @@ def kind_of(broker: Broker, data: bytes) -> bytes:
 
 def _of_document(broker: Broker, data: bytes, kind: bytes, selection: Selection) -> tuple[Finding, ...]:
     key = kind, _not_in_the_document(broker), broker.release, selection
-    fired = _fired.get(key)
-    if fired is not None:
-        return document_findings_of(broker, data, Selection(fired)) if fired else ()
-    found = document_findings_of(broker, data, selection)
-    if len(_fired) >= _REMEMBERED:
-        _fired.clear()
-    _fired[key] = tuple(sorted({finding.rule for finding in found}))
-    return found
+    known = _fired.get(key)
+    if known is None:
+        found = document_findings_of(broker, data, selection)
+        if len(_fired) >= _REMEMBERED:
+            _fired.clear()
+        _fired[key] = _Known.of(broker, data, found)
+        return found
+    if not known.rules:
+        return ()
+    if known.common is not None:
+        return tuple([replace(finding, host=broker.host) for finding in known.common])
+    return document_findings_of(broker, data, Selection(known.rules))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Of a kind of documents the rules that fired, and their findings where those are the same for all."""
+
+    rules: tuple[str, ...]
+    common: tuple[Finding, ...] | None
+
+    @classmethod
+    def of(cls, broker: Broker, data: bytes, found: tuple[Finding, ...]) -> _Known:
+        lines = without_names(broker, data).split(b"\n") if found else []
+        names = [*_names(broker), broker.group]
+
+        def is_common(finding: Finding) -> bool:
+            texts = f"{finding.message}\n{finding.fix}\n{finding.why}"
+            if finding.file != ACTIVEMQ_XML or finding.line is None or any(name in texts for name in names):
+                return False
+            # Columns count characters: what stands before is the same only where no name does.
+            before = lines[finding.line - 1].decode(errors="replace")
+            return "\x00" not in before[: finding.column or 0]
+
+        return cls(tuple(sorted({one.rule for one in found})), found if all(map(is_common, found)) else None)
 
 
 def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
@@ -162,17 +191,21 @@ def without_names(broker: Broker, data: bytes) -> bytes:
     is called ``static`` must not hide a scheme, and rules do look whether something is loopback. Where
     the document says that a word is a group's name, that is one.
     """
+    own = [name.encode() for name in _names(broker) if _OWN_NAME.fullmatch(name)]
+    numbers = {name: number for number, name in enumerate(sorted(own, key=lambda name: (data.find(name), -len(name))))}
+    for name in sorted(own, key=len, reverse=True):
+        data = data.replace(name, b"\x00%d\x00" % numbers[name])
+    return _as_group(broker.group).sub(b"\x00group\x00", data)
+
+
+def _names(broker: Broker) -> set[str]:
     names = {broker.host, broker.address, broker.identity.host, broker.broker_name, broker.pair, broker.group}
     names |= {account.name for account in broker.accounts}
     for link in broker.links:
         names |= {link.target, *(host for host, _ in link.addresses)}
     if broker.peer_address:
         names.add(broker.peer_address[0])
-    own = [name.encode() for name in names if _OWN_NAME.fullmatch(name)]
-    numbers = {name: number for number, name in enumerate(sorted(own, key=lambda name: (data.find(name), -len(name))))}
-    for name in sorted(own, key=len, reverse=True):
-        data = data.replace(name, b"\x00%d\x00" % numbers[name])
-    return _as_group(broker.group).sub(b"\x00group\x00", data)
+    return names
 
 
 @lru_cache(maxsize=64)

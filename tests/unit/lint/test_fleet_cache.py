@@ -76,6 +76,29 @@ def test_brokers_that_differ_in_names_are_looked_at_once(name: str, monkeypatch:
     assert len(asked) <= 2
 
 
+# The finding quotes the URI of a link, which names the pair.
+NAMED: dict[str, Any] = {"discovery": "failover", "xml_fragments": [
+    {"parent": "broker/networkConnectors",
+     "xml": "<networkConnector name='x' uri='masterslave:(tcp://orders-mq01-a.example.com:1)'/>"}]}  # fmt: skip
+
+
+def test_findings_without_names_are_told_of_each_and_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    alone = fleets.document_findings_of
+
+    def counting(broker: Any, data: bytes, selection: Any) -> Any:
+        asked.append(broker.host)
+        return alone(broker, data, selection)
+
+    monkeypatch.setattr(fleets, "_fired", {})
+    made = fleet(*(f"orders-mq{n:02}" for n in range(1, 5)), topology="none", broker_attributes={"persistent": "false"})
+    wanted = each_alone(made)
+    monkeypatch.setattr(fleets, "document_findings_of", counting)
+
+    assert together(made) == wanted != []
+    assert len(asked) <= 2
+
+
 def test_of_brokers_with_a_mistake_only_its_rule_looks_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     alone = fleets.document_findings_of
@@ -85,13 +108,12 @@ def test_of_brokers_with_a_mistake_only_its_rule_looks_at_each(monkeypatch: pyte
         return alone(broker, data, selection)
 
     monkeypatch.setattr(fleets, "_fired", {})
-    made = fleet(*(f"orders-mq{n:02}" for n in range(1, 5)), topology="none", broker_attributes={"persistent": "false"})
+    made = fleet(*(f"orders-mq{n:02}" for n in range(1, 5)), **NAMED)
     wanted = each_alone(made)
     monkeypatch.setattr(fleets, "document_findings_of", counting)
 
     assert together(made) == wanted != []
-    everything = [selection for selection in asked if not selection.select]
-    assert len(asked) > 2 * len(everything)
+    assert {selection.select for selection in asked} == {(), ("N001", "N036")}
 
 
 def test_groups_of_other_names_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,12 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
     """
     with Output(spark, out, kind="plan") as output:
         facts, found = _facts(source)
+        kept = [facts, *source.kept]
+
+        def keep(frame: DataFrame) -> DataFrame:
+            kept.append(frame.persist())
+            return kept[-1]
+
         try:
             for warning in (*source.warnings, *warnings_of(facts, found)):
                 warn(warning)
@@ -92,10 +98,11 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
                 content=options.content,
                 largest=options.largest,
             )
-            rows = rows_by_component(facts, found, _tasks(found))
+            rows = rows_by_component(facts, found, _tasks(found), keep)
             return _write(spark, rows, context, output, options, tell)
         finally:
-            facts.unpersist()
+            for frame in kept:
+                frame.unpersist()
 
 
 def _facts(source: Source) -> tuple[DataFrame, Survey]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
 _FLAGS = ("broker", "agent", "balancer", "by_hand")
 
 
-def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
-    """Rows of ``parts.COLUMNS``; the core is to see those of one component together."""
+def rows_by_component(facts: DataFrame, found: Survey, tasks: int, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """Rows of ``parts.COLUMNS``; the core is to see those of one component together.
+
+    ``keep`` persists a frame until the caller is done with the rows. A frame that stayed longer would
+    serve a later run in the same session too, which reads the same path with other hosts in it.
+    """
     hosts = _homes(facts, found)
     rows = [_hosts(hosts)]
     edges = _edges_of_hosts(facts, hosts, found)
     if found.links:
-        links = said_links(facts).persist()
-        ends = ends_of(links, facts).persist()
+        links = keep(said_links(facts))
+        ends = keep(ends_of(links, facts))
         edges.append(of_links(ends))
         rows.append(_links(links, ends))
         told = unknown_ends(links, ends, facts)

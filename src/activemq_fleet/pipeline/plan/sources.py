@@ -36,11 +36,14 @@ _LISTED = "listed"
 
 @dataclass(frozen=True)
 class Source:
-    """Records, and how ``facts`` reads them: ``line``, ``table``, ``listed`` or ``given``."""
+    """Records, and how ``facts`` reads them: ``line``, ``table``, ``listed`` or ``given``.
+
+    ``kept`` are frames to let go of when the records have been read."""
 
     frame: DataFrame
     form: str
     warnings: tuple[str, ...] = ()
+    kept: tuple[DataFrame, ...] = ()
 
 
 def source_of(spark: SparkSession, path: str, form: str = "auto") -> Source:
@@ -54,7 +57,7 @@ def source_of(spark: SparkSession, path: str, form: str = "auto") -> Source:
     if form == "lines":
         return Source(spark.read.text(where).select(sf.col("value").alias("text")), "line")
     if form == "ansible":
-        return Source(_listed(spark, where), _LISTED)
+        return _listed(spark, where)
     if form == "parquet":
         frame = spark.read.parquet(where)
     else:
@@ -91,7 +94,7 @@ def _is_record(line: str) -> bool:
     return isinstance(found, dict) and any(isinstance(found.get(key), str) for key in HOST_KEYS)
 
 
-def _listed(spark: SparkSession, where: str) -> DataFrame:
+def _listed(spark: SparkSession, where: str) -> Source:
     """Hosts of ``ansible-inventory --list``, with the groups that count, those of their children included."""
     whole = spark.read.text(where, wholetext=True).select("value")
     variables = sf.from_json("value", "_meta struct<hostvars: map<string, string>>")["_meta"]["hostvars"]
@@ -101,9 +104,9 @@ def _listed(spark: SparkSession, where: str) -> DataFrame:
     members = _members(tree)
     roles = members.groupBy("host").agg(sf.collect_set("name").alias("groups"), sf.min("place").alias("place"))
     # A host that no variable is said of stands in a group only.
-    return hosts.join(roles, "host", "full_outer").select(
-        "host", sf.coalesce("text", sf.lit("{}")).alias("text"), "groups", "place"
-    )
+    every = hosts.join(roles, "host", "full_outer")
+    text = sf.coalesce("text", sf.lit("{}")).alias("text")
+    return Source(every.select("host", text, "groups", "place"), _LISTED, kept=(tree,))
 
 
 def _members(tree: DataFrame) -> DataFrame:
