@@ -17,8 +17,15 @@ from activemq_fleet.pipeline.options import SessionOptions
 from activemq_fleet.pipeline.problems import SparkProblem, translated
 from activemq_fleet.pipeline.progress import phase, shown
 from activemq_fleet.pipeline.scratch import Scratch, scratch
-from activemq_fleet.pipeline.settings import is_local, master_of, remote_settings, settings_of
-from activemq_fleet.pipeline.surroundings import check_reachable, java_home
+from activemq_fleet.pipeline.settings import (
+    archives_of,
+    is_local,
+    master_of,
+    packed_python,
+    remote_settings,
+    settings_of,
+)
+from activemq_fleet.pipeline.surroundings import check_archives, check_reachable, java_home
 from activemq_fleet.pipeline.workers import check_workers
 
 if TYPE_CHECKING:
@@ -44,6 +51,7 @@ def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
         try:
             # Inside, because what went wrong has to be asked of a JVM that is still there.
             with translated(place):
+                check_archives(archives_of(options))
                 spark = _connect(name, remote, options) if remote else _launch(name, options, place)
                 running.append(spark)
                 with shown(spark, remote=bool(remote), wanted=options.progress):
@@ -66,7 +74,7 @@ def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
     spark = builder.getOrCreate()
     for key, value in remote_settings(options).items():
         spark.conf.set(key, value)
-    for archive in options.archives:
+    for archive in archives_of(options):
         spark.addArtifacts(archive, archive=True)
     return spark
 
@@ -85,7 +93,7 @@ def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     elif options.archives:
-        os.environ["PYSPARK_PYTHON"] = f"./{options.archives[0].partition('#')[2] or 'environment'}/bin/python"
+        os.environ["PYSPARK_PYTHON"] = f"./{packed_python(options)}"
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"activemq-fleet {name}")
     for key, value in settings_of(options, master, place.path).items():

@@ -44,7 +44,18 @@ def master_of(options: SessionOptions) -> str | None:
 
 def remote_settings(options: SessionOptions) -> dict[str, str]:
     """What is set in a session of Spark Connect."""
-    return {**_SQL, **options.conf}
+    packed = {"spark.sql.execution.pyspark.python": packed_python(options)} if options.archives else {}
+    return {**_SQL, **packed, **options.conf}
+
+
+def archives_of(options: SessionOptions) -> list[str]:
+    """As Spark wants them; one without ``#NAME`` is unpacked as ``environment``."""
+    return [one if "#" in one else f"{one}#environment" for one in options.archives]
+
+
+def packed_python(options: SessionOptions) -> str:
+    """The interpreter in the first archive, where executors have unpacked it."""
+    return f"{archives_of(options)[0].rpartition('#')[2]}/bin/python"
 
 
 def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
@@ -67,7 +78,7 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
     if is_local(master) or (master or "").startswith((f"spark://{_LOOPBACK}:", "spark://localhost:")):
         found |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     if options.archives and not is_local(master):
-        found["spark.archives"] = ",".join(options.archives)
+        found["spark.archives"] = ",".join(archives_of(options))
     return _merged(found, options.conf)
 
 

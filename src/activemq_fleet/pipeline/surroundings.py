@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from activemq_fleet.artifacts import java_feature
 from activemq_fleet.errors import ArtifactError
+from activemq_fleet.pipeline.paths import local_path
 from activemq_fleet.pipeline.problems import SparkProblem
 
 _JAVA = 17
@@ -39,6 +41,14 @@ def java_home() -> Path:
         problems.append(f"{candidate} is Java {feature}")
     found = "; ".join(problems) or "there is none on the PATH, and JAVA_HOME is not set"
     raise SparkProblem(f"Spark needs Java {_JAVA} or newer: {found}. Install one (Debian: {_INSTALL})")
+
+
+def check_archives(archives: Iterable[str]) -> None:
+    """Raise SparkProblem for an archive that should be on this machine and is not."""
+    for archive in archives:
+        found = local_path(archive.rpartition("#")[0])
+        if found is not None and not found.is_file():
+            raise SparkProblem(f"--archives {archive}: there is no such file; `activemq-fleet pack -o FILE` makes it")
 
 
 def check_reachable(url: str) -> None:

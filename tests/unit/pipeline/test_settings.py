@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.pipeline.options import SessionOptions
-from activemq_fleet.pipeline.settings import master_of, settings_of
+from activemq_fleet.pipeline.settings import master_of, remote_settings, settings_of
 
 _SCRATCH = Path("/scratch")
 
@@ -51,3 +51,10 @@ def test_archives_go_to_clusters_alone(tmp_path: Path) -> None:
     options = SessionOptions(archives=("env.tar.gz#environment",))
     assert settings_of(options, "yarn", tmp_path)["spark.archives"] == "env.tar.gz#environment"
     assert "spark.archives" not in settings_of(options, "local[2]", tmp_path)
+
+
+def test_the_packed_python_runs_over_connect_whatever_the_archive_is_called() -> None:
+    key = "spark.sql.execution.pyspark.python"
+    assert remote_settings(SessionOptions(archives=("env.tar.gz#mine",)))[key] == "mine/bin/python"
+    assert remote_settings(SessionOptions(archives=("env.tar.gz",)))[key] == "environment/bin/python"
+    assert key not in remote_settings(SessionOptions())

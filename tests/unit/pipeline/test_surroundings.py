@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.pipeline.problems import SparkProblem
-from activemq_fleet.pipeline.surroundings import check_reachable, java_home
+from activemq_fleet.pipeline.surroundings import check_archives, check_reachable, java_home
 
 
 def _java(home: Path, version: str) -> Path:
@@ -77,3 +77,10 @@ def test_one_of_several_masters_is_enough() -> None:
 @pytest.mark.parametrize("master", ["local[*]", "yarn", "k8s://https://host:6443"])
 def test_masters_that_are_no_address_are_left_to_spark(master: str) -> None:
     check_reachable(master)
+
+
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "env.tar.gz").write_bytes(b"")
+    check_archives([f"{tmp_path}/env.tar.gz#environment", "s3a://bucket/env.tar.gz#environment"])
+    with pytest.raises(SparkProblem, match=r"gone\.tar\.gz#environment: there is no such file; `activemq-fleet pack"):
+        check_archives([f"{tmp_path}/gone.tar.gz#environment"])
