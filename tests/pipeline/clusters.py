@@ -6,15 +6,13 @@ empty directories: what Python functions need can only come from the archive tha
 
 from __future__ import annotations
 
-import os
-import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,7 +23,9 @@ import pyspark
 from activemq_fleet.pipeline.surroundings import java_home
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PATIENCE = 120.0  # seconds, for a machine that others load
+# A test's job ends before the second compiler's work pays.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+PATIENCE = 600.0  # seconds, for a machine that others load
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -65,6 +65,7 @@ class Cluster:
     url: str = ""
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _names: dict[int, str] = field(default_factory=dict)
 
     def start(self, workers: int = 2) -> None:
         """Start the master and its workers, and wait until these are registered."""
@@ -103,7 +104,8 @@ class Cluster:
         """Kill a worker and its executors, at once and without warning; their process ids."""
         family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
         for process in family:
-            process.send_signal(signal.SIGKILL)
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
         worker.wait(timeout=PATIENCE)
         return [process.pid for process in family]
 
@@ -121,9 +123,10 @@ class Cluster:
             "HOME": str(home),
             "JAVA_HOME": str(java_home()),
             "PATH": "/usr/bin:/bin",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK,
             "SPARK_HOME": str(spark),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LOCAL_DIRS": str(self.place / "local"),
+            "SPARK_LOCAL_DIRS": str(self.place / f"local-{name}"),
         }
         command = _hidden(spark) if can_hide() else _linked(spark)
         with (self.place / f"{name}.log").open("wb") as log:
@@ -136,7 +139,12 @@ class Cluster:
                 stderr=subprocess.STDOUT,
             )
         self._started.append(process)
+        self._names[process.pid] = name
         return process
+
+    def local_of(self, worker: subprocess.Popen[bytes]) -> Path:
+        """Where a worker's executors keep their temporary files, those of shuffles among them."""
+        return self.place / f"local-{self._names[worker.pid]}"
 
 
 def _hidden(spark: Path) -> list[str]:
@@ -174,25 +182,9 @@ def _answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _until(what: str, holds: object) -> None:
-    assert callable(holds)
+def _until(what: str, holds: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
     while not holds():
         if time.monotonic() > end:
             raise AssertionError(f"after {PATIENCE:.0f} s it does not hold that {what}")
         time.sleep(0.2)
-
-
-def executors_of(cluster_: Cluster) -> list[Path]:
-    """The work directories of executors."""
-    return [path for path in cluster_.place.glob("work*/*/*") if re.fullmatch(r"\d+", path.name)]
-
-
-def pids_below(process: subprocess.Popen[bytes]) -> list[int]:
-    """Of a process and all that it started."""
-    return [child.pid for child in psutil.Process(process.pid).children(recursive=True)] if process.pid else []
-
-
-def mount_points_of(pid: int) -> str:
-    """What a process sees mounted."""
-    return Path(f"/proc/{pid}/mounts").read_text() if os.path.exists(f"/proc/{pid}") else ""

@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.pipeline.session import SessionOptions, session
+from tests.pipeline.clusters import QUICK
 
 SMALL = {
+    "spark.driver.extraJavaOptions": QUICK,
     "spark.driver.memory": "1g",
     # Each shuffle partition is a task, and a task costs more than the few rows in it.
     "spark.sql.shuffle.partitions": "4",

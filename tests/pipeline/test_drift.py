@@ -1,0 +1,128 @@
+"""``drift`` on Spark: every kind of difference of a small fleet, in one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.datasets import SCHEMAS, Output, read
+from activemq_fleet.pipeline.drift.job import Result, drift
+from tests.pipeline.collected import FILES, Fleet
+
+Rows = dict[tuple[str, str], tuple[str, str | None, str | None]]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """One host for each thing that may have happened to it."""
+    place = tmp_path_factory.mktemp("a fleet [1]")  # names that Hadoop would take for patterns
+    fleet = Fleet(place / "planned", place / "found")
+    fleet.host("same")
+    (fleet.host("by-hand") / "conf/activemq.xml").write_text("<broker name='mine'>\n</broker>\n")
+    fleet.tell("by-hand", "conf/activemq.xml", status="changed")
+    fleet.host("secret")
+    (fleet.found / "secret/configuration/conf/credentials.properties").write_text(
+        "activemq.username=system\nactivemq.password=hunter22\n"
+    )
+    fleet.tell("secret", "conf/credentials.properties", status="changed")
+    fleet.host("out-of-date")
+    fleet.plan("out-of-date", "conf/activemq.xml", "<broker name='newer'>\n</broker>\n")
+    fleet.plan("out-of-date", "conf/new.xml", "<new/>\n")
+    (fleet.host("lacks") / "conf/activemq.xml").unlink()
+    fleet.tell("lacks", "conf/activemq.xml", status="removed")
+    (fleet.host("more") / "conf/extra.xml").write_text("<extra/>\n")
+    fleet.tell("more", "conf/extra.xml", status="added")
+    fleet.tell("more", "conf/broker.ks", status="added", sha256="ab" * 32, why="a key store")
+    (fleet.host("foreign", manifest=False) / "conf/activemq.xml").write_text("<broker/>\n")
+    for path, text in FILES.items():
+        fleet.plan("not-collected", path, text)
+    fleet.plan("not-planned", "conf/activemq.xml", "<broker/>\n")
+    fleet.collect("not-planned")
+    (fleet.planned / "hosts/not-planned/conf/activemq.xml").unlink()
+    return fleet
+
+
+@pytest.fixture(scope="module")
+def result(spark: SparkSession, fleet: Fleet) -> Result:
+    return drift(spark, str(fleet.planned), str(fleet.found), str(fleet.planned.parent / "out"))
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, result: Result, fleet: Fleet) -> Rows:
+    frame = read(spark, str(fleet.planned.parent / "out"), "drift")
+    return {(row.host, row.path): (row.status, row.cause, row["diff"]) for row in frame.collect()}
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "status", "cause"),
+    [
+        ("same", "conf/activemq.xml", "same", None),
+        ("same", "conf/.hidden", "same", None),
+        ("by-hand", "conf/activemq.xml", "changed", "by_hand"),
+        ("secret", "conf/credentials.properties", "changed", "by_hand"),
+        ("out-of-date", "conf/activemq.xml", "changed", "out_of_date"),
+        ("out-of-date", "conf/new.xml", "removed", "out_of_date"),
+        ("lacks", "conf/activemq.xml", "removed", "by_hand"),
+        ("more", "conf/extra.xml", "added", "by_hand"),
+        ("more", "conf/broker.ks", "added", "by_hand"),
+        ("foreign", "conf/activemq.xml", "changed", "unknown"),
+    ],
+)
+def test_each_difference_has_its_status_and_cause(rows: Rows, host: str, path: str, status: str, cause: str) -> None:
+    assert rows[host, path][:2] == (status, cause)
+
+
+def test_nothing_else_differs(rows: Rows) -> None:
+    assert sum(status != "same" for status, _, _ in rows.values()) == 8
+    assert not {path for _, path in rows} - {*FILES, "conf/new.xml", "conf/extra.xml", "conf/broker.ks"}
+
+
+def test_the_difference_is_shown_and_no_secret(rows: Rows) -> None:
+    assert "+<broker name='mine'>" in (rows["by-hand", "conf/activemq.xml"][2] or "")
+    assert "+activemq.password=@secret@" in (rows["secret", "conf/credentials.properties"][2] or "")
+    assert rows["more", "conf/broker.ks"][2] == "not shown: a key store\n"
+    assert rows["same", "conf/activemq.xml"][2] is None
+    assert "hunter22" not in repr(rows)
+
+
+def test_hosts_of_one_side_alone_are_told_and_not_compared(rows: Rows, result: Result) -> None:
+    assert (result.not_collected, result.not_planned) == (("not-collected",), ("not-planned",))
+    assert not {host for host, _ in rows} & {"not-collected", "not-planned"}
+
+
+def test_hosts_are_counted_the_most_different_first(result: Result) -> None:
+    assert [one.host for one in result.hosts[:2]] == ["more", "out-of-date"]
+    assert (result.same_hosts, len(result.hosts), result.differs) == (1, 6, True)
+    assert (result.hosts[0].added, result.hosts[0].by_hand) == (2, 2)
+
+
+def test_the_output_of_plan_is_compared_as_that_of_render(spark: SparkSession, tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "planned", tmp_path / "found")
+    fleet.host("one")
+    with Output(spark, str(tmp_path / "plan"), kind="plan") as output:
+        files = [("one", path, "0" * 64, text.format(host="one")) for path, text in FILES.items()]
+        files += [("", "clients/group.properties", "0" * 64, "x")]
+        rows = [(host or None, *rest) for host, *rest in files]
+        output.write("files", spark.createDataFrame(rows, SCHEMAS["files"]))
+        output.commit()
+    result = drift(spark, str(tmp_path / "plan"), str(tmp_path / "found"), str(tmp_path / "out"))
+    assert not result.differs
+    assert result.same_hosts == 1
+
+
+@pytest.mark.parametrize(
+    ("planned", "found", "line"),
+    [
+        ("empty", "found", "holds neither the dataset files"),
+        ("planned", "empty", "holds no HOST/configuration"),
+    ],
+)
+def test_an_empty_directory_is_told(spark: SparkSession, tmp_path: Path, planned: str, found: str, line: str) -> None:
+    Fleet(tmp_path / "planned", tmp_path / "found").host("one")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=line):
+        drift(spark, str(tmp_path / planned), str(tmp_path / found), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
