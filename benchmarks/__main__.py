@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import agent, agent_memory, core, plan, render, routes, site
+from benchmarks import agent, agent_memory, audit, core, plan, render, routes, site
 from benchmarks.measure import BenchmarkError
 
 
@@ -41,6 +41,10 @@ def _memory(work: Path) -> str:
     return agent_memory.table(agent_memory.measure(work))
 
 
+def _audit(work: Path) -> str:
+    return audit.page(work)
+
+
 PARTS = {
     "core": ("The core on one core", _core),
     "render": ("Rendering a whole fleet", _render),
@@ -49,6 +53,7 @@ PARTS = {
     "agent": ("The agent's durable outbox", _agent),
     "memory": ("The agent's memory", _memory),
     "plan": ("Planning fleets on Spark", _plan),
+    "audit": ("Reading brokers' logs on Spark", _audit),
 }
 
 

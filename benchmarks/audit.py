@@ -75,6 +75,15 @@ def table(found: Sequence[Figures], megabytes: int) -> str:
     return "\n".join(lines) + f"\n\nHash of what all have `{found[0].shared}`.\n"
 
 
+def page(work: Path) -> str:
+    """1 GB by every engine, and 4 GB by Spark: how time and memory grow."""
+    small, large = measure(work, 1024), measure(work, 4096, ["spark"])
+    one, four = small[0], large[0]
+    longer, larger = four.seconds / one.seconds, four.peak / one.peak
+    grown = f"4 GB take {longer:.1f} times as long as 1 GB, and {larger:.2f} times the memory."
+    return f"{table(small, 1024)}\n{table(large, 4096)}\n{grown}\n"
+
+
 if __name__ == "__main__":
     size = int(sys.argv[2])
     print(table(measure(Path(sys.argv[1]), size, sys.argv[3:] or ENGINES), size))
