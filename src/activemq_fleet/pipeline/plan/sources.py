@@ -38,7 +38,8 @@ _LISTED = "listed"
 class Source:
     """Records, and how ``facts`` reads them: ``line``, ``table``, ``listed`` or ``given``.
 
-    ``kept`` are frames to let go of when the records have been read."""
+    ``kept`` are frames to let go of when the records have been read.
+    """
 
     frame: DataFrame
     form: str
