@@ -16,6 +16,8 @@ PAIR, STORE = "orders-mq01", "/srv/activemq/orders-mq01"
 
 SAID = {
     "chosen": "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/activemq/orders-mq01]",
+    "refresh": "Refreshing org.apache.activemq.xbean.XBeanBrokerFactory$1@5f: startup date [Sun Mar 01]",
+    "invalid": "Failed to load: URL [file:/x/activemq.xml], reason: Unrecognized xbean element",
     "wait": f"Database {STORE}/lock is locked by another server. "
     "This broker is now in slave mode waiting a lock to be acquired",
     "opened": "KahaDB is version 7",

@@ -287,3 +287,23 @@ def test_a_witness_whose_clock_is_right_tells_nothing_of_what_it_did_not_see() -
 
     assert (first.host, first.began_from, first.seconds) == (B, "unknown", None)
     assert (second.host, second.began_from, second.seconds) == (A, "agent", 3.0)
+
+
+def test_the_first_lines_of_a_killed_node_that_starts_again_are_no_work_of_the_old_one() -> None:
+    """They come before the line that names its store."""
+    again = log(A, *MASTER, "20:02 chosen", "20:03 wait")
+
+    found = audit_pair(again, log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "19:58", "19:59")])
+
+    assert kinds(found) == ["takeover"]
+
+
+def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
+    again = log(
+        A, *MASTER, "20:00 invalid", "40:00 refresh", "40:01 invalid", "60:00 refresh", "60:05 chosen", "60:06 wait"
+    )
+
+    found = only(audit_pair(again, log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "39:58", "39:59")]))
+
+    assert (found.kind, found.certainty, found.began_from) == ("takeover", "proved", "unknown")
+    assert "without a word" in found.cause

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from activemq_fleet.logs import Event, Record, Story
@@ -23,12 +23,16 @@ _LOCKED = frozenset({"LOCK-DB-GOT", "LOCK-LEASE-GOT", "KDB-OPENING", "KDB-VERSIO
 _UNCLEAN = frozenset({"KDB-PAGEFILE-UNCLEAN", "KDB-RECOVERING"})
 _OWN = frozenset(
     {"LOCK-LOST", "IO-STOP-BROKER", "PMS-SLAVE-LINK-LOST", "PMS-MASTER-CLEAN-STOP", "PMS-MASTER-SAW-SLAVE"}
-    | {"KDB-STOPPED", "RLD-DEMOTED", "LOCK-LEASE-RELEASED"}
+    | {"KDB-STOPPED", "RLD-DEMOTED", "LOCK-LEASE-RELEASED", "LIFE-REFRESH"}
     | _LOCKED
     | _UNCLEAN
 )
 KINDS = frozenset(REACTIONS) | _OWN
 """The kinds that ``terms`` wants to see."""
+# What only a process that starts writes.
+_OF_STARTS = frozenset({"LIFE-CONFIG-INVALID", "LIFE-START-FAILED"})
+_STARTS = timedelta(minutes=3)
+"""So long a process may take until it says which store it has: its lines are not those of the run before."""
 # A lease that is free is had at once; from 5.14 on, nothing else tells that a node waited for it.
 _AT_ONCE = 0.9
 
@@ -62,6 +66,10 @@ class Term:
     """Its last line as far as is known, but for those of its end."""
     was_active_before: bool = False
     """Its beginning is not in the log, and what is there only an active node writes."""
+    is_new: bool = False
+    """It has begun, and not chosen a store."""
+    first: datetime | None = None
+    """Its first line, None where that is not in the log."""
     retired: bool = False
     """A pure slave that is set to stop when its master does."""
 
@@ -99,7 +107,7 @@ class _Reader:
         self._tried: datetime | None = None
 
     def take(self, seen: Seen) -> None:
-        if seen.kind == "LIFE-STORE-CHOSEN":
+        if seen.kind == "LIFE-STORE-CHOSEN" or self._is_another_start(seen):
             self._begin(seen)
         term = self._term or self._begin_unseen(seen)
         before = self._story.phase
@@ -116,13 +124,26 @@ class _Reader:
             self._terms.append(self._term)
         return self._terms
 
+    def _is_another_start(self, seen: Seen) -> bool:
+        """Whether a record comes from a process that starts, and the run before it ended without a word."""
+        if seen.kind == "LIFE-REFRESH":
+            return True
+        return seen.kind in _OF_STARTS and self._term is not None and self._term.is_active and self._term.end == "open"
+
     def _begin(self, seen: Seen) -> None:
+        """A run begins; one that has only begun to read its files goes on."""
+        chosen = seen.at if seen.kind == "LIFE-STORE-CHOSEN" else None
+        if self._term is not None and self._term.is_new:
+            self._term.chosen, self._term.store = chosen, seen.fields.get("adapter")
+            self._term.is_new = chosen is None
+            return
         if self._term is not None:
             if self._term.end == "open":
                 self._term.end = "silent"
             self._terms.append(self._term)
-        adapter = seen.fields.get("adapter")
-        self._term = Term(seen.host, seen.sequence, chosen=seen.at, store=adapter, last=seen.at)
+        self._story = Story()
+        self._term = Term(seen.host, seen.sequence, chosen=chosen, store=seen.fields.get("adapter"), last=seen.at)
+        self._term.is_new, self._term.first = chosen is None, seen.at
         self._tried = None
 
     def _begin_unseen(self, seen: Seen) -> Term:
@@ -209,11 +230,9 @@ def _how(seen: Seen, phase: str) -> End:
 def _spread(found: Sequence[Term], busy: Sequence[Busy]) -> None:
     """Lines that say nothing of the state still show that the run went on."""
     for index, term in enumerate(found):
-        begin = term.chosen or (term.last if index else None)
-        if term.end == "open":
-            until = None
-        else:
-            until = term.ended or (found[index + 1].chosen if index + 1 < len(found) else None)
+        begin = term.chosen or term.first
+        following = found[index + 1].first if index + 1 < len(found) else None
+        until = term.ended or (following - _STARTS if following else None)
         inside = [
             one.last
             for one in busy
