@@ -1,15 +1,15 @@
 """What became of every event: journals of agents -> deliveries and messages.
 
-Every function takes and returns DataFrames, and starts no Spark job.
+Every function takes and returns DataFrames. Those that settle run Spark jobs: what is used several times is computed
+once, and kept by Spark as long as somebody holds a frame that needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark import StorageLevel
 from pyspark.sql import functions as sf
 
 from activemq_fleet.pipeline.schemas import SCHEMAS
@@ -44,51 +44,46 @@ class Settled:
     coverage: DataFrame
 
 
-@contextmanager
-def settled(records: DataFrame) -> Iterator[Settled]:
-    """Settle ``records`` (columns ``RECORDS``). What is used twice stays with Spark until the block ends."""
-    kept: list[DataFrame] = []
-
-    def keep(frame: DataFrame) -> DataFrame:
-        kept.append(frame.persist())
-        return kept[-1]
-
-    try:
-        known = evidence(records, keep)
-        received = keep(receipts(known.records))
-        happened = keep(events(known.records, received))
-        found = keep(_deliveries(known, received, happened, keep))
-        yield Settled(found, _messages(happened, found), known.gaps, _coverage(known))
-    finally:
-        for frame in reversed(kept):
-            frame.unpersist()
+def settled(records: DataFrame) -> Settled:
+    """Settle ``records`` (columns ``RECORDS``), all at once: what the frames are made of is computed only once."""
+    known = evidence(records, _kept)
+    received = _kept(receipts(known.records))
+    happened = _kept(events(known.records, received))
+    found = _kept(_deliveries(known, received, happened, _kept))
+    return Settled(found, _messages(happened, found), known.gaps, _coverage(known))
 
 
 def deliveries(records: DataFrame) -> DataFrame:
-    """The units (event, subscriber) of ``records``, as ``settled`` has them; Spark keeps what they are made of."""
-    known = evidence(records, _persisted)
-    received = _persisted(receipts(known.records))
-    return _deliveries(known, received, _persisted(events(known.records, received)), _persisted)
+    """The units (event, subscriber) of ``records``, as ``settled`` has them."""
+    known = evidence(records, _kept)
+    received = _kept(receipts(known.records))
+    return _deliveries(known, received, _kept(events(known.records, received)), _kept)
 
 
 def messages(records: DataFrame, deliveries: DataFrame) -> DataFrame:
     """The events of ``records`` with the worst verdict of their units, as ``settled`` has them."""
-    known = evidence(records, _persisted)
-    return _messages(events(known.records, receipts(known.records)), deliveries)
+    known = evidence(records, _kept)
+    return _messages(events(known.records, _kept(receipts(known.records))), deliveries)
 
 
 def journal_gaps(records: DataFrame) -> DataFrame:
     """What is missing of journals, as ``settled`` has it."""
-    return evidence(records, _persisted).gaps
+    return evidence(records, _kept).gaps
 
 
 def coverage(records: DataFrame) -> DataFrame:
     """Messages that came without an id, as ``settled`` has them."""
-    return _coverage(evidence(records, _persisted))
+    return _coverage(evidence(records, _kept))
 
 
-def _persisted(frame: DataFrame) -> DataFrame:
-    return frame.persist()
+def _kept(frame: DataFrame) -> DataFrame:
+    """Computed once, and a leaf of every plan from here on: plans of joins of joins would be analyzed for minutes.
+
+    Spark gives the room back when the frame is gone. On a cluster there are two copies: one executor may die.
+    """
+    is_local = (frame.sparkSession.conf.get("spark.master", "") or "").startswith("local")
+    level = StorageLevel.MEMORY_AND_DISK if is_local else StorageLevel.MEMORY_AND_DISK_2
+    return frame.localCheckpoint(eager=False, storageLevel=level)
 
 
 def _deliveries(known: Evidence, received: DataFrame, happened: DataFrame, keep: Keep) -> DataFrame:

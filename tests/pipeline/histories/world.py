@@ -1,0 +1,275 @@
+"""Seeded histories of small fleets: who accepted, sent, received and handled what, and what became of it in truth."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SKEW = 300.0
+"""Seconds by which clocks of two machines may differ."""
+PREFIXES = ("orders", "orders/eu", "pay", "stock")
+NAMES = ("new", "paid", "gone")
+
+
+def matches(wanted: str, topic: str) -> bool:
+    """Level by level, as MQTT has it."""
+    want, have = wanted.split("/"), topic.split("/")
+    if want[-1] == "#":
+        want = want[:-1]
+        have = have[: len(want)] if len(have) >= len(want) else []
+    return len(want) == len(have) and all(w in ("+", h) for w, h in zip(want, have, strict=True))
+
+
+@dataclass(slots=True)
+class Line:
+    """A record of an agent. ``at`` is its place among all of the agent's, over its epochs; ``jseq`` in its own."""
+
+    at: int
+    epoch: str
+    jseq: int
+    ts: str
+    kind: str
+    fields: dict[str, Any]
+
+
+class Agent:
+    """A journal being written, by a clock that is off."""
+
+    def __init__(self, name: str, rng: random.Random) -> None:
+        self.name, self.rng = name, rng
+        self.offset = rng.uniform(-SKEW, SKEW)
+        self.lines: list[Line] = []
+        self.conn = 1
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        self.epoch, self.jseq, self.seq = str(uuid.UUID(int=self.rng.getrandbits(128), version=4)), 0, 0
+
+    def write(self, clock: float, kind: str, **fields: Any) -> int:
+        self.jseq += 1
+        ts = NOON + timedelta(seconds=clock + self.offset, microseconds=len(self.lines))
+        text = ts.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        self.lines.append(Line(len(self.lines), self.epoch, self.jseq, text, kind, fields))
+        return len(self.lines) - 1
+
+    def new_id(self) -> str:
+        self.seq += 1
+        return f"{self.name}:{self.epoch}:{self.seq}"
+
+
+@dataclass(slots=True)
+class Event:
+    """``stream``: publisher and epoch. ``taken``, ``state``: places of its publisher's records."""
+
+    id: str
+    topic: str
+    stream: tuple[str, str]
+    own: bool
+    barrier: bool
+    taken: list[int] = field(default_factory=list)
+    told: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def prefix(self) -> str:
+        return self.topic.rpartition("/")[0] or self.topic
+
+
+@dataclass(slots=True)
+class World:
+    """A history: its agents, its events, what each subscriber wrote about each, and whom the broker owed it."""
+
+    agents: dict[str, Agent] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    got: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    routed: set[tuple[str, str]] = field(default_factory=set)
+    subscriptions: dict[str, dict[str, list[tuple[int, int | None]]]] = field(default_factory=dict)
+
+
+class Simulation:
+    """Draws one history. A broker's queue for each subscriber keeps the order; it loses some copies on purpose."""
+
+    def __init__(self, name: str, rng: random.Random) -> None:
+        self.name, self.rng, self.world, self.clock = name, rng, World(), 0.0
+        self.publishers = [self._agent(f"{name}-pub{n}") for n in range(rng.choice((1, 1, 2, 3)))]
+        self.subscribers = [self._agent(f"{name}-sub{n}") for n in range(rng.choice((1, 2, 2, 3, 4)))]
+        if rng.random() < 0.1:
+            self.subscribers.append(self.publishers[0])  # who also publishes
+        self.queues: dict[str, list[Event]] = {agent.name: [] for agent in self.subscribers}
+        self.used: dict[str, list[str]] = {agent.name: [] for agent in self.publishers}
+        self.silent = {agent.name for agent in self.subscribers if rng.random() < 0.15}  # cut off before the end
+
+    def run(self, count: int) -> World:
+        rng, pick = self.rng, self.rng.choice
+        for agent in self.subscribers:
+            every = [*PREFIXES, *(f"{prefix}/#" for prefix in PREFIXES), "#", "orders/+", "+/new", "+/__barrier__"]
+            for wanted in rng.sample(every, rng.choice((1, 2, 3))) if rng.random() < 0.5 else ["#"]:
+                self._subscribe(agent, wanted)
+        for number in range(count):
+            self.clock += rng.uniform(0.01, 20)
+            publisher = pick(self.publishers)
+            draw = rng.random()
+            if draw < 0.06 and self.used[publisher.name]:
+                self._publish(publisher, f"{pick(self.used[publisher.name])}/__barrier__", barrier=True)
+            elif draw < 0.08:
+                self._change_subscription(pick(self.subscribers))
+            elif draw < 0.09:
+                self._begin_epoch(publisher)
+            else:
+                self._publish(publisher, f"{pick(PREFIXES)}/{pick(NAMES)}")
+            if number > count * 2 // 3:
+                self._drain(set(self.silent))
+            elif rng.random() < 0.5:
+                self._drain(set())
+        self._end()
+        return self.world
+
+    def _agent(self, name: str) -> Agent:
+        agent = self.world.agents[name] = Agent(name, self.rng)
+        agent.write(self.clock, "started")
+        agent.write(self.clock, "connected", broker="mq01", conn=1)
+        return agent
+
+    def _end(self) -> None:
+        for publisher in self.publishers:
+            for prefix in self.used[publisher.name] if self.rng.random() < 0.7 else ():
+                self._publish(publisher, f"{prefix}/__barrier__", barrier=True)
+        self._drain(set(self.silent))
+        for agent in self.world.agents.values():
+            if self.rng.random() < 0.5:
+                agent.write(self.clock, "stopped")
+
+    def _begin_epoch(self, agent: Agent) -> None:
+        self._drain(set())
+        if agent.name in self.queues:
+            return  # its subscriptions would have to be told of again
+        if self.rng.random() < 0.5:
+            agent.write(self.clock, "stopped")
+        self.clock += 1
+        agent.begin_epoch()
+        self.used[agent.name] = []
+        agent.write(self.clock, "started")
+
+    # -- subscriptions ------------------------------------------------------------------------------
+
+    def _subscribe(self, agent: Agent, wanted: str) -> None:
+        at = agent.write(self.clock, "subscribed", filters=[wanted], broker="mq01", conn=agent.conn)
+        spans = self.world.subscriptions.setdefault(agent.name, {}).setdefault(wanted, [])
+        if not spans or spans[-1][1] is not None:
+            spans.append((at, None))
+
+    def _change_subscription(self, agent: Agent) -> None:
+        """Begin one, end one, or come back on a new connection; what is on its way comes first."""
+        self._drain(set())
+        spans = self.world.subscriptions[agent.name]
+        lasting = [wanted for wanted, known in spans.items() if known[-1][1] is None]
+        draw = self.rng.random()
+        if draw < 0.4:
+            self._subscribe(agent, self.rng.choice((*(f"{prefix}/#" for prefix in PREFIXES), "stock/+")))
+        elif draw < 0.6 and lasting:
+            wanted = self.rng.choice(lasting)
+            at = agent.write(self.clock, "unsubscribed", filters=[wanted])
+            spans[wanted][-1] = (spans[wanted][-1][0], at)
+        else:
+            agent.write(self.clock, "connection_lost", conn=agent.conn, reason="it was cut")
+            agent.conn += 1
+            agent.write(self.clock, "connected", broker="mq02", conn=agent.conn)
+            for wanted in lasting:
+                self._subscribe(agent, wanted)
+
+    # -- publishers -----------------------------------------------------------------------------------
+
+    def _publish(self, agent: Agent, topic: str, *, barrier: bool = False) -> None:
+        own = barrier or self.rng.random() > 0.08
+        event_id = agent.new_id() if own else f"caller-{self.rng.getrandbits(64):x}"
+        event = Event(event_id, topic, (agent.name, agent.epoch), own, barrier)
+        self.world.events.append(event)
+        self._tell(agent, event, "accepted")
+        if barrier:
+            agent.write(self.clock, "barrier", event_id=event.id, topic=topic)
+        elif event.prefix not in self.used[agent.name]:
+            self.used[agent.name].append(event.prefix)
+        fate = 1.0 if barrier else self.rng.random()
+        if fate < 0.03:  # never acknowledged; half of them reached a broker all the same
+            if self.rng.random() < 0.5:
+                self._send(agent, event)
+            return
+        if fate < 0.09 and not self._expire(agent, event, fate):
+            return
+        self._send(agent, event)
+        self.clock += 0.01
+        if fate > 0.95 and not barrier:
+            self._tell(agent, event, "unconfirmed")
+            if self.rng.random() < 0.3:
+                return
+        self._tell(agent, event, "acknowledged")
+
+    def _expire(self, agent: Agent, event: Event, fate: float) -> bool:
+        """An event that waited too long: kept, dropped, or re-queued; returns whether it is sent after all."""
+        if fate < 0.05:
+            self._tell(agent, event, "expired")
+            return False
+        if fate < 0.06:
+            self._tell(agent, event, "expired", reason="dropped")
+            return False
+        self._tell(agent, event, "expired")
+        for prefix in self.used[agent.name] if self.rng.random() < 0.7 else ():
+            self._publish(agent, f"{prefix}/__barrier__", barrier=True)  # goes out before the re-queued one
+        if self.rng.random() < 0.5:
+            self._drain(set())
+        self._tell(agent, event, "accepted", reason="requeued")
+        return True
+
+    def _tell(self, agent: Agent, event: Event, kind: str, **fields: Any) -> None:
+        at = agent.write(self.clock, kind, event_id=event.id, topic=event.topic, **fields)
+        event.told.append((at, "dropped" if fields.get("reason") == "dropped" else kind))
+        if kind == "accepted":
+            event.taken.append(at)
+
+    def _send(self, agent: Agent, event: Event) -> None:
+        agent.write(self.clock, "sent", event_id=event.id, topic=event.topic, broker="mq01", conn=agent.conn, mid=7)
+        for subscriber in self.subscribers:
+            spans = self.world.subscriptions[subscriber.name]
+            if any(known[-1][1] is None and matches(wanted, event.topic) for wanted, known in spans.items()):
+                self.world.routed.add((event.id, subscriber.name))
+                if event.barrier or self.rng.random() > 0.05:  # the broker loses the others
+                    self.queues[subscriber.name].append(event)
+
+    # -- subscribers ----------------------------------------------------------------------------------
+
+    def _drain(self, but: set[str]) -> None:
+        for agent in self.subscribers:
+            if agent.name not in but:
+                queue, self.queues[agent.name] = self.queues[agent.name], []
+                for event in queue:
+                    self.clock += 0.001
+                    self._receive(agent, event)
+
+    def _receive(self, agent: Agent, event: Event) -> None:
+        draw, wire = self.rng.random(), {"broker": "mq01", "conn": agent.conn}
+        if event.barrier:
+            self._got(agent, event, "barrier", **wire)
+            return
+        if draw < 0.05:
+            agent.write(self.clock, "received", rx_id=f"{agent.name}:rx{len(agent.lines)}", topic=event.topic, **wire)
+        self._got(agent, event, "received", **wire)
+        if draw > 0.97:
+            return  # a handler that hangs
+        for _ in range(self.rng.choice((0, 1, 1, 1, 2))):
+            self._got(agent, event, "handling")
+        if draw > 0.95:
+            self._got(agent, event, "quarantined", reason="its handler failed")
+            return
+        self._got(agent, event, "handled")
+        if draw > 0.90:
+            self._got(agent, event, "duplicate", **wire)
+        if draw > 0.93:
+            self._got(agent, event, "handled")
+
+    def _got(self, agent: Agent, event: Event, kind: str, **fields: Any) -> None:
+        at = agent.write(self.clock, kind, event_id=event.id, topic=event.topic, **fields)
+        self.world.got[event.id, agent.name].append((at, kind))
