@@ -70,7 +70,11 @@ def incidents_of(logs: Path) -> list[Incident]:
         about = json.loads((home / "host.json").read_text())
         known = {name: about[name] for name in ("group", "pair", "store") if about.get(name)}
         mine = evidence.setdefault(known.get("pair") or home.name, [])
-        node = {"kind": audit_rows.NODE, "host": home.name, "fields": [*known.items(), ("complete", "true")]}
+        node: dict[str, object] = {
+            "kind": audit_rows.NODE,
+            "host": home.name,
+            "fields": [*known.items(), ("complete", "true")],
+        }
         mine += [node, *(sign_row(sign) for sign in signs(seen_of(home, about.get("release"))))]
     found = [incident for mine in evidence.values() for incident in audit_rows.settle(mine)]
     told = {name for incident in found for name in incident.names}

@@ -1,0 +1,49 @@
+"""``audit`` on the command line: what it refuses before Spark starts, and what it tells."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli.audit import _summary
+from activemq_fleet.cli.main import main
+
+FOUND: dict[str, Any] = {
+    "verdict": "incomplete",
+    "inputs": {"logs": 2, "journals": 1, "hosts": 3},
+    "gaps": [
+        {"host": "a", "file": "activemq.log", "line": 7, "what": "the file is cut off", "weighs": True},
+        {"host": "b", "file": None, "line": None, "what": "1 of 900 records could not be read", "weighs": False},
+    ],
+    "counts": {
+        "events": 12345,
+        "incidents": {"failed_takeover": 1, "takeover": 2},
+        "messages": {"delivered": 9, "lost": 1},
+        "bridges": {},
+    },
+}
+
+
+def test_the_summary_names_verdict_incidents_events_and_what_is_missing() -> None:
+    said = _summary(FOUND, "/out")
+
+    for part in ("incomplete", "12,345 records", "1 failed takeover, 2 takeover", "9 delivered, 1 lost", "/out/report"):
+        assert part in said, part
+    assert "a/activemq.log: the file is cut off" in said
+    assert "900" not in said  # it hides nothing
+
+
+def test_until_idle_is_refused_without_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--logs", "x", "-o", "y", "--until-idle", "3"]) == 2
+    assert "--follow" in capsys.readouterr().err
+
+
+def test_help_does_not_load_spark() -> None:
+    code = (
+        "import sys; from activemq_fleet.cli.main import main; main(['audit', '--help']);"
+        "sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
