@@ -20,7 +20,7 @@ from activemq_fleet.pipeline.inputs import Host, Inputs, list_inputs
 from activemq_fleet.pipeline.progress import phase
 from activemq_fleet.pipeline.schemas import SCHEMAS
 from activemq_fleet.pipeline.settings import temporarily
-from activemq_fleet.pipeline.verdicts import RECORDS, deliveries, journal_gaps, journal_records, messages
+from activemq_fleet.pipeline.verdicts import RECORDS, Settled, journal_records, settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,11 +114,13 @@ def _write(
             output.write("bridges", frames.bridges_of(signs))
             output.write("incidents", frames.incidents_of(signs, written, records, inputs, skew))
         with phase("settling events"):
-            _settle(spark, output, records, journals=journals)
+            found = _settle(output, records) if journals else None
+            if found is None:
+                _settle_nothing(spark, output)
         with phase("writing the report"):
             gaps = [*absent, *gathering.log_gaps(seen.get, written, inputs)]
-            if journals:
-                gaps += gathering.journal_gaps_of(journal_gaps(records))
+            if found is not None:
+                gaps += gathering.journal_gaps_of(found.gaps)
                 gaps += gathering.malformed(records)
             names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
             datasets = {name: output.written(name) for name in names}
@@ -134,11 +136,15 @@ def _write(
     return result
 
 
-def _settle(spark: SparkSession, output: Output, records: DataFrame, *, journals: bool) -> None:
-    """What became of every event. Without journals there is nothing to compute, and the datasets are empty."""
-    if not journals:
-        for name in ("deliveries", "messages"):
-            output.write(name, spark.createDataFrame([], SCHEMAS[name]))
-        return
-    output.write("deliveries", deliveries(records))
-    output.write("messages", messages(records, output.written("deliveries")))
+def _settle(output: Output, records: DataFrame) -> Settled:
+    """What became of every event."""
+    found = settled(records)
+    output.write("deliveries", found.deliveries)
+    output.write("messages", found.messages)
+    return found
+
+
+def _settle_nothing(spark: SparkSession, output: Output) -> None:
+    """Without journals there is nothing to compute, and the datasets are empty."""
+    for name in ("deliveries", "messages"):
+        output.write(name, spark.createDataFrame([], SCHEMAS[name]))
