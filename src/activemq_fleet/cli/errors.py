@@ -16,8 +16,9 @@ from activemq_fleet.errors import FleetError, SettingsError
 PROGRAM = "activemq-fleet"
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
 
-# What the extra ``lab`` brings; everything else is always installed.
+# What extras bring; everything else is always installed.
 _OF_THE_LAB = ("paho", "psutil")
+_OF_THE_PIPELINE = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "grpc", "grpc_status", "google", "venv_pack")
 
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 _BROKEN_PIPE = 141  # 128 + SIGPIPE: neither "fine" nor "error findings"
@@ -57,6 +58,8 @@ def outcome_of(error: BaseException) -> Outcome:
             return Outcome(2, (_line(f"{where}{error.strerror}"),))
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_LAB:
             return Outcome(2, (_line(f"the lab needs {error.name}: pip install 'activemq-fleet[lab]'"),))
+        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_PIPELINE:
+            return Outcome(2, (_line(f"this command needs {error.name}: pip install 'activemq-fleet[pipeline]'"),))
     what = f"{type(error).__name__}: {error}"
     return Outcome(2, (_line(f"{what} (this is a bug, run with {DEBUG_VARIABLE}=1 to see the traceback)"),))
 

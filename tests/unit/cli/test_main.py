@@ -76,6 +76,11 @@ def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture
             2,
             "the lab needs psutil: pip install 'activemq-fleet[lab]'",
         ),
+        (
+            ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),
+            2,
+            "this command needs pyspark: pip install 'activemq-fleet[pipeline]'",
+        ),
         (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), 2, "/etc/x: Permission denied"),
     ],
     ids=lambda value: type(value).__name__,
