@@ -263,7 +263,8 @@ def silences(picture: Picture, takeovers: Sequence[ShownIncident]) -> str:
 
 
 def _power(power: int) -> str:
-    return duration(2.0**power / 1000)
+    """About a power of two of milliseconds: 1 s is 1.024."""
+    return duration(float(f"{2.0**power / 1000:.2g}"))
 
 
 def duration(seconds: float | None) -> str:
