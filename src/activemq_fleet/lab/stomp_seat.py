@@ -75,6 +75,8 @@ class StompSeat:
         self._end, self._leave = threading.Event(), threading.Event()
         self._workers: list[threading.Thread] = []
         self._errors: list[LabError] = []
+        # The audit asks for topics: a barrier's closes the prefix of the events before it.
+        self._barrier_topic = f"{destination.rpartition('/')[0] or destination}/__barrier__"
         self._seq, self._connection = 0, 1
         self._lock = threading.Lock()
         self._handled: set[str] = set()
@@ -131,7 +133,7 @@ class StompSeat:
         self.check()
         with StompPublisher(self._addresses, self._credentials) as publisher:
             barrier = self._next_id()
-            self._sent.add("barrier", event_id=barrier)
+            self._sent.add("barrier", event_id=barrier, topic=self._barrier_topic)
             publisher.publish(self._destination, json.dumps({"eventId": barrier, "barrier": True}))
         self._wait_for({barrier}, timeout)
         self._leave.set()
@@ -172,15 +174,16 @@ class StompSeat:
                 while not self._end.wait(max(0.0, due - time.monotonic())):
                     due = max(due + 1 / self._rate, time.monotonic() - 1)
                     event = self._next_id()
-                    self._sent.add("accepted", event_id=event)
-                    self._sent.add("sent", event_id=event, conn=self._connection)
+                    what = {"event_id": event, "topic": self._destination}
+                    self._sent.add("accepted", **what)
+                    self._sent.add("sent", **what, conn=self._connection)
                     attempts = publisher.publish(self._destination, json.dumps({"eventId": event}), timeout=120)
                     if attempts > 1:
                         self._disturbed = time.time()
                         self._connection += 1
                         self._sent.add("connected", conn=self._connection)
-                        self._sent.add("sent", event_id=event, conn=self._connection)
-                    self._sent.add("acknowledged", event_id=event)
+                        self._sent.add("sent", **what, conn=self._connection)
+                    self._sent.add("acknowledged", **what)
         except LabError as error:
             self._errors.append(error)
 
@@ -205,12 +208,13 @@ class StompSeat:
                 continue
             body = json.loads(message.body)
             event = str(body["eventId"])
+            what = {"event_id": event, "topic": self._destination}
             if body.get("barrier"):
-                self._taken.add("barrier", event_id=event)
+                self._taken.add("barrier", event_id=event, topic=self._barrier_topic)
             elif event in self._handled:
-                self._taken.add("duplicate", event_id=event)
+                self._taken.add("duplicate", **what)
             else:
-                self._taken.add("received", event_id=event)
-                self._taken.add("handled", event_id=event)
+                self._taken.add("received", **what)
+                self._taken.add("handled", **what)
             self._handled.add(event)
             connection.acknowledge(message)
