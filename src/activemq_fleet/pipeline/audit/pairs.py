@@ -120,7 +120,7 @@ def _cause(term: Term, before: Term | None, measured: Measured) -> str:
         old = label(before.host)
         said = {
             "silent": f"{old} ended without a word, as after kill -9, an out-of-memory kill or a power cut",
-            "open": f"{old} writes no more: it was killed (kill -9, out of memory), or its machine is gone or stands still",
+            "open": f"{old} writes no more: it was killed (kill -9, out of memory), or its machine is gone",
             "stopped": f"{old} was stopped in good order",
             "lost_lock": f"{old} lost its lock and gave up",
             "store": f"{old} stopped itself because of an error of its store",
