@@ -85,7 +85,7 @@ def write(
 
 def _partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
     """As many shuffle partitions as the input is worth: what is kept in memory is not made fewer by Spark itself."""
-    if spark.conf.get("spark.sql.shuffle.partitions", None) != _SPARKS_OWN:
+    if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
         return {}
     size = sum(file.size * (_PACKED if file.compressed else 1) for file in inputs.files)
     return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}
