@@ -2,18 +2,18 @@
 
 The brokers of a fleet differ in names and addresses only, and no file rule looks inside those.
 So documents that are the same but for their own names are looked at by all rules once. A finding that
-holds no such name, with none before it on its line, is every such document's; where one does, the
-rules that fired look at the document itself, so that every message and place is its own.
+holds no such name is every such document's, at the place that it has there; where one does, the
+rules that fired look at the document itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
@@ -134,8 +134,22 @@ def _of_document(broker: Broker, data: bytes, kind: bytes, selection: Selection)
     if not known.rules:
         return ()
     if known.common is not None:
-        return tuple([replace(finding, host=broker.host) for finding in known.common])
+        lines = data.split(b"\n")
+        return tuple([one.of(broker, lines) for one in known.common])
     return document_findings_of(broker, data, Selection(known.rules))
+
+
+class _Common(NamedTuple):
+    """A finding of every document of a kind; ``rest`` follows its place on the line, where a name is before it."""
+
+    finding: Finding
+    rest: str | None
+
+    def of(self, broker: Broker, lines: Sequence[bytes]) -> Finding:
+        if self.rest is None:
+            return replace(self.finding, host=broker.host)
+        line = lines[(self.finding.line or 1) - 1].decode()
+        return replace(self.finding, host=broker.host, column=len(line) - len(self.rest) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +157,30 @@ class _Known:
     """Of a kind of documents the rules that fired, and their findings where those are the same for all."""
 
     rules: tuple[str, ...]
-    common: tuple[Finding, ...] | None
+    common: tuple[_Common, ...] | None
 
     @classmethod
     def of(cls, broker: Broker, data: bytes, found: tuple[Finding, ...]) -> _Known:
-        lines = without_names(broker, data).split(b"\n") if found else []
         names = [*_names(broker), broker.group]
-
-        def is_common(finding: Finding) -> bool:
+        lines, alike = data.split(b"\n"), without_names(broker, data).split(b"\n") if found else []
+        common: list[_Common] = []
+        for finding in found:
             texts = f"{finding.message}\n{finding.fix}\n{finding.why}"
-            if finding.file != ACTIVEMQ_XML or finding.line is None or any(name in texts for name in names):
-                return False
-            # Columns count characters: what stands before is the same only where no name does.
-            before = lines[finding.line - 1].decode(errors="replace")
-            return "\x00" not in before[: finding.column or 0]
+            if finding.file == ACTIVEMQ_XML and finding.line and not any(name in texts for name in names):
+                at = finding.line - 1
+                common += _commonly(finding, lines[at].decode(), alike[at].decode())
+        rules_fired = tuple(sorted({one.rule for one in found}))
+        return cls(rules_fired, tuple(common) if len(common) == len(found) else None)
 
-        return cls(tuple(sorted({one.rule for one in found})), found if all(map(is_common, found)) else None)
+
+def _commonly(finding: Finding, line: str, alike: str) -> Iterator[_Common]:
+    """The finding for others of its kind, nothing where names stand on both sides of its place."""
+    column = finding.column or 1
+    rest = line[column - 1 :]
+    if "\0" not in alike[:column]:
+        yield _Common(finding, None)
+    elif rest and "\0" not in alike[-len(rest) :] and alike.endswith(rest):
+        yield _Common(finding, rest)
 
 
 def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
@@ -191,7 +213,11 @@ def without_names(broker: Broker, data: bytes) -> bytes:
     is called ``static`` must not hide a scheme, and rules do look whether something is loopback. Where
     the document says that a word is a group's name, that is one.
     """
-    own = [name.encode() for name in _names(broker) if _OWN_NAME.fullmatch(name)]
+    own: list[bytes] = []
+    # A pair's name begins those of its hosts: with it they are told apart too.
+    for name in sorted((name.encode() for name in _names(broker) if _OWN_NAME.fullmatch(name)), key=len):
+        if not name.startswith(tuple(own)):
+            own.append(name)
     numbers = {name: number for number, name in enumerate(sorted(own, key=lambda name: (data.find(name), -len(name))))}
     for name in sorted(own, key=len, reverse=True):
         data = data.replace(name, b"\x00%d\x00" % numbers[name])

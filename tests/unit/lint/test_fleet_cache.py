@@ -61,6 +61,15 @@ def test_what_is_remembered_is_what_would_be_found(
     assert together(one) == each_alone(one)
 
 
+def test_a_place_after_a_name_is_each_documents_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "_fired", {})
+    made = fleet("orders-mq01", "longer-orders-mq02", release="5.8.0", topology="none")
+
+    assert together(made) == each_alone(made)
+    assert len({column for rule, _, _, _, column in together(made) if rule == "L004"}) == 2
+    assert all(known.common is not None for known in fleets._fired.values())
+
+
 @pytest.mark.parametrize("name", ["orders", "tcp", "static"])
 def test_brokers_that_differ_in_names_are_looked_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
