@@ -1,0 +1,210 @@
+"""Verdicts of cases written by hand: each has agents of its own, and all are settled together."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from activemq_fleet.pipeline.inputs import list_inputs
+from activemq_fleet.pipeline.verdicts import Settled, journal_records, settled, words
+
+Entry = tuple[str, dict[str, Any]]
+FANNED_OUT = 200
+CASES: dict[str, Callable[[], dict[str, list[str]]]] = {}
+
+
+def epoch(name: str) -> str:
+    return f"00000000-0000-4000-8000-{zlib.crc32(name.encode()):012}"
+
+
+def event(publisher: str, seq: int) -> str:
+    return f"{publisher}:{epoch(publisher)}:{seq}"
+
+
+def journal(agent: str, *entries: Entry, epoch_of: str = "", first: int = 1) -> list[str]:
+    """The lines of a journal whose records are numbered from ``first``."""
+    found = []
+    for number, (kind, fields) in enumerate(entries, first):
+        ts = f"2026-03-01T12:{number // 60 % 60:02}:{number % 60:02}.000001Z"
+        head = {"v": 1, "agent": agent, "epoch": epoch_of or epoch(agent), "jseq": number, "ts": ts, "kind": kind}
+        found.append(json.dumps({**head, **fields}, separators=(",", ":")))
+    return found
+
+
+def publishes(publisher: str, count: int, topic: str = "a/b", *, barrier: bool = True) -> list[Entry]:
+    """Events from 1, each accepted, sent and acknowledged; then a barrier."""
+    found: list[Entry] = []
+    for seq in range(1, count + 1):
+        fields = {"event_id": event(publisher, seq), "topic": topic}
+        found += [("accepted", fields), ("sent", {**fields, "conn": 1}), ("acknowledged", {**fields, "conn": 1})]
+    closing = {"event_id": event(publisher, count + 1), "topic": topic.rpartition("/")[0] + "/__barrier__"}
+    return [*found, ("accepted", closing), ("barrier", closing)] if barrier else found
+
+
+def handles(publisher: str, *seqs: int, topic: str = "a/b") -> list[Entry]:
+    fields = [{"event_id": event(publisher, seq), "topic": topic, "conn": 1} for seq in seqs]
+    return [(kind, one) for one in fields for kind in ("received", "handling", "handled")]
+
+
+def hears_barrier(publisher: str, seq: int, prefix: str = "a") -> Entry:
+    return "barrier", {"event_id": event(publisher, seq), "topic": f"{prefix}/__barrier__", "conn": 1, "broker": "mq01"}
+
+
+def subscribes(*filters: str) -> Entry:
+    return "subscribed", {"filters": list(filters), "conn": 1, "broker": "mq01"}
+
+
+def case(write: Callable[[], dict[str, list[str]]]) -> Callable[[], dict[str, list[str]]]:
+    CASES[write.__name__] = write
+    return write
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Settled:
+    """All cases, through files as ``collect`` lays them down; every other one packed."""
+    root = tmp_path_factory.mktemp("logs")
+    for number, write in enumerate(CASES.values()):
+        for agent, lines in write().items():
+            directory = root / agent / "agent"
+            directory.mkdir(parents=True)
+            text = "".join(f"{line}\n" for line in lines).encode()
+            if number % 2:
+                (directory / "journal-000000001.jsonl").write_bytes(text)
+            else:
+                (directory / "journal-000000001.jsonl.gz").write_bytes(gzip.compress(text))
+    return settled(journal_records(spark, list_inputs(spark, str(root))).persist())
+
+
+@pytest.fixture(scope="module")
+def units(found: Settled) -> dict[tuple[str, str], tuple[str, str]]:
+    rows = found.deliveries.collect()
+    return {(row.event_id, row.subscriber): (row.verdict, row.reason) for row in rows}
+
+
+@pytest.fixture(scope="module")
+def events(found: Settled) -> dict[str, Any]:
+    return {row.event_id: row for row in found.messages.collect()}
+
+
+@case
+def fan_out() -> dict[str, list[str]]:
+    who = {f"fan-{n}": journal(f"fan-{n}", subscribes("a/+"), *handles("fan", 1)) for n in range(FANNED_OUT)}
+    return {"fan": journal("fan", *publishes("fan", 1)), **who}
+
+
+def test_an_event_for_many_subscribers_has_a_unit_of_each(events: dict[str, Any]) -> None:
+    assert events[event("fan", 1)].verdict == "delivered"
+    assert len(events[event("fan", 1)].by) == FANNED_OUT
+
+
+@case
+def loner() -> dict[str, list[str]]:
+    return {"loner": journal("loner", *publishes("loner", 1)), "loner-sub": journal("loner-sub", subscribes("b/#"))}
+
+
+def test_an_event_that_nobody_is_subscribed_to_is_indeterminate(events: dict[str, Any]) -> None:
+    assert (events[event("loner", 1)].verdict, events[event("loner", 1)].reason) == ("indeterminate", words.NOBODY)
+
+
+def test_a_barrier_is_no_event(events: dict[str, Any]) -> None:
+    assert event("loner", 2) not in events
+
+
+@case
+def itself() -> dict[str, list[str]]:
+    sent, own = publishes("itself", 3), handles("itself", 1, 3)
+    return {"itself": journal("itself", subscribes("a/#"), *sent, *own, hears_barrier("itself", 4))}
+
+
+def test_an_agent_may_be_subscribed_to_what_it_publishes(units: dict[Any, Any]) -> None:
+    assert units[event("itself", 2), "itself"] == ("lost", words.BARRIER_CAME)
+    assert units[event("itself", 3), "itself"] == ("delivered", words.HANDLED)
+
+
+@case
+def forwarded() -> dict[str, list[str]]:
+    again = {"event_id": event("origin", 2), "topic": "copies/b"}
+    return {
+        "origin": journal("origin", *publishes("origin", 2)),
+        "relay": journal("relay", subscribes("a/#"), *handles("origin", 1, 2), ("accepted", again)),
+        "reader": journal("reader", subscribes("copies/#"), *handles("origin", 2, topic="copies/b")),
+    }
+
+
+def test_an_event_that_another_agent_sends_on_is_the_same_event(events: dict[str, Any]) -> None:
+    assert events[event("origin", 2)].by == ["reader", "relay"]
+    assert events[event("origin", 2)].topic == "a/b"
+
+
+@case
+def salvaged() -> dict[str, list[str]]:
+    before = journal("salvaged", subscribes("a/#"), *handles("sal", 1))
+    end = journal("salvaged", ("stopped", {"reason": "store damaged"}), first=1_000_004)
+    later = {"event_id": event("sal", 2), "topic": "a/b"}
+    after = journal("salvaged", *[("started", {})] * 90, ("handled", later), epoch_of=epoch("salvaged-2"))
+    return {"sal": journal("sal", *publishes("sal", 3)), "salvaged": [*before, *end, *after]}
+
+
+def test_a_new_epoch_of_a_subscriber_goes_on_with_his_inbox(units: dict[Any, Any]) -> None:
+    assert units[event("sal", 2), "salvaged"] == ("delivered", words.HANDLED)
+
+
+def test_what_a_salvaged_store_may_have_forgotten_is_indeterminate(units: dict[Any, Any], found: Settled) -> None:
+    assert units[event("sal", 3), "salvaged"] == ("indeterminate", words.SUBSCRIBER_GAP)
+    gaps = [(row.jseq, row["count"]) for row in found.gaps.where("agent = 'salvaged'").collect()]
+    assert gaps == [(5, 999_999)]
+
+
+@case
+def headless() -> dict[str, list[str]]:
+    old = journal("headless", subscribes("a/#"), *handles("long", 1, 2), hears_barrier("long", 4), first=5000)
+    return {"long": journal("long", *publishes("long", 3)), "headless": old}
+
+
+def test_what_lies_before_a_neighbour_cannot_hide_an_event(units: dict[Any, Any]) -> None:
+    assert units[event("long", 3), "headless"] == ("lost", words.BARRIER_CAME)
+
+
+@case
+def nameless() -> dict[str, list[str]]:
+    return {"nameless": journal("nameless", ("received", {"rx_id": "nameless:x:rx1", "topic": "q", "conn": 1}))}
+
+
+def test_a_message_without_an_id_is_counted_and_no_event(found: Settled, events: dict[str, Any]) -> None:
+    assert [row.received for row in found.coverage.where("subscriber = 'nameless'").collect()] == [1]
+    assert not any("rx" in str(one) for one in events)
+
+
+@case
+def unheard() -> dict[str, list[str]]:
+    return {"unheard": journal("unheard", subscribes("a/#"), *handles("ghost", 1, 3), hears_barrier("ghost", 9))}
+
+
+def test_a_publisher_without_a_journal_is_told(units: dict[Any, Any], found: Settled) -> None:
+    assert units[event("ghost", 3), "unheard"] == ("delivered", words.HANDLED)
+    assert [row.what for row in found.gaps.where("agent = 'ghost'").collect()] == ["no journal"]
+
+
+@case
+def torn() -> dict[str, list[str]]:
+    lines = journal("torn-sub", subscribes("a/#"), *handles("torn", 1), *handles("torn", 2))
+    lines[-1] = lines[-1][:40]
+    return {"torn": journal("torn", *publishes("torn", 2)), "torn-sub": lines}
+
+
+def test_a_journal_that_ends_within_a_line_is_not_believed_to_be_complete(units: dict[Any, Any]) -> None:
+    assert units[event("torn", 2), "torn-sub"] == ("indeterminate", words.SUBSCRIBER_GAP)
+
+
+def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "mq01").mkdir()
+    (tmp_path / "mq01" / "activemq.log").write_text("nothing\n")
+
+    assert journal_records(spark, list_inputs(spark, str(tmp_path))).collect() == []
