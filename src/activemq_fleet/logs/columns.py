@@ -73,18 +73,21 @@ class Scanner:
         self._clock = Clock(source.zone)
         self._kinds = classifier(source.release)
 
-    def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
+    def scan(
+        self, chunk: bytes | memoryview, after: bytes = b"", *, same_file: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """The events of a chunk, a batch for each few megabytes.
 
-        ``after`` is the end of the last event, from the next file: it belongs to the event, and its
-        lines are not counted.
+        ``after`` is the end of the last event, from a chunk that is scanned apart: it belongs to the
+        event. Its lines count only where they are of the ``same_file``.
         """
         begins, console = begin_of(chunk)
         for piece, last in _pieces(chunk, begins):
-            yield self._batch(piece, console, after if last else b"")
+            yield self._batch(piece, console, after if last else b"", same_file)
 
-    def _batch(self, piece: bytes, console: bool, after: bytes) -> pa.RecordBatch:
-        counted = piece.count(b"\n") + (not piece.endswith(b"\n"))
+    def _batch(self, piece: bytes, console: bool, after: bytes, same_file: bool) -> pa.RecordBatch:
+        lines_of = piece + after if same_file else piece
+        counted = lines_of.count(b"\n") + (not lines_of.endswith(b"\n"))
         clean, problems = _clean(piece + after, self.line)
         bounds = (console_bounds if console else file_bounds)(clean)
         columns = _columns(clean, bounds, self._clock, self._kinds)
@@ -129,7 +132,7 @@ def _clean(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
     problems: list[tuple[int, str]] = []
     if b"\r\n" in piece:
         piece = piece.replace(b"\r\n", b"\n")
-    piece = piece.removesuffix(b"\r")
+    piece = piece.removesuffix(b"\r") or piece
     if not piece.isascii():
         try:
             piece.decode()

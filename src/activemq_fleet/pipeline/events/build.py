@@ -114,7 +114,7 @@ def _scan_blocks(
             data = data[part.skip :]
         if last and part.open:
             data = data[:-1]
-        found = scanner.scan(data, part.after if last else b"")
+        found = scanner.scan(data, part.after if last else b"", same_file=part.same_file)
         if last and part.open and not part.after:
             found = iter(_cut_off(list(found)))
         for batch in found:

@@ -40,12 +40,14 @@ _HEAD = 1 << 20
 class Part:
     """A file, or a block of one: its first line, what of it belongs to the part before, and what is to be added.
 
-    ``open``: its last line has no end, although it comes with one.
+    ``same_file``: what is to be added is of the same file. ``open``: its last line has no end, although
+    it comes with one.
     """
 
     line: int = 1
     skip: int = 0
     after: bytes = b""
+    same_file: bool = False
     open: bool = False
 
 
@@ -224,7 +226,7 @@ def parts_of(chain: Sequence[tuple[str, Seen, bool]]) -> dict[str, dict[int, Par
     for (path, before, _), (other, part, joins) in pairwise(chain):
         # A file without any record of its own has nothing to tell that it goes on.
         if joins and part.head and part.first is not None and before.first is not None:
-            found[path][before.start] = replace(found[path][before.start], after=part.head)
+            found[path][before.start] = replace(found[path][before.start], after=part.head, same_file=path == other)
             found[other][part.start] = replace(found[other][part.start], skip=len(part.head))
     return found
 
