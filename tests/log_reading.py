@@ -29,7 +29,7 @@ Row = dict[str, Any]
 def plainly(data: bytes, zone: str = "UTC") -> list[Row]:
     """Every event of a log, in order: the columns of the scanner, ``kind`` and ``fields`` for any release."""
     single = re.sub(rb"\r\n", b"\n", data)
-    text = (single.removesuffix(b"\r") or single).decode(errors="backslashreplace")
+    text = re.sub(rb"(?<=[^\n])\r\Z", b"", single).decode(errors="backslashreplace")
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -132,7 +132,8 @@ def _clean(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
     problems: list[tuple[int, str]] = []
     if b"\r\n" in piece:
         piece = piece.replace(b"\r\n", b"\n")
-    piece = piece.removesuffix(b"\r") or piece
+    if not piece.endswith(b"\n\r") and piece != b"\r":  # which are lines of their own
+        piece = piece.removesuffix(b"\r")
     if not piece.isascii():
         try:
             piece.decode()
