@@ -310,6 +310,9 @@ class World:
                     old.rename(self.host / f"{LOG}.{number + 1}{end}")
         if self.random.random() < 0.5:
             log.rename(self.host / f"{LOG}.1")
+            if self.random.random() < 0.5:
+                self.number += 1
+                append(log, f"\tat org.example.TheEndOfTheRecordBefore({self.number})\n")
         else:
             self.copied = self.host / f"{LOG}.1"
             shutil.copy(log, self.copied)

@@ -35,17 +35,16 @@ def read(root: Path, wanted: Sequence[Range | Name]) -> Iterator[pa.RecordBatch]
             continue
         data, problem = content_of(root / one.host, one) or (b"", LOST)
         for begin, line, piece in pieces(data, one.place.kind):
-            about = beginning(piece) if one.begin + begin == 0 and one.place.kind == "log" else {}
+            about = beginning(piece) if one.place.kind == "log" else {}
             rest = problem if begin + len(piece) == len(data) else None
             yield _batch(one, begin=one.begin + begin, line=one.line + line, chunk=piece, problem=rest, **about)
 
 
 def beginning(piece: bytes) -> dict[str, Any]:
-    """What stands before a log's first record, and how that record begins; see ``events.survey``."""
+    """What stands before the first record of a log's piece, all of it where there is none, and how that begins."""
     head = head_of(piece)
-    if head == len(piece):
-        return {"head": b"", "first": None}
-    return {"head": piece[:head] if head <= HEAD else b"", "first": piece[head : head + 23].decode(errors="replace")}
+    first = None if head == len(piece) else piece[head : head + 23].decode(errors="replace")
+    return {"head": piece[: min(head, HEAD + 1)], "first": first}
 
 
 def content_of(directory: Path, wanted: Range) -> tuple[bytes, str | None] | None:

@@ -30,8 +30,9 @@ SCHEMA = (
 called from now on and whether it is gone. Number 0 says that the host's description has changed.
 
 ``begin`` and ``line``: bytes and line ends before the piece. What a batch brings of a file takes the place of all that
-earlier ones brought from its first piece on. ``head`` and ``first`` come with the piece at a log's beginning: what
-stands before its first record, and how that begins. ``problem``: why the file was not read to its end.
+earlier ones brought from its first piece on. ``head`` and ``first``: what stands before the first record of a log's
+piece, and how that begins; only what is before a log's first record has a head. ``problem``: why the file was not read
+to its end.
 """
 MOST = 256 << 20
 _TASK = 16 << 20

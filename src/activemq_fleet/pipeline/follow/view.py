@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from activemq_fleet.pipeline.audit.findings import Gap
 from activemq_fleet.pipeline.audit.gathering import complete
 from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, with_problem
 from activemq_fleet.pipeline.events.survey import Place, Seen, _places
-from activemq_fleet.pipeline.follow.reading import LOST
+from activemq_fleet.pipeline.follow.reading import HEAD, LOST
 from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs, list_inputs
 from activemq_fleet.pipeline.verdicts import words
 from activemq_fleet.pipeline.verdicts.reading import lines_of_files
@@ -91,19 +91,25 @@ def view(state: State, batch: int, logs: str, inventory_hosts: Mapping[str, Host
 
 
 def _files(state: State, batch: int, pieces: DataFrame) -> list[_File]:
-    first = sf.min_by(sf.struct("head", "first"), "begin").alias("beginning")
-    sizes = pieces.groupBy("host", "number").agg(sf.max(sf.col("begin") + sf.col("size")).alias("end"), first)
+    headed = sf.when(sf.length("head") > 0, sf.struct("begin", "head"))
+    sizes = pieces.groupBy("host", "number").agg(
+        sf.max(sf.col("begin") + sf.col("size")).alias("end"),
+        sf.array_sort(sf.collect_list(headed)).alias("heads"),
+        sf.min_by("first", sf.when(sf.col("first").isNotNull(), sf.col("begin"))).alias("first"),
+    )
     rows = state.names(batch).join(sizes, ["host", "number"]).toArrow().to_pylist()
     files = []
     for row in sorted(rows, key=lambda row: (row["host"], row["number"])):
         name = f"{row['file']}.gone-{row['number']}" if row["gone"] else row["file"]
-        beginning = row["beginning"]
-        files.append(
-            _File(
-                row["host"], row["number"], row["kind"], name, row["end"], beginning["head"] or b"", beginning["first"]
-            )
-        )
+        head = head_of_file([piece["head"] for piece in row["heads"]], row["first"])
+        files.append(_File(row["host"], row["number"], row["kind"], name, row["end"], head, row["first"]))
     return files
+
+
+def head_of_file(heads: Iterable[bytes], first: str | None) -> bytes:
+    """What stands before a log's first record, which may have been read in pieces; as ``events.survey`` takes it."""
+    head = b"".join(heads)
+    return head if first is not None and len(head) <= HEAD else b""
 
 
 def _inputs(state: State, logs: str, inventory_hosts: Mapping[str, Host] | None, files: list[_File]) -> Inputs:
