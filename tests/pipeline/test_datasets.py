@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -59,3 +60,36 @@ def test_a_foreign_directory_is_refused_before_any_work(spark: SparkSession, tmp
         Output(spark, str(out), "drift")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert (out / name).read_text() == "{}"
+
+
+@pytest.fixture
+def elsewhere(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """A place that is not this machine's file system by its name, as an object store's is not."""
+    table = tmp_path.name.replace("_", "-")  # Hadoop keeps a table, and its name is a host's
+    key = f"fs.viewfs.mounttable.{table}.link./store"
+    spark.conf.set(key, tmp_path.as_uri())
+    yield f"viewfs://{table}/store/out"
+    spark.conf.unset(key)
+
+
+def test_where_nothing_can_be_renamed_the_newest_manifest_counts(
+    spark: SparkSession, elsewhere: str, tmp_path: Path
+) -> None:
+    for path in ("first", "second"):
+        with Output(spark, elsewhere, "drift") as output:
+            output.write("drift", _drift(spark, path))
+            output.write_text("drift.json", f'{{"is": "{path}"}}\n')
+            output.commit()
+    with Output(spark, elsewhere, "drift") as output:
+        output.write("drift", _drift(spark, "never committed"))
+    assert [row["path"] for row in read(spark, elsewhere, "drift").collect()] == ["second"]
+    assert len(list((tmp_path / "out" / "drift").glob("*.parquet"))) == 3
+    with pytest.raises(InputError, match="holds what `drift` wrote, not `audit`"):
+        Output(spark, elsewhere, "audit")
+
+
+def test_a_foreign_path_elsewhere_is_refused(spark: SparkSession, elsewhere: str, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not empty and was not written by drift"):
+        Output(spark, elsewhere, "drift")

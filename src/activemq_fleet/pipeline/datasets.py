@@ -130,7 +130,7 @@ def read_text(spark: SparkSession, out: str, name: str) -> str:
     """A file beside the datasets of a committed result."""
     found = local_path(out)
     paths = listed_files(spark, uri_of(out), name) if found is None else [uri_of(found / name)]
-    return "".join(str(row["value"]) for row in spark.read.option("wholetext", "true").text(paths).collect())
+    return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
 def _shaped(name: str, frame: DataFrame) -> DataFrame:

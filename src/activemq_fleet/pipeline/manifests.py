@@ -122,15 +122,16 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
 
 
 def _newest(spark: SparkSession, out: str) -> str | None:
-    texts = (
-        [row["value"] for row in _texts(spark, pattern_of(f"{out}/{MANIFEST}")).collect()] if _list(spark, out) else []
-    )
-    runs = [(json.loads(text).get("run", 0), text) for text in texts]
-    return max(runs)[1] if runs else None
+    """The text of the manifest that counts; None when there is none."""
+    place = f"{out}/{MANIFEST}"
+    if not _list(spark, place):
+        return None
+    texts = [row["value"] for row in _texts(spark, pattern_of(place)).collect()]
+    return max(texts, key=lambda text: int(json.loads(text).get("run", 0)))
 
 
 def _texts(spark: SparkSession, path: str) -> DataFrame:
-    return spark.read.option("wholetext", "true").text(path)
+    return spark.read.text(path, wholetext=True)
 
 
 def _append(spark: SparkSession, path: str, text: str) -> None:
