@@ -58,7 +58,7 @@ def told(out: Path) -> Any:
     return json.loads((out / "audit.json").read_text())
 
 
-@pytest.mark.timeout(420 + 120 * KILLS)
+@pytest.mark.timeout(900 + 300 * KILLS)  # of a machine that others load
 def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     writer = Writer(Fleet(logs), rounds=2 * KILLS + 2, pause=0.2)
