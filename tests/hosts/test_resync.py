@@ -139,6 +139,10 @@ def backups(machine: Machine) -> list[str]:
     return [Path(line).name for line in machine.run("sh", "-c", script).splitlines()]
 
 
+def mains(fleet: Fleet) -> list[str]:
+    return [machine.run("systemctl", "show", "--property=MainPID", "--value", UNIT) for machine in fleet.rack.machines]
+
+
 @pytest.fixture(scope="module")
 def fleet(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     """A pure pair, installed and started by the playbook ``site``."""
@@ -171,7 +175,39 @@ def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_fini
 
 
 def test_a_pair_that_is_attached_is_left_alone(fleet: Fleet) -> None:
-    pids = [machine.run("systemctl", "show", "--property=MainPID", UNIT) for machine in fleet.rack.machines]
+    before = mains(fleet)
     said = fleet.play("resync")
     assert f"{SLAVE} is attached and {MASTER} has started: nothing is to do" in said
-    assert [machine.run("systemctl", "show", "--property=MainPID", UNIT) for machine in fleet.rack.machines] == pids
+    assert mains(fleet) == before
+
+
+@pytest.mark.timeout(1800)
+def test_pairs_that_are_well_are_restarted_when_asked_for_and_keep_their_messages(fleet: Fleet) -> None:
+    fleet.client("send", fleet.master, 0, 20)
+    before, kept = mains(fleet), backups(fleet.master)
+    said = fleet.play("resync", "-e", "activemq_resync_restart=true")
+    assert f"{SLAVE}: stop the slave first" in said
+    assert not set(before) & set(mains(fleet))
+    assert backups(fleet.master) == kept
+    assert fleet.client("take", fleet.master, 0, 20) == list(range(20))
+
+
+@pytest.mark.timeout(1800)
+def test_a_check_says_what_would_be_next_and_touches_nothing(fleet: Fleet) -> None:
+    fleet.kill_master()
+    listed = ("find", f"{STORE}/..", "-printf", "%p %s %i %T@\\n")
+    before = (mains(fleet), backups(fleet.slave), fleet.master.run(*listed))
+    said = fleet.play("resync", "--check")
+    assert "nothing was touched; what would be next: " in said
+    assert f"{SLAVE} has the newer store" in said
+    assert said.count("changed=0 ") == said.count("changed=")
+    assert (mains(fleet), backups(fleet.slave), fleet.master.run(*listed)) == before
+
+
+@pytest.mark.timeout(1800)
+def test_the_store_that_a_person_names_is_gone_on_with_and_the_other_one_is_kept(fleet: Fleet) -> None:
+    """After the test before: twenty messages that both know, ten more that only the slave has."""
+    said = fleet.play("resync", "-e", "activemq_target=legacy-mq01", "-e", f"activemq_resync_from={MASTER}")
+    assert f"copy the store of {MASTER} to {SLAVE}" in said
+    assert fleet.client("take", fleet.master, 0, 20) == list(range(20))
+    assert len(backups(fleet.slave)) == 2  # with its sums
