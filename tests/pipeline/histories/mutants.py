@@ -27,13 +27,13 @@ class Mutant(NamedTuple):
 _TEXT = """
 records exported twice count twice
 journal.py
-OR previous < jseq
-OR previous <= jseq
+lines.where("kind IS NOT NULL AND NOT is_copy")
+lines.where("kind IS NOT NULL")
 
 gaps of journals are not seen
 journal.py
-.otherwise(1)
-.otherwise(sf.col("jseq") - sf.col("previous"))
+sf.sum(gap).over(order)
+sf.sum(gap * 0).over(order)
 
 a barrier of any prefix will do
 settling.py

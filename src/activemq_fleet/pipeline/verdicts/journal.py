@@ -53,7 +53,7 @@ def evidence(records: DataFrame, keep: Keep) -> Evidence:
     """Take each (agent, epoch, jseq) once, and measure what is missing."""
     lines = keep(_once(records))
     epochs = keep(_epochs(lines))
-    found = lines.where("kind IS NOT NULL").join(sf.broadcast(epochs.select(*_EPOCH, "rank", "before")), list(_EPOCH))
+    found = _read(lines).join(sf.broadcast(epochs.select(*_EPOCH, "rank", "before")), list(_EPOCH))
     return Evidence(
         records=found.select(
             *_FIELDS,
@@ -79,7 +79,10 @@ def _is_sent() -> Column:
 
 
 def _once(records: DataFrame) -> DataFrame:
-    """Each record once, with what is missing of its epoch before it, and lines that are none, which have no kind."""
+    """Records, with what is missing of their epochs before them, and lines that are none, which have no kind.
+
+    A record that was written before ``is_copy``: it counts no more, but where a file ends with one matters.
+    """
     came = sf.col("broker").isNotNull() | sf.col("conn").isNotNull()
     is_torn = sf.col("problem").isin(*words.UNREADABLE)
     rows = records.where(sf.col("jseq").isNotNull() | (sf.col("kind").isNull() & is_torn)).select(
@@ -88,13 +91,16 @@ def _once(records: DataFrame) -> DataFrame:
     # Of two that differ it is always the same one, and one that can be read if there is one.
     tie = (sf.col("kind").isNull(), "kind", "event_id", "ts", "host", "file", "line")
     order = Window.partitionBy(*_EPOCH).orderBy("jseq", *tie)
-    first = (
-        rows.withColumn("previous", sf.lag("jseq").over(order))
-        .where("jseq IS NULL OR previous IS NULL OR previous < jseq")
-        .withColumn("previous", sf.coalesce("previous", sf.lit(0)))
-    )
-    gap = sf.col("jseq") - sf.col("previous") - sf.when(sf.col("kind").isNull(), 0).otherwise(1)
-    return first.withColumn("hole", sf.sum(gap).over(order))
+    numbered = rows.withColumn("previous", sf.lag("jseq").over(order))
+    numbered = numbered.withColumn("is_copy", sf.coalesce(sf.col("previous") == sf.col("jseq"), sf.lit(False)))
+    numbered = numbered.withColumn("previous", sf.coalesce("previous", sf.lit(0)))
+    gap = sf.col("jseq") - sf.col("previous") - sf.when(sf.col("kind").isNull() | sf.col("is_copy"), 0).otherwise(1)
+    return numbered.withColumn("hole", sf.sum(gap).over(order))
+
+
+def _read(lines: DataFrame) -> DataFrame:
+    """The records alone, each once."""
+    return lines.where("kind IS NOT NULL AND NOT is_copy")
 
 
 def _epochs(lines: DataFrame) -> DataFrame:
@@ -143,8 +149,12 @@ def _own_events(lines: DataFrame) -> DataFrame:
     sent = (sf.col("kind") == "accepted") | _is_sent()
     mine = sent & (sf.col("agent") == of) & (sf.col("epoch") == of_epoch)
     got = sf.col("kind").isin(*words.RECEIVING, "barrier") & ~mine
-    rows = lines.where("kind IS NOT NULL AND event_id IS NOT NULL").select(
-        of.alias("agent"), of_epoch.alias("epoch"), seq.alias("seq"), "hole", mine.alias("mine"), got.alias("got")
+    rows = (
+        _read(lines)
+        .where("event_id IS NOT NULL")
+        .select(
+            of.alias("agent"), of_epoch.alias("epoch"), seq.alias("seq"), "hole", mine.alias("mine"), got.alias("got")
+        )
     )
     return (
         rows.where("seq IS NOT NULL")
@@ -160,7 +170,7 @@ def _own_events(lines: DataFrame) -> DataFrame:
 def _gaps(lines: DataFrame, epochs: DataFrame) -> DataFrame:
     """A marker of a line that is torn stands at a jseq that is missing: what it ends it belongs to."""
     order = Window.partitionBy(*_EPOCH).orderBy("jseq")
-    known = lines.where("kind IS NOT NULL").select(*_EPOCH, "jseq", "event_id")
+    known = _read(lines).select(*_EPOCH, "jseq", "event_id")
     inner = known.select(
         *_EPOCH, sf.coalesce(sf.lag("jseq").over(order), sf.lit(0)).alias("a"), sf.col("jseq").alias("b")
     )
