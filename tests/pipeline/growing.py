@@ -29,6 +29,17 @@ WAIT = (
 LOST = "orders-mq01, no longer able to keep the exclusive lock so giving up being a master"
 _STACK = ["java.io.IOException: the disk is away", "\tat org.example.Store.write(Store.java:10)", "\t... 7 more"]
 
+BRIDGE = [
+    "Establishing network connection from vm://billing-mq01 to "
+    "masterslave:(tcp://orders-mq01-a:61616,tcp://orders-mq01-b:61616)",
+    "Network Connector DiscoveryNetworkConnector:to-orders:BrokerService[billing-mq01] started",
+    "Network connection between vm://billing-mq01#0 and "
+    "tcp://orders-mq01-a/10.0.0.1:61616@50000 (orders-mq01-a) has been established.",
+    "Network connection between vm://billing-mq01#0 and unconnected "
+    "shutdown due to a remote error: java.io.EOFException",
+    "billing-mq01 bridge to orders-mq01-a stopped",
+]
+
 Step = Callable[[], None]
 
 
@@ -50,6 +61,7 @@ class Fleet:
             master, other = (A, B) if number % 2 == 0 else (B, A)
             yield lambda m=master: self.say(m, *RUN)  # type: ignore[misc]
             yield lambda o=other: self.say(o, RUN[0], WAIT)  # type: ignore[misc]
+            yield lambda: self.say(C, *BRIDGE)
             yield from [self.publish] * 3
             yield lambda m=master: self._half(m)  # type: ignore[misc]
             yield lambda m=master: self._other_half(m)  # type: ignore[misc]
