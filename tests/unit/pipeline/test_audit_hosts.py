@@ -51,7 +51,10 @@ def test_a_failed_start_for_another_reason_is_no_store_error() -> None:
         "5 start failed",
         "java.io.IOException: Transport Connector could not be registered: Address already in use",
     )
-    held = ("6 start failed", "java.io.IOException: File '/srv/x/lock' could not be locked.")
+    held = (
+        "6 start failed",
+        "java.io.IOException: attempt to obtain lock aborted due to shutdown\nCaused by: java.sql.SQLException: x",
+    )
 
     assert audit_pair(log(A, "0 chosen", "1 opened", port, held)) == []
 
