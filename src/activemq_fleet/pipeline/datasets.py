@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read", "settle"]
 
-# Rows on their way to a file are this many times as large as in it (measured: docs/pipelines.md).
+# Rows on their way to a file are taken to be this many times as large as in it. Not measured.
 _SHUFFLED = 3
 _FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
 _BY_SIZE = {
