@@ -28,7 +28,9 @@ def spans_of(runs: Sequence[Term]) -> list[Span]:
     for index, term in enumerate(runs):
         following = runs[index + 1].chosen if index + 1 < len(runs) else None
         moments = [*_moments(term)]
-        for (began, state), (ended, _) in zip(moments, [*moments[1:], (following, "")], strict=True):
+        # A run of which only its end is there may have none.
+        ends = [*(moment for moment, _ in moments[1:]), following]
+        for (began, state), ended in zip(moments, ends, strict=False):
             if ended is None or ended > began:
                 found.append(Span(term.host, state, began, ended))
     return found[-MOST:]

@@ -1,0 +1,23 @@
+"""What the time line of the report is drawn from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from activemq_fleet.pipeline.audit.spans import Span, spans_of
+from activemq_fleet.pipeline.audit.terms import Term
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def test_a_run_whose_log_says_nothing_of_its_state_is_not_drawn() -> None:
+    begun = Term("a", 2, chosen=NOON, started=NOON + timedelta(seconds=3))
+    assert spans_of([Term("a", 1), begun]) == [
+        Span("a", "starting", NOON, NOON + timedelta(seconds=3)),
+        Span("a", "active", NOON + timedelta(seconds=3), None),
+    ]
+
+
+def test_a_run_that_nothing_ends_lasts_until_the_next() -> None:
+    next_ = Term("a", 2, chosen=NOON + timedelta(minutes=1))
+    assert spans_of([Term("a", 1, chosen=NOON), next_])[0] == Span("a", "starting", NOON, NOON + timedelta(minutes=1))
