@@ -45,7 +45,7 @@ CHECKS = (
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
 )
 
-# Brokers and hosts mostly wait, so two files at a time; a file's tests stay together, with what they share.
+# Brokers, hosts and Spark mostly wait, so two files at a time; a file's tests stay together, with what they share.
 _IN_PARALLEL = ("--numprocesses=2", "--dist=loadfile")
 
 # A busy machine may spoil a test: it is tried a second time, and the table says so. Not those marked ``once``, which
@@ -56,7 +56,7 @@ TIERS = (
     Tier("lint", "ruff, mypy, ansible-lint, both packages, the plugins' documentation", "checks"),
     Tier("unit", "the library alone: no network, no broker", "pytest", ["tests/unit", "--numprocesses=2"]),
     # One process: each has a session of its own, and two of them want more memory than two cores want Spark.
-    Tier("pipeline", "Spark on this machine", "pytest", ["tests/pipeline"]),
+    Tier("pipeline", "Spark on this machine", "pytest", [*_IN_PARALLEL, "tests/pipeline"]),
     Tier(
         "molecule",
         "the collection without containers: converge, idempotence, verify",
