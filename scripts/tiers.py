@@ -55,7 +55,6 @@ SECOND_TRY = ("--reruns=1",)
 TIERS = (
     Tier("lint", "ruff, mypy, ansible-lint, both packages, the plugins' documentation", "checks"),
     Tier("unit", "the library alone: no network, no broker", "pytest", ["tests/unit", "--numprocesses=2"]),
-    # One process: each has a session of its own, and two of them want more memory than two cores want Spark.
     Tier("pipeline", "Spark on this machine", "pytest", [*_IN_PARALLEL, "tests/pipeline"]),
     Tier(
         "molecule",
