@@ -126,7 +126,7 @@ def _newest(spark: SparkSession, out: str) -> str | None:
     place = f"{out}/{MANIFEST}"
     if not _list(spark, place):
         return None
-    texts = [row["value"] for row in _texts(spark, pattern_of(place)).collect()]
+    texts: list[str] = [row["value"] for row in _texts(spark, pattern_of(place)).collect()]
     return max(texts, key=lambda text: int(json.loads(text).get("run", 0)))
 
 
