@@ -25,7 +25,8 @@ def resync(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
             pure[pair] = tuple(_node(arguments, host, peer) for host, peer in (hosts, hosts[::-1]))
         else:
             raise AnsibleActionFail(f"{pair} has {len(hosts)} node: a pure pair is two")
-    if pure and others and not any(options["acted"].values()):
+    # The playbook restart has restarted the others before.
+    if pure and others and not options["restart"] and not any(options["acted"].values()):
         warn(f"{', '.join(others)}: not pure, so there is nothing to resync")
     older = float(options["looked_at"]) - arguments["target"]["since_epoch"]
     step = operate.plan_resync(

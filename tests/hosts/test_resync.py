@@ -185,7 +185,8 @@ def test_a_pair_that_is_attached_is_left_alone(fleet: Fleet) -> None:
 def test_pairs_that_are_well_are_restarted_when_asked_for_and_keep_their_messages(fleet: Fleet) -> None:
     fleet.client("send", fleet.master, 0, 20)
     before, kept = mains(fleet), backups(fleet.master)
-    said = fleet.play("resync", "-e", "activemq_resync_restart=true")
+    # The same as resync with activemq_resync_restart.
+    said = fleet.play("restart")
     assert f"{SLAVE}: stop the slave first" in said
     assert not set(before) & set(mains(fleet))
     assert backups(fleet.master) == kept

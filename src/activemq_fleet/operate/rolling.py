@@ -85,10 +85,13 @@ def started_since(node: Node, since: float, looked_at: float) -> bool:
 
 
 def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
-    """The next step of a roll over all these pairs.
+    """The next step of a roll over all these pairs but the pure ones, whose restart is a resync.
 
     Raises RefusalError when a problem of any pair does not pass by itself.
     """
+    nodes = [node for node in nodes if node.ha != "pure"]
+    if not nodes:
+        return NextStep("done", "there are none but pure pairs")
     pairs, notes = pairs_of(nodes, run)
     waiting = wait_or_refuse(pairs, run)
     if waiting:
