@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -82,9 +82,24 @@ def test_an_agent_stays_with_its_home_pair_and_no_backlog_is_left(lab: Lab, agen
         assert result.twice == ()
         assert _brokers(agent) <= {f"{host}:{port}" for host, port in lab.addresses(pair, "mqtt")}
         assert pair == home or not [r for r in agent.journal.of("connection_lost") if r["at"] >= began]
+    wait_quiet(agents.values())
     for agent in agents.values():
         agent.stop()
     assert backlog(lab) == {pair: [] for pair in agents}
+
+
+def wait_quiet(agents: Collection[Agent]) -> None:
+    """Until nothing has come for ten seconds: what was sent again after the kill has its own way over the bridges."""
+    came, since = -1, time.monotonic()
+
+    def quiet() -> bool:
+        nonlocal came, since
+        now = sum(len(agent.journal.of("received", "duplicate")) for agent in agents)
+        if now != came:
+            came, since = now, time.monotonic()
+        return time.monotonic() - since > 10
+
+    until(quiet, 180, "nothing comes any more")
 
 
 def _connected_again(agent: Agent, moment: float) -> bool:
