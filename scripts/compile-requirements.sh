@@ -1,15 +1,16 @@
 #!/bin/sh
-# Pins everything again: requirements/run.txt (what the package runs on) and requirements/dev.txt
-# (that, and what checks, tests and builds it). No address of an index gets into the files, and the
+# Pins everything again: requirements/run.txt (what the package, the lab and the agent run on), requirements/pipeline.txt
+# (that, and Spark) and requirements/dev.txt (that, and what checks, tests and builds it). No address of an index gets into the files, and the
 # hashes are those of all published files: a find-links directory would put local wheels among them.
 #     scripts/compile-requirements.sh [pip-compile OPTION ...]     e.g. --upgrade
 set -eu
 cd "$(dirname "$0")/.."
 export PIP_FIND_LINKS="" CUSTOM_COMPILE_COMMAND="make requirements"
 compile() {
-    .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra lab --extra agent --extra pipeline \
+    .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra lab --extra agent \
         --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options "$@"
 }
 compile "$@" --output-file requirements/run.txt pyproject.toml
 # One set of versions: what runs is tested as it is pinned.
-compile "$@" --constraint requirements/run.txt --output-file requirements/dev.txt pyproject.toml requirements/dev.in
+compile "$@" --extra pipeline --constraint requirements/run.txt --output-file requirements/pipeline.txt pyproject.toml
+compile "$@" --extra pipeline --constraint requirements/pipeline.txt --output-file requirements/dev.txt pyproject.toml requirements/dev.in

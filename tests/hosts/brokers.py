@@ -63,7 +63,8 @@ def wait_for_pair(machines: tuple[Machine, ...]) -> tuple[Machine, Machine]:
 def own_share(rack: Rack, directory: Path, size: str) -> Iterator[Path]:
     """The pair's share as a file system of its own, which may be filled without harm to anybody; then it is gone."""
     shared = rack.shared(SHARE)
-    shared.parent.mkdir(parents=True)
+    shared.parent.mkdir(parents=True, exist_ok=True)
+    shared.unlink(missing_ok=True)
     shared.symlink_to(directory)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(directory)], check=True)
     try:

@@ -55,7 +55,7 @@ class Controller:
     def start_pair(self, *, share: str) -> None:
         """Boot both nodes with ``share`` as their common mount, and lay out what they install."""
         self.rack.up(NODES, shares=[share], owner=os.getpid())
-        Path(f"{self.rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+        self.rack.serve(jars_for(Release.of(RELEASE)))
 
     def install_pair(self, *, share: str) -> None:
         """Boot both nodes, and let the playbook ``site`` install and start their brokers."""

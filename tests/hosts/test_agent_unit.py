@@ -87,7 +87,7 @@ def kiosk(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
     """A pair and an agent's host, installed and started by the playbook ``site``."""
     place = tmp_path_factory.mktemp("kiosk")
     rack.up({**NODES, HOST: ADDRESS}, shares=["/srv/activemq", "/srv/wheels"], owner=os.getpid())
-    Path(f"{rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+    rack.serve(jars_for(Release.of(RELEASE)))
     shutil.copytree(wheels.requirements(), rack.shared("/srv/wheels"), dirs_exist_ok=True)
     handlers = place / "handlers.d"
     handlers.mkdir()

@@ -72,7 +72,7 @@ def pid(machine: Machine, unit: str) -> str:
 def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """All of it installed and started by one run. Tests go from mild to rough."""
     rack.up({**NODES, **BALANCERS}, shares=["/srv/activemq"], owner=os.getpid())
-    Path(f"{rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+    rack.serve(jars_for(Release.of(RELEASE)))
     reached = {
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",

@@ -147,7 +147,7 @@ def mains(fleet: Fleet) -> list[str]:
 def fleet(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     """A pure pair, installed and started by the playbook ``site``."""
     rack.up(NODES, owner=os.getpid())
-    Path(f"{rack.state}.software").symlink_to(jars_for(Release.of(RELEASE)))
+    rack.serve(jars_for(Release.of(RELEASE)))
     fleet = Fleet(rack, repository, tmp_path_factory.mktemp("fleet"))
     fleet.play("site")
     return fleet

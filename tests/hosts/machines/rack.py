@@ -97,6 +97,12 @@ class Rack:
             raise MachinesError(f"no machine {name} in {self.state}; there are: {known}")
         return self._machine(name, record)
 
+    def serve(self, software: Path) -> None:
+        """Have a directory of the host's at ``STATE.software``, which inventories name. Once more does no harm."""
+        link = self.state.with_name(f"{self.state.name}.software")
+        link.unlink(missing_ok=True)
+        link.symlink_to(software)
+
     def shared(self, target: str) -> Path:
         """The controller's directory behind the mount point ``target``."""
         return self.state / "shared" / target.strip("/").replace("/", "-")

@@ -16,6 +16,7 @@ from activemq_fleet._collection import collections_path
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 def pins(name: str) -> dict[str, str]:
@@ -35,19 +36,26 @@ def test_collection_and_library_ask_for_one_ansible() -> None:
     assert wanted == f"ansible-core{runtime['requires_ansible'].removesuffix('.0')}"
 
 
-@pytest.mark.parametrize("name", ["run.txt", "dev.txt"])
-def test_what_the_package_needs_is_pinned(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "extras"),
+    [("run.txt", ["lab", "agent"]), *((name, ["lab", "agent", "pipeline"]) for name in ("pipeline.txt", "dev.txt"))],
+)
+def test_what_the_package_needs_is_pinned(name: str, extras: list[str]) -> None:
     pinned = pins(name)
-    for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lab"]]:
+    for text in [*PROJECT["dependencies"], *(one for extra in extras for one in EXTRAS[extra])]:
         requirement = Requirement(text)
         assert requirement.specifier.contains(pinned[re.sub(r"[-_.]+", "-", requirement.name).lower()])
 
 
 def test_what_is_tested_is_what_runs() -> None:
-    assert pins("run.txt").items() <= pins("dev.txt").items()
+    assert pins("run.txt").items() <= pins("pipeline.txt").items() <= pins("dev.txt").items()
 
 
-@pytest.mark.parametrize("name", ["run.txt", "dev.txt"])
+def test_an_agents_host_does_not_get_spark() -> None:
+    assert not pins("run.txt").keys() & {"pyspark", "pyarrow", "pandas"}
+
+
+@pytest.mark.parametrize("name", ["run.txt", "pipeline.txt", "dev.txt"])
 def test_pins_carry_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())
