@@ -10,7 +10,7 @@ from statistics import median
 from activemq_fleet.drills.charts import STATES, distribution, timeline
 from activemq_fleet.drills.judging import headline, highest_chance
 from activemq_fleet.drills.model import Account, Blow, DrillResult
-from activemq_fleet.pages.html import page, row, seconds, section, table, tiles
+from activemq_fleet.pages.html import legend, page, row, seconds, section, table, tiles
 
 _WORDS = {"clean": "clean", "findings": "did not pass", "incomplete": "incomplete", "void": "void"}
 _BLOWS = {
@@ -20,6 +20,8 @@ _BLOWS = {
 }
 _UNITS_SHOWN = 20
 
+_STRIPS = (("flow", "events are handled"), ("silence", "none are"))
+
 
 def html_report(result: DrillResult) -> str:
     """The whole page."""
@@ -27,7 +29,7 @@ def html_report(result: DrillResult) -> str:
     return page(title, [
         *_head(result),
         *_tiles(result),
-        *section("What the fleet did", _timeline_note(result), timeline(result), _legend()),
+        *section("What the fleet did", _timeline_note(result), timeline(result), legend(STATES, _STRIPS)),
         *section("How long nothing came", "", distribution(result)),
         *section("Blow by blow", "", _blow_table(result.blows)),
         *section("What became of every event", _account_note(result), *_accounts(result)),
@@ -68,20 +70,6 @@ def _timeline_note(result: DrillResult) -> str:
     return note + (
         f" {void} blow{' is' if void == 1 else 's are'} in brackets: too little load, repeated." if void else ""
     )
-
-
-def _legend() -> str:
-    states = "".join(
-        f'<span><svg viewBox="0 0 26 13" width="26" height="13"><rect class="s-{state}" x="0.5" y="0.5" width="25" '
-        f'height="12"/></svg>{word}</span>'
-        for state, word in STATES
-    )
-    strips = "".join(
-        f'<span><svg viewBox="0 0 26 13" width="26" height="13"><rect class="{kind}" y="3" width="26" '
-        f'height="8"/></svg>{word}</span>'
-        for kind, word in (("flow", "events are handled"), ("silence", "none are"))
-    )
-    return f'<p class="legend">{states}{strips}</p>'
 
 
 def _blow_table(blows: Sequence[Blow]) -> str:

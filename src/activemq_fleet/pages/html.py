@@ -40,6 +40,21 @@ def section(title: str, note: str, *content: str) -> Iterable[str]:
     yield "</section>"
 
 
+def legend(states: Iterable[tuple[str, str]], strips: Iterable[tuple[str, str]]) -> str:
+    """What boxes and strips of a drawing mean: (class, word); a box's class without its ``s-``."""
+    boxes = "".join(
+        f'<span><svg viewBox="0 0 26 13" width="26" height="13"><rect class="s-{state}" x="0.5" y="0.5" width="25" '
+        f'height="12"/></svg>{word}</span>'
+        for state, word in states
+    )
+    lines = "".join(
+        f'<span><svg viewBox="0 0 26 13" width="26" height="13"><rect class="{kind}" y="3" width="26" '
+        f'height="8"/></svg>{word}</span>'
+        for kind, word in strips
+    )
+    return f'<p class="legend">{boxes}{lines}</p>'
+
+
 def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[str]) -> str:
     """``head`` is text; ``kinds`` are the classes of its columns; ``rows`` are HTML."""
     cells = "".join(f'<th class="{kind}">{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True))

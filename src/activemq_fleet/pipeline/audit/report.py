@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from activemq_fleet.pages.html import page, row, seconds, section, table, tiles
+from activemq_fleet.pages.html import legend, page, row, seconds, section, table, tiles
 from activemq_fleet.pipeline.audit.charts import STATES, duration, flow, histogram, silences, timeline
 from activemq_fleet.pipeline.audit.evidence import label
 from activemq_fleet.pipeline.audit.findings import Result
@@ -51,6 +51,8 @@ td{overflow-wrap:anywhere}.narrow table{width:auto;min-width:430px}
 .tiles{grid-template-columns:repeat(auto-fit,minmax(106px,1fr))}
 """
 
+_STRIPS = (("gap", "nobody active"), ("flow", "lines"), ("warned", "warnings"), ("silence", "errors"))
+
 
 def html_report(result: Result, picture: Picture) -> str:
     """The whole page."""
@@ -58,7 +60,9 @@ def html_report(result: Result, picture: Picture) -> str:
     title = f"Audit of {_moment(picture.began, '%d %B %Y')}: {_WORDS[result.verdict]}"
     body = [*_head(result, picture), *tiles(_tiles(result, picture))]
     if picture.hosts:
-        body += section("What the fleet did", _timeline_note(picture), timeline(picture, numbers), _legend())
+        body += section(
+            "What the fleet did", _timeline_note(picture), timeline(picture, numbers), legend(STATES, _STRIPS)
+        )
     body += section("Incidents", _incident_note(picture), *_incidents(picture, numbers))
     body += section("What became of every event", _verdict_note(result), *_verdicts(result, picture))
     if picture.slices:
@@ -132,20 +136,6 @@ def _timeline_note(picture: Picture) -> str:
     left = picture.hosts_left
     more = f" {left} more host{' is' if left == 1 else 's are'} not drawn; incidents go first." if left else ""
     return f"Numbers are incidents, as below. Where nothing is drawn, no log tells the state.{more}"
-
-
-def _legend() -> str:
-    states = "".join(
-        f'<span><svg viewBox="0 0 26 13" width="26" height="13"><rect class="s-{state}" x="0.5" y="0.5" width="25" '
-        f'height="12"/></svg>{word}</span>'
-        for state, word in STATES
-    )
-    strips = "".join(
-        f'<span><svg viewBox="0 0 26 13" width="26" height="13"><rect class="{kind}" y="3" width="26" '
-        f'height="8"/></svg>{word}</span>'
-        for kind, word in (("gap", "nobody active"), ("flow", "lines"), ("warned", "warnings"), ("silence", "errors"))
-    )
-    return f'<p class="legend">{states}{strips}</p>'
 
 
 def _incident_note(picture: Picture) -> str:
