@@ -41,7 +41,7 @@ def of_batch(directory: Path) -> list[dict[str, Any]]:
     if len(files) > 1:
         for batch in survey._first_records(iter([looks])):
             seen |= {row["path"]: [survey.Seen(0, 0, row["head"], row["first"])] for row in batch.to_pylist()}
-    places = survey._places(HOST, files, seen)
+    places = survey.places_of(HOST, files, seen)
     events: list[dict[str, Any]] = []
     for file in files:
         part = places[file.path].parts[0]

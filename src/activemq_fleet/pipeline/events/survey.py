@@ -89,7 +89,7 @@ def survey(spark: SparkSession, inputs: Inputs) -> dict[str, Place]:
     seen |= _blocks(spark, large)
     places: dict[str, Place] = {}
     for host, files in counts.items():
-        places |= _places(inputs.hosts[host], files, seen)
+        places |= places_of(inputs.hosts[host], files, seen)
     return places
 
 
@@ -193,7 +193,8 @@ def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             lines, size, head, first = 0, 0, b"", None
 
 
-def _places(host: Host, files: Sequence[InputFile], seen: Mapping[str, list[Seen]]) -> dict[str, Place]:
+def places_of(host: Host, files: Sequence[InputFile], seen: Mapping[str, list[Seen]]) -> dict[str, Place]:
+    """The places of a host's logs, by path, from what was seen of their parts; the stream's, too."""
     paths = {file.file: file.path for file in files}
     rolls = [Roll(file.file, _second(seen[file.path], host.timezone)) for file in files]
     counts_up = _counts_up(host.release)

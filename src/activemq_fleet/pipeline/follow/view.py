@@ -16,7 +16,7 @@ from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.audit.findings import Gap
 from activemq_fleet.pipeline.audit.gathering import complete
 from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, with_problem
-from activemq_fleet.pipeline.events.survey import Place, Seen, _places
+from activemq_fleet.pipeline.events.survey import Place, Seen, places_of
 from activemq_fleet.pipeline.follow.reading import HEAD, LOST
 from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs, list_inputs
 from activemq_fleet.pipeline.verdicts import words
@@ -140,7 +140,7 @@ def _about(inputs: Inputs, files: list[_File]) -> Iterator[dict[str, Any]]:
     seen = {file.path: [Seen(0, 0, file.head, file.first)] for file in files}
     places: dict[str, Place] = {}
     for host, mine in logs.items():
-        places |= _places(inputs.hosts[host], mine, seen)
+        places |= places_of(inputs.hosts[host], mine, seen)
     for file in files:
         place, host_ = places.get(file.path, Place()), inputs.hosts[file.host]
         part = place.parts[0]
