@@ -18,10 +18,11 @@ SHARE = "/srv/activemq"
 STORE = f"{SHARE}/orders-mq01"
 MARKER = f"{STORE}/.activemq-fleet-pair"
 PATIENCE = 300.0
-# What the log says since the unit was started.
+# What the log said last since the unit was started: one process may wait, serve, lose its lock and wait again.
 _WAITS = f"""systemctl is-active --quiet {UNIT} &&
 since=$(date -d "$(systemctl show -p ActiveEnterTimestamp --value {UNIT})" "+%F %T") &&
-awk -v since="$since" '$0 >= since' {BASE}/data/activemq.log | grep -q 'in slave mode waiting'"""
+awk -v since="$since" '$0 >= since' {BASE}/data/activemq.log |
+grep -E 'in slave mode waiting|onnector [^ ]+ [Ss]tarted|is shut' | tail -n 1 | grep -q 'in slave mode waiting'"""
 
 _EVENT = re.compile(rf"(\w+ +\d+ [\d:.]+) \S+ systemd\[1\]: (?:{UNIT}: )?(Stopping|Main process exited|Started)\b")
 

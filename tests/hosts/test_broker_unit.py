@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.brokers import MARKER, SHARE, STORE, UNIT, is_waiting, own_share, wait_until
+from tests.hosts.brokers import MARKER, SHARE, STORE, UNIT, is_waiting, own_share, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, MachinesError, Rack
 from tests.hosts.playbooks import NODES, PASSWORD, Controller
 
@@ -100,20 +100,20 @@ def said(machine: Machine, text: str) -> int:
     return int(counted.stdout or 0)
 
 
-def test_a_master_that_lost_its_lock_comes_back_as_the_standby_of_the_new_one(
+def test_a_master_that_lost_its_lock_lets_go_of_the_store_and_the_pair_is_whole_again(
     controller: Controller, pair: tuple[Machine, Machine], share: Path
 ) -> None:
-    active, standby = pair
+    active, _ = pair
+    demoted = "no longer able to keep the exclusive lock"
     controller.exchange("leave", active.address, "20")
-    before = said(active, "in slave mode waiting")
+    before = said(active, demoted)
     # What a server of shares does that forgets its locks.
     (share / "orders-mq01/lock").unlink()
-    found = controller.exchange("watch", "--timeout", "240", standby.address)
-    print(f"taken over after {found['seconds']} s")
-    # By itself and in the same process, or through systemd: that is up to the release.
-    wait_until(lambda: said(active, "in slave mode waiting") > before, "the demoted master does not stand by")
-    assert said(active, "no longer able to keep the exclusive lock") >= 1
-    controller.exchange("take", standby.address, "20")
+    wait_until(lambda: said(active, demoted) > before, "the master goes on without its lock")
+    # Either may serve now: 6.3 starts the demoted broker again in its process, at times before its peer looks.
+    serving, _ = wait_for_pair(pair)
+    controller.exchange("watch", "--timeout", "240", serving.address)
+    controller.exchange("take", serving.address, "20")
 
 
 @pytest.mark.once
