@@ -23,7 +23,8 @@ FileKind = Literal["log", "journal", "host", "other"]
 
 HOST_FILE = "host.json"
 _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
-_LARGEST_HOST_FILE = 1 << 24  # bytes
+LARGEST_HOST_FILE = 1 << 24
+"""Bytes of a host.json that is read."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 _GLOB = re.compile(r"([\[\]{}*?\\])")
 
@@ -88,6 +89,13 @@ def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Ho
             "as collect lays them down"
         )
     told = _host_files(spark, [file for file in files if file.kind == "host"])
+    return inputs_of(root, files, told, inventory_hosts)
+
+
+def inputs_of(
+    root: str, files: tuple[InputFile, ...], told: Mapping[str, bytes], inventory_hosts: Mapping[str, Host] | None
+) -> Inputs:
+    """The inputs of these files, and their hosts. ``told``: what the hosts' files hold, by host."""
     names = sorted({file.host for file in files})
     hosts = {name: _host(name, told.get(name), inventory_hosts or {}) for name in names}
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
@@ -121,14 +129,15 @@ def _listed(spark: SparkSession, root: str, said: str) -> list[InputFile]:
         inside = _SCHEME.sub("", row["path"]).removeprefix(f"{base}/")
         host, _, file = inside.partition("/")
         if not file:
-            if _kind(host) == "log":
+            if kind_of(host) == "log":
                 raise InputError(f"{said} is the directory of one host: name the one above it")
             continue
-        files.append(InputFile(row["path"], host, file, _kind(file), row["length"], file.endswith(".gz"), row["id"]))
+        files.append(InputFile(row["path"], host, file, kind_of(file), row["length"], file.endswith(".gz"), row["id"]))
     return files
 
 
-def _kind(file: str) -> FileKind:
+def kind_of(file: str) -> FileKind:
+    """What a file is, by its name relative to its host's directory."""
     if re.fullmatch(r"activemq\.log[^/]*", file):
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
@@ -141,7 +150,7 @@ def _host_files(spark: SparkSession, files: list[InputFile]) -> dict[str, bytes]
     if not files:
         return {}
     of = {file.path: file.host for file in files}
-    frame = binary(spark, of).where(f"length <= {_LARGEST_HOST_FILE}").select("path", "content")
+    frame = binary(spark, of).where(f"length <= {LARGEST_HOST_FILE}").select("path", "content")
     return {of[row["path"]]: row["content"] for row in frame.toArrow().to_pylist()}
 
 
