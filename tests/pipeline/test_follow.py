@@ -96,7 +96,8 @@ def killed_while_it_works(logs: Path, out: Path, seconds: float) -> None:
             assert process.poll() is None, (out.parent / "follow.log").read_text()[-2000:]
             time.sleep(seconds)
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait(_PATIENCE)
 
 

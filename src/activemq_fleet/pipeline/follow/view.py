@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute
 from pyspark.sql import functions as sf
 
-from activemq_fleet.errors import InputError
 from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.audit.findings import Gap
 from activemq_fleet.pipeline.audit.gathering import complete
 from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, with_problem
 from activemq_fleet.pipeline.events.survey import Place, Seen, places_of
+from activemq_fleet.pipeline.follow.listing import listed
 from activemq_fleet.pipeline.follow.reading import HEAD, LOST
-from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs, list_inputs
+from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs
 from activemq_fleet.pipeline.verdicts import words
 from activemq_fleet.pipeline.verdicts.reading import lines_of_files
 from activemq_fleet.pipeline.verdicts.records import parse_journal
@@ -84,7 +84,7 @@ def view(state: State, batch: int, logs: str, inventory_hosts: Mapping[str, Host
     files = _files(state, batch, pieces)
     if not files:
         return None
-    inputs, absent = complete(_inputs(state, logs, inventory_hosts, files), inventory_hosts)
+    inputs, absent = complete(_inputs(logs, inventory_hosts, files), inventory_hosts)
     about = state.spark.createDataFrame(pa.Table.from_pylist(list(_about(inputs, files)), schema=_ABOUT))
     slabs = pieces.withColumn("slab", sf.floor(sf.col("begin") / SLAB)).join(sf.broadcast(about), ["host", "number"])
     return View(inputs, _events(slabs), _records(slabs), absent)
@@ -112,16 +112,13 @@ def head_of_file(heads: Iterable[bytes], first: str | None) -> bytes:
     return head if first is not None and len(head) <= HEAD else b""
 
 
-def _inputs(state: State, logs: str, inventory_hosts: Mapping[str, Host] | None, files: list[_File]) -> Inputs:
+def _inputs(logs: str, inventory_hosts: Mapping[str, Host] | None, files: list[_File]) -> Inputs:
     """As the batch lists them, but of logs and journals those that were read, however far."""
-    try:
-        found = list_inputs(state.spark, logs, inventory_hosts)
-    except InputError:
-        found = Inputs(logs, (), {}, ())  # all of them are gone meanwhile
-    listed = {(file.host, file.file): file for file in found.files}
+    found = listed(logs, inventory_hosts)
+    there = {(file.host, file.file): file for file in found.files}
     read = []
     for file in files:
-        known = listed.get((file.host, file.name))
+        known = there.get((file.host, file.name))
         mine = InputFile(file.path, file.host, file.name, "log", file.size, compressed=False)
         read.append(replace(known or mine, path=file.path, kind="log" if file.kind == "log" else "journal"))
     others = [file for file in found.files if file.kind not in ("log", "journal")]
