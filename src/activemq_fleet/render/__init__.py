@@ -3,6 +3,7 @@ Spark call the same functions."""
 
 from __future__ import annotations
 
+from activemq_fleet.alike import Alike
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, service
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -12,6 +13,7 @@ from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials
 from activemq_fleet.render.index import fleet_json
 from activemq_fleet.render.secrets import Secrets
+from activemq_fleet.render.service import once
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 __all__ = [
@@ -36,9 +38,9 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
     that cannot be used, or for a secret that is to be revealed and cannot be opened.
     """
     secrets = Secrets(broker.host, reveal)
-    files = {ACTIVEMQ_XML: activemq_xml(broker), CREDENTIALS: credentials(broker, secrets)}
-    files |= console.files(broker, secrets)
-    files |= service.files(broker)
+    # What is revealed is not remembered.
+    files = _of_settings(broker, secrets) if reveal else once(_shared, broker, lambda: _of_settings(broker, secrets))
+    files = {ACTIVEMQ_XML: activemq_xml(broker), **files, **service.files(broker)}
     for position, extra in enumerate(broker.settings.extra_files):
         if any(f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/") for path in files):
             raise SettingsError(
@@ -47,6 +49,14 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
             )
         files[extra.path] = extra.content.encode()
     return dict(sorted(files.items()))
+
+
+_shared: Alike[dict[str, bytes]] = Alike()
+
+
+def _of_settings(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+    """Files that are the same for all brokers with the same settings, accounts and connectors."""
+    return {CREDENTIALS: credentials(broker, secrets), **console.files(broker, secrets)}
 
 
 def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:

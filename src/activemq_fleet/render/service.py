@@ -7,9 +7,11 @@ archive and for jars, and systemd sees the broker's own exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
+from activemq_fleet.alike import Alike
 from activemq_fleet.render import shapes
 from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.model import Broker
@@ -75,8 +77,23 @@ class Paths:
     data: str
 
 
+_T = TypeVar("_T")
+_paths: Alike[Paths] = Alike()
+_commands: Alike[str] = Alike()
+_same_files: Alike[dict[str, bytes]] = Alike()
+
+
+def once(known: Alike[_T], broker: Broker, make: Callable[[], _T]) -> _T:
+    """What ``make`` makes, which may ask a broker for its settings, release, accounts and connectors only."""
+    return known.get(make, broker.settings, broker.release, broker.accounts, broker.connectors)
+
+
 def paths(broker: Broker) -> Paths:
     """Where the broker's things are. Two instances on one machine share only ``home``."""
+    return _paths.get(lambda: _paths_of(broker), broker.settings, broker.release)
+
+
+def _paths_of(broker: Broker) -> Paths:
     settings = broker.settings
     base = f"{settings.base.rstrip('/')}/{settings.instance}"
     current = f"{base}/current"
@@ -109,16 +126,18 @@ def files(broker: Broker) -> dict[str, bytes]:
     """Environment file, log configuration and units, by path in the tree. No secrets."""
     watchdog = watchdog_path(broker)
     return {
-        **{
-            f"conf/{log}": shapes.render(
-                f"broker/{log}.j2", Values(), quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS
-            )
-            for log in _log_files(broker).values()
-        },
-        environment_path(broker): _environment_file(broker),
+        **once(_same_files, broker, lambda: _of_settings(broker)),
         unit_path(broker): _unit_file(broker),
         **({watchdog: _watchdog_file(broker)} if watchdog else {}),
     }
+
+
+def _of_settings(broker: Broker) -> dict[str, bytes]:
+    logs = {
+        f"conf/{log}": shapes.render(f"broker/{log}.j2", Values(), quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS)
+        for log in _log_files(broker).values()
+    }
+    return logs | {environment_path(broker): _environment_file(broker)}
 
 
 def packages(broker: Broker) -> tuple[str, ...]:
@@ -253,7 +272,7 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         "directory": v(where.data),
         "environment_file": v(f"{where.current}/{environment_path(broker)}"),
         "before": tuple([v(line) for line in _before(broker)]),
-        "command": v(" ".join((java(broker), "$ACTIVEMQ_OPTS", *map(_word, arguments(broker))))),
+        "command": v(once(_commands, broker, lambda: _command(broker))),
         "start_timeout": _SLAVE_START_TIMEOUT if slave else _START_TIMEOUT,
         "stop_timeout": _STOP_TIMEOUT,
         "restart": settings.ha != "pure",
@@ -264,6 +283,10 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         "private_users": "no" if low_port else "yes",
         "capabilities": "CAP_NET_BIND_SERVICE" if low_port else "",
     }
+
+
+def _command(broker: Broker) -> str:
+    return " ".join((java(broker), "$ACTIVEMQ_OPTS", *map(_word, arguments(broker))))
 
 
 def _description(what: str, broker: Broker) -> str:

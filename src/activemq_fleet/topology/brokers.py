@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import check_host
+from activemq_fleet.alike import Alike
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.releases import Release
@@ -42,10 +43,10 @@ def build_broker(member: Member) -> tuple[Broker, list[Finding]]:
     """The broker of a member, and what is wrong with it alone (T005, T011, T013)."""
     identity, settings, release = member.identity, member.settings, member.release
     findings = [*_check_name(member), *_check_profile(member)]
-    connectors = tuple(_connectors(member, findings))
-    ports = {connector.name: connector.port for connector in connectors}
-    if settings.console:
-        ports["console"] = settings.console_port + settings.port_offset
+    # Role and group are all of its identity that connectors look at.
+    listening = _listening.get(lambda: _listen(member), settings, release, names=(identity.role, identity.group))
+    connectors, ports = listening.connectors, listening.ports
+    findings += [_unknown_scheme(member, *unknown) for unknown in listening.unknown]
     findings += [
         _finding("T011", member, f"port {port} of {name} is above 65535", "lower activemq_port_offset")
         for name, port in ports.items()
@@ -86,7 +87,28 @@ def multicast_uri(member: Member | Broker) -> str:
     return uris.multicast(settings.multicast, name, settings.multicast_interface)
 
 
-def _connectors(member: Member, findings: list[Finding]) -> Iterator[Connector]:
+@dataclass(frozen=True, slots=True)
+class _Listening:
+    """``unknown`` are connectors of which the release has no scheme, with their positions."""
+
+    connectors: tuple[Connector, ...]
+    ports: Mapping[str, int]
+    unknown: tuple[tuple[int, ConnectorSettings], ...]
+
+
+_listening: Alike[_Listening] = Alike()
+
+
+def _listen(member: Member) -> _Listening:
+    unknown: list[tuple[int, ConnectorSettings]] = []
+    connectors = tuple(_connectors(member, unknown))
+    ports = {connector.name: connector.port for connector in connectors}
+    if member.settings.console:
+        ports["console"] = member.settings.console_port + member.settings.port_offset
+    return _Listening(connectors, ports, tuple(unknown))
+
+
+def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) -> Iterator[Connector]:
     settings, release = member.settings, member.release
     pure = settings.ha == "pure"
     if pure and member.identity.role == "slave":
@@ -97,7 +119,7 @@ def _connectors(member: Member, findings: list[Finding]) -> Iterator[Connector]:
     for position, connector in enumerate(wanted):
         scheme = _scheme(member, connector.scheme)
         if scheme is None:
-            findings.append(_unknown_scheme(member, position, connector))
+            unknown.append((position, connector))
             continue
         discovery = None
         if not announced and uris.is_openwire(scheme):

@@ -9,8 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from typing import Any
 
+from activemq_fleet.alike import Alike
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
@@ -21,7 +23,18 @@ from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.links import Network, Plan, Unit, links_of, plan_between, plan_group, units_of
-from activemq_fleet.topology.model import MOST_LISTED, Agent, Balancer, Broker, Fleet, Group, KnownGroups, Pair, Rest
+from activemq_fleet.topology.model import (
+    MOST_LISTED,
+    Account,
+    Agent,
+    Balancer,
+    Broker,
+    Fleet,
+    Group,
+    KnownGroups,
+    Pair,
+    Rest,
+)
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
 _MOST_NAMED = 3
@@ -293,10 +306,11 @@ def _complete(
             includes[plan.source].append(plan.include)
             includes[plan.target].append(plan.include)
     complete = []
+    known: Alike[tuple[Account, ...]] = Alike()
     for broker in brokers:
         mine = at_home[broker.group]
         looking = [one for one in balancers if any(address.group == broker.group for address in one.addresses)]
-        accounts = access.accounts_of(broker, mine, looking)
+        accounts = known.get(partial(access.accounts_of, broker, mine, looking), broker.settings, names=broker.group)
         bridged = broker.unit in includes or len(network.multicast_groups.get(broker.group, ())) > 1
         links = links_of(broker, network)
         carried = access.carried_by([*includes.get(broker.unit, ()), *(link.include for link in links)])
