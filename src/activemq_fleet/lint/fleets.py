@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _EVERY_RULE = Selection()
 _REMEMBERED = 1 << 14
 _OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
+_IN_WORD, _IN_NAME = re.compile(rb"\w"), re.compile(rb"[\w.:-]")
 _fired: dict[tuple[bytes, tuple[str, ...], Release, Selection], _Known] = {}
 
 
@@ -221,7 +222,20 @@ def without_names(broker: Broker, data: bytes) -> bytes:
     numbers = {name: number for number, name in enumerate(sorted(own, key=lambda name: (data.find(name), -len(name))))}
     for name in sorted(own, key=len, reverse=True):
         data = data.replace(name, b"\x00%d\x00" % numbers[name])
-    return _as_group(broker.group).sub(b"\x00group\x00", data)
+    for lead in (b"group ", b"group="):
+        data = _without_group(data, lead, lead + broker.group.encode())
+    return data
+
+
+def _without_group(data: bytes, lead: bytes, named: bytes) -> bytes:
+    """The group's name is taken out where it is a whole word and ``lead`` is."""
+    if named not in data:
+        return data
+    found, *others = data.split(named)
+    for other in others:
+        whole = not _IN_WORD.match(found[-1:]) and not _IN_NAME.match(other)
+        found += (lead + b"\x00group\x00" if whole else named) + other
+    return found
 
 
 def _names(broker: Broker) -> set[str]:
@@ -232,8 +246,3 @@ def _names(broker: Broker) -> set[str]:
     if broker.peer_address:
         names.add(broker.peer_address[0])
     return names
-
-
-@lru_cache(maxsize=64)
-def _as_group(name: str) -> re.Pattern[bytes]:
-    return re.compile(rb"(?<=\bgroup[ =])" + re.escape(name.encode()) + rb"(?![\w.:-])")
