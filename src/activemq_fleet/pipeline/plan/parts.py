@@ -34,6 +34,7 @@ LINK, STORE, FINDING, HOST = 0, 1, 2, 3
 
 COLUMNS = ("component", "kind", "host", "text", "place", "broker", "agent", "balancer", "by_hand")
 _TOGETHER = 400  # brokers: so many share the fixed cost of a call
+_YOUNG, _PARTS_A_SEARCH = 0, 64  # the garbage collector's generation, and how often it looks at all of them
 
 
 @dataclass(slots=True)
@@ -53,9 +54,15 @@ class Row:
 
 @dataclass(slots=True)
 class Part:
-    """One or more components."""
+    """One or more components, each with its fingerprint."""
 
     components: dict[str, list[Row]] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
+
+    def add(self, component: str, rows: list[Row], fingerprint: str) -> None:
+        """One more."""
+        self.components[component] = rows
+        self.marks[component] = fingerprint
 
     @property
     def hosts(self) -> list[Row]:
@@ -65,15 +72,15 @@ class Part:
 def compute(batches: Iterable[pa.RecordBatch], *, context: Context) -> Iterator[pa.RecordBatch]:
     """Rows of parts, sorted -> packs, for ``mapInArrow``."""
     with _rarely_collecting():
-        for tables in _results(rows_of(batches), context):
+        for number, tables in enumerate(_results(rows_of(batches), context), 1):
             yield pa.RecordBatch.from_pylist([tables.pack(content=context.content)], PACK)
-            gc.collect()
+            # What a part left is young; what is remembered for the next parts is much, and seldom garbage.
+            gc.collect(_YOUNG if number % _PARTS_A_SEARCH else 2)
 
 
 @contextmanager
 def _rarely_collecting() -> Iterator[None]:
     """Look for garbage between parts only, and at what parts left: else a fifth of the time goes there."""
-    gc.collect()
     gc.freeze()
     gc.disable()
     try:
@@ -145,7 +152,7 @@ def _results(rows: Iterable[Row], context: Context) -> Iterator[Tables]:
                 yield from large.results(mark)
                 break
         else:
-            waiting.components[component] = kept
+            waiting.add(component, kept, mark.value)
             number += brokers
             if number >= _TOGETHER:
                 yield result_of(waiting, context)
@@ -169,11 +176,8 @@ def result_of(part: Part, context: Context) -> Tables:
     blocked = {finding.host for finding in fleet.findings if finding.blocks}
     withheld: set[str] = set()
     for component, rows in part.components.items():
-        mark = Fingerprint(context)
-        for row in rows:
-            mark.add(row)
         members = [row.host for row in rows if row.kind == HOST]
-        tables.component(component, mark.value, members)
+        tables.component(component, part.marks[component], members)
         if not blocked.isdisjoint(members):
             withheld.update(members)
     tables.fleet(fleet)
