@@ -54,7 +54,18 @@ SAID = {
     "shutdown due to a remote error: java.io.EOFException",
     "bridge up b": "Network connection between vm://billing-mq01#4 and "
     "tcp://orders-mq01-b.example.com/10.0.0.2:61616@50001 (orders-mq01-b) has been established.",
+    "dial to billing": "Establishing network connection from vm://orders-mq01-a?async=false&network=true "
+    "to tcp://10.0.0.3:61616",
+    "link started": "Network Connector DiscoveryNetworkConnector:link:BrokerService[orders-mq01-a] Started",
+    "link up": "Network connection between vm://orders-mq01-a#2 and tcp:///10.0.0.3:61616@50002(billing-mq01) "
+    "has been established.",
+    "link stopped": "orders-mq01-a bridge to billing-mq01 stopped",
+    "link came": "Started responder end of duplex bridge link@ID:billing-1-2-0:1",
+    "other link came": "Started responder end of duplex bridge other@ID:billing-1-2-0:1",
+    "came up": "Network connection between vm://orders-mq01-a#4 and tcp:///10.0.0.3:40000@61616(billing-mq01) "
+    "has been established.",
     "bridge stopped": "billing-mq01 bridge to orders-mq01-a stopped",
+    "nameless bridge stopped": "billing-mq01 bridge to Unknown stopped",
     "bridge refused": "Network connection between vm://billing-mq01#0 and tcp://x:61616 shutdown due to a remote "
     "error: java.lang.SecurityException: User name [network] or password is invalid.",
     "bridge without rights": "Network connection between vm://billing-mq01#0 and tcp://x:61616 shutdown due to a "

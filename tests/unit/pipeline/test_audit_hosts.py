@@ -97,6 +97,24 @@ def test_a_bridge_that_was_refused_names_who_refused_it() -> None:
     assert found.peer == "orders-mq01-a"
 
 
+def test_the_end_of_a_bridge_names_who_refused_it_where_it_never_came_up() -> None:
+    found = only(audit_pair(log(A, *MASTER, "5 bridge refused", "5.1 bridge stopped")), "refused_credentials")
+
+    assert found.peer == "orders-mq01-a"
+
+
+def test_a_bridge_that_ends_much_later_did_not_refuse() -> None:
+    found = only(audit_pair(log(A, *MASTER, "5 bridge refused", "40 bridge stopped")), "refused_credentials")
+
+    assert found.peer == ""
+
+
+def test_a_broker_that_has_not_told_its_name_is_nobodys_peer() -> None:
+    lines = log(A, *MASTER, "5 bridge refused", "5.1 nameless bridge stopped")
+
+    assert only(audit_pair(lines), "refused_credentials").peer == ""
+
+
 def test_a_connection_that_broke_was_not_refused() -> None:
     assert audit_pair(log(A, *MASTER, "5 client gone")) == []
 
@@ -129,6 +147,25 @@ def test_a_client_that_is_there_already_is_no_bridge() -> None:
 
 def test_a_duplex_connection_that_replaces_a_dead_one_is_no_double_bridge() -> None:
     assert audit_pair(log(A, *MASTER, "5 replaced", "6 replaced")) == []
+
+
+DIALLED = ("1 dial to billing", "1 link started", "2 link up")
+
+
+def test_a_duplex_link_from_both_ends_is_a_double_one_though_nobody_complains() -> None:
+    found = only(audit_pair(log(A, *MASTER, *DIALLED, "3 link came", "3.1 came up")), "duplicate_bridge")
+
+    assert "billing-mq01" in found.cause
+    assert (found.ended, found.seconds) == (None, None)
+    assert "N010" in found.rules
+
+
+def test_one_end_after_the_other_is_no_double_bridge() -> None:
+    assert audit_pair(log(A, *MASTER, *DIALLED, "60 link stopped", "70 link came", "71 came up")) == []
+
+
+def test_duplex_links_of_two_names_are_no_double_bridge() -> None:
+    assert audit_pair(log(A, *MASTER, *DIALLED, "3 other link came", "3.1 came up")) == []
 
 
 def test_every_rule_that_is_named_exists() -> None:

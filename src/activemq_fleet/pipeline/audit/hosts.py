@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from activemq_fleet.pipeline.audit import words
 from activemq_fleet.pipeline.audit.evidence import Incident, Node, Seen, label, seconds_between
-from activemq_fleet.pipeline.audit.links import link_name
+from activemq_fleet.pipeline.audit.links import Bridge, bridges_of, link_name
 from activemq_fleet.pipeline.audit.signs import REFUSED, STORE, TWICE
 from activemq_fleet.pipeline.audit.terms import Term
 
 APART = timedelta(minutes=15)
 """Signs of one thing that are further apart than this are two incidents."""
+_PEERS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
+"""Records of a bridge that name the broker at its other end."""
+_NAMELESS = "Unknown"
+"""What a bridge calls a broker that has not told its name yet."""
+_ENDS_WITHIN = timedelta(seconds=10)
+"""A bridge that is refused ends so soon after it."""
+_OPEN = datetime.max.replace(tzinfo=UTC)
+"""The end of what has not ended."""
 _NAMED = 6
 """Accounts that one incident names."""
 _REFUSED = {
@@ -36,7 +44,7 @@ def host_incidents(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> li
         *_refusals(
             node,
             [one for one in ordered if one.kind == REFUSED],
-            [one for one in ordered if one.kind == "NET-UP"],
+            [one for one in ordered if one.kind in _PEERS],
             tuple(sorted({term.name for term in runs if term.name})),
         ),
         *_double_bridges(node, ordered),
@@ -103,7 +111,7 @@ def _store_errors(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
         )
 
 
-def _refusals(node: Node, seen: Sequence[Seen], ups: Sequence[Seen], names: tuple[str, ...]) -> Iterator[Incident]:
+def _refusals(node: Node, seen: Sequence[Seen], bridges: Sequence[Seen], names: tuple[str, ...]) -> Iterator[Incident]:
     """One for all that was refused in a while, whoever it was."""
     for spell in _spells(seen):
         kinds = {one.fields["what"] for one in spell}
@@ -117,7 +125,7 @@ def _refusals(node: Node, seen: Sequence[Seen], ups: Sequence[Seen], names: tupl
         rules = (*advice.rules, *(words.REFUSED_BRIDGE.rules if "bridge" in kinds and "client" in kinds else ()))
         cause = f"{label(node.host)}: {'; '.join(_refused(spell))}."
         incident = _of_spell(node, spell, "refused_credentials", cause, words.Advice(advice.remedy, rules))
-        peer = _peer(spell, ups)
+        peer = _peer(spell, bridges)
         yield replace(incident, mark="", peer=peer, names=() if peer else names)
 
 
@@ -134,13 +142,25 @@ def _refused(spell: Sequence[Seen]) -> Iterator[str]:
         yield f"and {len(times) - _NAMED} more accounts"
 
 
-def _peer(spell: Sequence[Seen], ups: Sequence[Seen]) -> str:
-    """The broker that refused, where all of it is what this host's bridges were told."""
+def _peer(spell: Sequence[Seen], bridges: Sequence[Seen]) -> str:
+    """The broker that refused, where all of it is what this host's bridges were told.
+
+    The record of the refusal does not name it. Those around it do; up to 5.7 a bridge may be refused so soon that
+    only its end is told.
+    """
     locals_ = {one.fields.get("local", "") for one in spell}
     if not all(locals_):
         return ""
-    peers = {one.fields.get("peer", "") for one in ups if one.fields.get("local") in locals_}
+    found = [one for one in bridges if one.kind != "NET-DOWN" and one.fields.get("local") in locals_]
+    found += [one for one in (_end_after(sign, bridges) for sign in spell) if one]
+    peers = {one.fields.get("peer", "") for one in found} - {_NAMELESS}
     return peers.pop() if len(peers) == 1 else ""
+
+
+def _end_after(sign: Seen, bridges: Sequence[Seen]) -> Seen | None:
+    """The first end of a bridge behind its refusal."""
+    ends = (one for one in bridges if one.kind == "NET-DOWN" and one.sequence > sign.sequence)
+    return next((one for one in ends if one.at - sign.at <= _ENDS_WITHIN), None)
 
 
 def _double_bridges(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
@@ -152,17 +172,62 @@ def _double_bridges(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
     passive = {one.fields.get("duplexId", "").partition("@")[0] for one in seen if one.kind == "NET-DUPLEX-UP"}
     both = bool(own & passive)
     twice = [one for one in seen if one.kind == TWICE]
+    told = False
     for client, mine in groupby(
         sorted(twice, key=lambda one: (one.fields["who"], one.at)), key=lambda o: o.fields["who"]
     ):
         for spell in _spells(mine):
             if sum(one.count for one in spell) < 2 and not both:
                 continue
+            told = True
             cause = (
                 f"At {label(node.host)} a second bridge wanted to be {client[:80]} while the first was there: links "
                 "from both ends, or two of one name. They end each other again and again."
             )
             yield _of_spell(node, spell, "duplicate_bridge", cause, words.DUPLICATE_BRIDGE)
+    if both and not told:
+        yield from _both_ends(node, bridges_of(sorted(seen, key=lambda one: one.sequence)))
+
+
+def _both_ends(node: Node, bridges: Sequence[Bridge]) -> Iterator[Incident]:
+    """A duplex link of one name from both ends of which nobody complains: up to 5.7 both may stay up."""
+    links: dict[tuple[str, str], list[tuple[datetime, datetime, str]]] = {}
+    for one in bridges:
+        if one.link and one.peer and one.began:
+            # One that a kill ended was up for nobody knows how long.
+            ended = one.ended or (_OPEN if one.state == "up" else one.began)
+            links.setdefault((one.link, one.peer), []).append((one.began, ended, one.direction))
+    for (link, peer), mine in sorted(links.items()):
+        both = list(_overlaps(sorted(mine)))
+        if not both:
+            continue
+        began, last = both[0][0], max(end for _, end in both)
+        yield Incident(
+            kind="duplicate_bridge",
+            host=node.host,
+            group=node.group,
+            pair=node.pair,
+            began=began,
+            ended=None if last == _OPEN else last,
+            seconds=None if last == _OPEN else seconds_between(began, last),
+            began_from="log",
+            cause=f"Between {label(node.host)} and {peer[:80]} two bridges of the link {link[:80]} were up at once, "
+            "one from each end: what is sent on may come twice.",
+            remedy=words.DUPLICATE_BRIDGE.remedy,
+            rules=words.DUPLICATE_BRIDGE.rules,
+            told=began,
+            mark=f"{link} {peer}",
+        )
+
+
+def _overlaps(mine: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tuple[datetime, datetime]]:
+    """While bridges of both directions were up; ``mine`` (began, ended, direction) is in the order of begins."""
+    until: dict[str, datetime] = {}
+    for began, ended, direction in mine:
+        for other, end in until.items():
+            if other != direction and end > began:
+                yield began, min(end, ended)
+        until[direction] = max(ended, until.get(direction, ended))
 
 
 def _of_spell(node: Node, spell: Sequence[Seen], kind: str, cause: str, advice: words.Advice) -> Incident:
