@@ -77,12 +77,6 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
     """
     with Output(spark, out, kind="plan") as output:
         facts, found = _facts(source)
-        kept = [facts, *source.kept]
-
-        def keep(frame: DataFrame) -> DataFrame:
-            kept.append(frame.persist())
-            return kept[-1]
-
         try:
             for warning in (*source.warnings, *warnings_of(facts, found)):
                 warn(warning)
@@ -98,10 +92,10 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
                 content=options.content,
                 largest=options.largest,
             )
-            rows = rows_by_component(facts, found, _tasks(found), keep)
+            rows = rows_by_component(facts, found, _tasks(found))
             return _write(spark, rows, context, output, options, tell)
         finally:
-            for frame in kept:
+            for frame in (facts, *source.kept):
                 frame.unpersist()
 
 

@@ -2,52 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import NamedTuple
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.pipeline.plan.components import components, of_links, pointed, shared
-from activemq_fleet.pipeline.plan.links import ends_of, said_links, unknown_ends
+from activemq_fleet.pipeline.plan.components import pairs_of, pointed, shared, united
+from activemq_fleet.pipeline.plan.links import Said, edges_of, groups_of, said_links, unknown_ends
 from activemq_fleet.pipeline.plan.parts import COLUMNS, FINDING, HOST, LINK, STORE
 from activemq_fleet.pipeline.plan.survey import Survey
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
 _FLAGS = ("broker", "agent", "balancer", "by_hand")
+_TOLD = "kind int, home string, host string, text string, place bigint"
 
 
-def rows_by_component(facts: DataFrame, found: Survey, tasks: int, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
+class _Told(NamedTuple):
+    """A row that is no host's, for the group ``home``."""
+
+    kind: int
+    home: str
+    host: str
+    text: str
+    place: int = 0
+
+
+def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
     """Rows of ``parts.COLUMNS``; the core is to see those of one component together.
 
-    ``keep`` persists a frame until the caller is done with the rows. A frame that stayed longer would
-    serve a later run in the same session too, which reads the same path with other hosts in it.
+    What is not about one host alone is asked of all hosts first, and is no more than groups are: so the
+    rows follow from the facts by one shuffle.
     """
     hosts = _homes(facts, found)
-    rows = [_hosts(hosts)]
-    edges = _edges_of_hosts(facts, hosts, found)
+    frames = _edges_of_hosts(facts, hosts, found)
+    edges = pairs_of(reduce(lambda one, more: one.unionByName(more), frames)) if frames else []
+    told: list[_Told] = []
     if found.links:
-        links = keep(said_links(facts))
-        ends = keep(ends_of(links, facts))
-        edges.append(of_links(ends))
-        rows.append(_links(links, ends))
-        told = unknown_ends(links, ends, facts)
-        if told:
-            frame = facts.sparkSession.createDataFrame(told, "home string, host string, text string")
-            rows.append(_other(frame, FINDING, sf.lit(0)))
+        links = said_links(facts)
+        groups = groups_of((name for link in links for name in link.ends), facts)
+        edges += edges_of(links, groups)
+        told += _links(links, groups)
+        told += [_Told(FINDING, *one) for one in unknown_ends(links, groups, facts)]
     if found.own_stores:
-        rows.append(_stores(facts))
-    every = rows[0]
-    for more in rows[1:]:
-        every = every.unionByName(more)
-    if edges:
-        joined = edges[0]
-        for more in edges[1:]:
-            joined = joined.unionByName(more)
-        of_group = sf.broadcast(components(joined).withColumnRenamed("group", "home"))
-        every = every.join(of_group, "home", "left")
+        told += _stores(facts)
+    spark, of_group = facts.sparkSession, united(edges)
+    every = _hosts(hosts)
+    if told:
+        every = every.unionByName(_other(spark.createDataFrame(told, _TOLD)))
+    if of_group:
+        names = spark.createDataFrame(list(of_group.items()), "home string, component string")
+        every = every.join(sf.broadcast(names), "home", "left")
     else:
         every = every.withColumn("component", sf.lit(None).cast("string"))
     every = every.withColumn("component", sf.coalesce("component", "home")).select(*COLUMNS)
@@ -99,43 +105,35 @@ def _hosts(hosts: DataFrame) -> DataFrame:
     return hosts.select("home", sf.lit(HOST).alias("kind"), "host", sf.col("variables").alias("text"), "place", *_FLAGS)
 
 
-def _other(frame: DataFrame, kind: int, place: Column) -> DataFrame:
-    """Rows that are no hosts, of (home, host, text)."""
-    return frame.select(
-        "home",
-        sf.lit(kind).alias("kind"),
-        "host",
-        "text",
-        place.cast("bigint").alias("place"),
-        *(sf.lit(False).alias(flag) for flag in _FLAGS),
-    )
+def _other(frame: DataFrame) -> DataFrame:
+    """Rows that are no hosts, of ``_TOLD``."""
+    return frame.select("home", "kind", "host", "text", "place", *(sf.lit(False).alias(flag) for flag in _FLAGS))
 
 
-def _links(links: DataFrame, ends: DataFrame) -> DataFrame:
+def _links(links: Iterable[Said], groups: Mapping[str, Sequence[str]]) -> Iterator[_Told]:
     """Entries whose ends are there, to where they begin."""
-    whole = ends.groupBy("link").agg(
-        sf.min("group").alias("home"), sf.count_if(sf.col("group").isNull()).alias("missing")
-    )
-    good = whole.where("missing = 0").join(links, "link")
-    return _other(good.withColumnRenamed("link", "text"), LINK, sf.col("place"))
+    for link in links:
+        if all(name in groups for name in link.ends):
+            home = min(group for name in link.ends for group in groups[name])
+            yield _Told(LINK, home, link.host, link.text, link.place)
 
 
-def _stores(facts: DataFrame) -> DataFrame:
+def _stores(facts: DataFrame) -> list[_Told]:
     """Stores that several units use, with the first of those, to the groups of all."""
     brokers = facts.where("store is not null")
     said = sf.broadcast(brokers.where("own_store").select("store").distinct())
     using = brokers.join(said, "store", "left_semi")
-    first = (
+    several = (
         using.groupBy("store")
         .agg(
             sf.min(sf.struct("host", "unit")).alias("first"),
             sf.min("unit").alias("least"),
             sf.max("unit").alias("greatest"),
+            sf.collect_set("group").alias("groups"),
         )
         .where("least <> greatest")
-        .select("store", sf.col("first.unit").alias("owner"))
+        .select("store", sf.col("first.unit").alias("owner"), "groups")
     )
-    rows = using.join(first, "store").select(
-        sf.col("group").alias("home"), sf.col("owner").alias("host"), sf.col("store").alias("text")
-    )
-    return _other(rows.distinct(), STORE, sf.lit(0))
+    return [
+        _Told(STORE, group, row["owner"], row["store"]) for row in several.collect() for group in sorted(row["groups"])
+    ]

@@ -1,11 +1,17 @@
-"""``activemq_links`` of all hosts: each once, with its ends looked up; T007 for an end that nobody is."""
+"""``activemq_links`` of all hosts: each once, with its ends looked up; T007 for an end that nobody is.
+
+Links are as few as groups are, so they come to the driver. Who an end is, is asked of all hosts in one join.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,51 +24,76 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NEAR = pa.schema([("name", pa.string()), ("score", pa.float64()), ("near", pa.string())])
+_ENDS = ("from", "to")
 
 
-def said_links(facts: DataFrame) -> DataFrame:
-    """(link, host, place): every entry once, with the first host that says it and where."""
-    lists = facts.where("links is not null").groupBy("links").agg(sf.min("host").alias("host"))
-    entries = lists.select("host", sf.posexplode(sf.from_json("links", "array<string>")).alias("place", "link"))
-    first = sf.min(sf.struct("host", "place"))
-    return entries.groupBy("link").agg(first.alias("first")).select("link", "first.host", "first.place")
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An entry of ``activemq_links`` as JSON, the first host that says it and where, and that host's group."""
+
+    text: str
+    host: str
+    place: int
+    group: str
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The names that it begins and ends with."""
+        link = json.loads(self.text)
+        return tuple(link[end] for end in _ENDS)
 
 
-def ends_of(links: DataFrame, facts: DataFrame) -> DataFrame:
-    """(link, end, name, group): a name is a group's, else a pair's; a group of null is nobody's."""
-    ends = links.select(
-        "link",
-        sf.explode(
-            sf.create_map(
-                sf.lit("from"), sf.get_json_object("link", "$.from"), sf.lit("to"), sf.get_json_object("link", "$.to")
-            )
-        ).alias("end", "name"),
-    )
-    names = sf.broadcast(ends.select("name").distinct())
-    brokers = facts.where("group is not null")
-    groups = brokers.join(names.withColumnRenamed("name", "group"), "group", "left_semi").select("group").distinct()
-    pairs = (
-        brokers.join(names.withColumnRenamed("name", "pair"), "pair", "left_semi").select("pair", "group").distinct()
-    )
-    by_group = groups.select(sf.col("group").alias("name"), sf.col("group").alias("as_group"))
-    by_pair = pairs.select(sf.col("pair").alias("name"), sf.col("group").alias("of_pair")).distinct()
-    return (
-        ends.join(by_group, "name", "left")
-        .join(by_pair, "name", "left")
-        .select("link", "end", "name", sf.coalesce("as_group", "of_pair").alias("group"))
-        .distinct()
-    )
+def said_links(facts: DataFrame) -> list[Said]:
+    """Every entry once, in the order of those who say them."""
+    lists = facts.where("links is not null").groupBy("links").agg(sf.min(sf.struct("host", "group")).alias("first"))
+    found = [
+        Said(json.dumps(link, separators=(",", ":"), ensure_ascii=False), row["host"], place, row["group"])
+        for row in lists.select("links", "first.host", "first.group").collect()
+        for place, link in enumerate(json.loads(row["links"]))
+    ]
+    first: dict[str, Said] = {}
+    for one in sorted(found, key=lambda one: (one.host, one.place)):
+        first.setdefault(one.text, one)
+    return list(first.values())
 
 
-def unknown_ends(links: DataFrame, ends: DataFrame, facts: DataFrame) -> list[tuple[str, str, str]]:
-    """(group of the host that says it, host, finding as JSON) of every end that nobody is."""
-    unknown = ends.where("group is null").select("link", "end", "name").join(links, "link")
+def groups_of(names: Iterable[str], facts: DataFrame) -> dict[str, tuple[str, ...]]:
+    """Name -> the groups that it means: it is a group's, else a pair's. A name that is nobody's has no key."""
+    wanted = [(name,) for name in dict.fromkeys(names)]
+    frame = facts.sparkSession.createDataFrame(wanted, "name string")
+    brokers = facts.where("group is not null").select("group", "pair")
+    as_group, as_pair = (sf.broadcast(frame.select(sf.col("name").alias(name))) for name in ("as_group", "as_pair"))
     rows = (
-        unknown.join(facts.where("broker").select("host", sf.col("group").alias("home")), "host")
-        .select("host", "home", "place", "end", "name")
+        brokers.join(as_group, brokers["group"] == as_group["as_group"], "left")
+        .join(as_pair, brokers["pair"] == as_pair["as_pair"], "left")
+        .where("as_group is not null or as_pair is not null")
+        .select("group", "as_group", "as_pair")
+        .distinct()
         .collect()
     )
-    if not rows:
+    of_pair: dict[str, list[str]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row["group"]):
+        if row["as_pair"] is not None and row["group"] not in of_pair[row["as_pair"]]:
+            of_pair[row["as_pair"]].append(row["group"])
+    groups = {row["group"] for row in rows if row["as_group"] is not None}
+    return {name: tuple(found) for name, found in of_pair.items()} | {name: (name,) for name in groups}
+
+
+def edges_of(links: Iterable[Said], groups: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """The groups that a link joins."""
+    for link in links:
+        yield from product(*(groups.get(name, ()) for name in link.ends))
+
+
+def unknown_ends(links: Iterable[Said], groups: Mapping[str, Any], facts: DataFrame) -> list[tuple[str, str, str]]:
+    """(group of the host that says it, host, finding as JSON) of every end that nobody is."""
+    unknown = [
+        (link, f"activemq_links[{link.place}].{end}", name)
+        for link in links
+        for end, name in zip(_ENDS, link.ends, strict=True)
+        if name not in groups
+    ]
+    if not unknown:
         return []
     known = (
         facts.where("group is not null")
@@ -71,13 +102,15 @@ def unknown_ends(links: DataFrame, ends: DataFrame, facts: DataFrame) -> list[tu
         .distinct()
     )
     first = [row["known"] for row in known.orderBy("known").limit(MOST_LISTED).collect()]
-    near = _nearest(known, sorted({row["name"] for row in rows}))
-    found = []
-    for row in rows:
-        variable = f"activemq_links[{row['place']}].{row['end']}"
-        finding = unknown_end(row["host"], variable, row["name"], near.get(row["name"], ""), first)
-        found.append((row["home"], row["host"], json.dumps(finding.to_dict())))
-    return found
+    near = _nearest(known, sorted({name for _, _, name in unknown}))
+    return [
+        (
+            link.group,
+            link.host,
+            json.dumps(unknown_end(link.host, variable, name, near.get(name, ""), first).to_dict()),
+        )
+        for link, variable, name in unknown
+    ]
 
 
 def _nearest(known: DataFrame, names: list[str]) -> Mapping[str, str]:
