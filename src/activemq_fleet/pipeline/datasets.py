@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
@@ -78,7 +78,7 @@ class Output:
         self._target.check(kind)
         self._target.begin()
 
-    def __enter__(self) -> Output:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -93,7 +93,7 @@ class Output:
         """
         rows = sf.count(sf.lit(1)).alias("rows")
         with temporarily(self._spark, _BY_SIZE):
-            shaped = _shaped(name, frame) if ordered else _in_order(name, _shaped(name, frame))
+            shaped = shaped_as(name, frame) if ordered else _in_order(name, shaped_as(name, frame))
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
@@ -133,11 +133,12 @@ def read_text(spark: SparkSession, out: str, name: str) -> str:
     return "".join(str(row["value"]) for row in spark.read.text(paths, wholetext=True).collect())
 
 
-def _shaped(name: str, frame: DataFrame) -> DataFrame:
-    """The dataset's columns in their order. The version rides in their metadata, and so into the footers."""
+def shaped_as(name: str, frame: DataFrame, *more: str) -> DataFrame:
+    """The dataset's columns in their order, cast, and ``more``. The version is in their metadata, and so in footers."""
     about = {"schema_version": SCHEMA_VERSION}
+    fields = SCHEMAS[name].fields
     return frame.select(
-        *(sf.col(field.name).cast(field.dataType).alias(field.name, metadata=about) for field in SCHEMAS[name])
+        *(sf.col(field.name).cast(field.dataType).alias(field.name, metadata=about) for field in fields), *more
     )
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.pipeline.events.rolls import Roll, missing
 from activemq_fleet.pipeline.inputs import Host, Inputs
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 """Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
@@ -45,11 +45,15 @@ def read_of(inputs: Inputs) -> Read:
 
 def watched(events: DataFrame, seen: Observation) -> DataFrame:
     """The events, and while they are written, a look at what was wrong with their bytes."""
+    return events.observe(seen, *looks())
+
+
+def looks() -> tuple[Column, ...]:
+    """What is to be known of events besides the dataset: an aggregate of all of them, or of a part."""
     what = sf.regexp_replace("problem", r"\d+", "N")
     problem = sf.when(sf.col("problem").isNotNull(), sf.struct("host", "file", what.alias("what")))
     turn = sf.shiftright("sequence", LINES.bit_length() - 1).alias("turn")
-    return events.observe(
-        seen,
+    return (
         sf.collect_set(problem).alias("problems"),
         sf.collect_set(sf.struct("host", "file", turn)).alias("turns"),
         sf.count_if(sf.col("kind") == "UNKNOWN").alias("unknown"),

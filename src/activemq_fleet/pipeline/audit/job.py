@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ _SPARKS_OWN = "200"
 _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
-__all__ = ["Result", "audit", "told", "write"]
+__all__ = ["Logs", "Result", "audit", "conclude", "told", "write"]
 
 
 def audit(
@@ -80,7 +81,37 @@ def write(
     wants them. The logs are parsed once: all else comes from what was written.
     """
     with temporarily(spark, _partitions(spark, inputs)):
-        return _write(spark, output, inputs, events, records, absent, skew, ordered=ordered)
+        seen = Observation()
+        with phase("reading logs"):
+            count = output.write("events", gathering.watched(events, seen), ordered=ordered)
+        written = output.written("events")
+        logs = Logs(count, seen.get, written, frames.signs(written, gathering.turns_of(seen.get)))
+        return _conclude(spark, output, inputs, logs, records, absent, skew)
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """What was read of logs: how many events, ``gathering.watched``'s look at them, they as written, their signs."""
+
+    count: int
+    seen: Mapping[str, Any]
+    written: DataFrame
+    signs: DataFrame
+
+
+def conclude(
+    spark: SparkSession,
+    output: Output,
+    inputs: Inputs,
+    logs: Logs,
+    records: DataFrame,
+    *,
+    absent: Sequence[Gap] = (),
+    skew: timedelta = SKEW,
+) -> Result:
+    """As ``write``, for one who has written the events already."""
+    with temporarily(spark, _partitions(spark, inputs)):
+        return _conclude(spark, output, inputs, logs, records, absent, skew)
 
 
 def _partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
@@ -91,22 +122,16 @@ def _partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
     return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}
 
 
-def _write(
+def _conclude(
     spark: SparkSession,
     output: Output,
     inputs: Inputs,
-    events: DataFrame,
+    logs: Logs,
     records: DataFrame,
     absent: Sequence[Gap],
     skew: timedelta,
-    *,
-    ordered: bool,
 ) -> Result:
-    seen = Observation()
-    with phase("reading logs"):
-        count = output.write("events", gathering.watched(events, seen), ordered=ordered)
-    written = output.written("events")
-    signs = frames.signs(written, gathering.turns_of(seen.get)).persist()
+    written, signs = logs.written, logs.signs.persist()
     journals = bool(inputs.of_kind("journal"))
     records = records.persist() if journals else spark.createDataFrame([], RECORDS)
     try:
@@ -118,13 +143,13 @@ def _write(
             if found is None:
                 _settle_nothing(spark, output)
         with phase("writing the report"):
-            gaps = [*absent, *gathering.log_gaps(seen.get, written, inputs)]
+            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs)]
             if found is not None:
                 gaps += gathering.journal_gaps_of(found.gaps)
                 gaps += gathering.malformed(records)
             names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
             datasets = {name: output.written(name) for name in names}
-            counts = gathering.counts_of(count, seen.get, datasets)
+            counts = gathering.counts_of(logs.count, logs.seen, datasets)
             result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
             picture = shown_of(written, signs, records, datasets, inputs, counts)
             output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
