@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.plan.facts import SCHEMA, facts, facts_of, said
-from activemq_fleet.pipeline.plan.records import Record, read_listed, read_record, text_of, variables_of
+from activemq_fleet.pipeline.plan.records import Record, read_line, read_listed, read_record, text_of, variables_of
 from activemq_fleet.sealed import Sealed
 from tests.unit.pipeline.planned import pairs
 
@@ -127,3 +128,38 @@ def test_half_a_surrogate_pair_is_a_problem_and_no_failure() -> None:
 
     assert found.schema == SCHEMA
     assert [bool(row["problems"]) for row in found.to_pylist()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"host": "a", "variables": {"activemq_heap": "1g", "activemq_x_own": 1, "other": 2}}',
+        '{"host":"a","variables":{"activemq_users":[{"name":"\\u00e9\\"}"}]}}',
+        '{"host": "a", "variables": {}, "groups": ["activemq_agents"]}',
+        '{"host": "a", "variables": {}, "activemq_heap": "2g"}',
+        '{"host": "a", "variables": {"activemq_heap": "1g"}, "variables": {"activemq_heap": "2g"}}',
+        '{"host": "\\u0061", "variables": {"activemq_heap": "1g"}}',
+        '{"variables": {"activemq_heap": "1g"}, "host": "a"}',
+        '{"host": "a", "variables": {"activemq_jdbc": {"password": {"__ansible_vault": "x"}}}}',
+    ],
+)
+def test_a_line_says_the_same_whether_its_variables_are_known_or_not(line: str) -> None:
+    assert read_line(line) == read_record(line) == read_line(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"host": "a", "variables": {"x": }}', '{"host": "a", "variables": {1}}', '{"host": "a\tb", "variables": {}}'],
+)
+def test_a_line_that_is_no_record_is_told_as_ever(line: str) -> None:
+    with pytest.raises(InputError) as told:
+        read_record(line)
+    with pytest.raises(InputError, match=re.escape(str(told.value))):
+        read_line(line)
+
+
+def test_hosts_whose_variables_are_written_alike_share_them() -> None:
+    one, other = (read_line(f'{{"host": "{host}", "variables": {{"activemq_heap": "3g"}}}}') for host in "ab")
+
+    assert (one.host, other.host) == ("a", "b")
+    assert one.variables is other.variables

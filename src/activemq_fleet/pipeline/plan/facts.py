@@ -11,15 +11,26 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import pyarrow as pa
 
+from activemq_fleet.alike import Alike
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.lint.fleet_stores import store_of
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
-from activemq_fleet.pipeline.plan.records import PATTERN, Record, plain, read_listed, read_record, text_of, variables_of
+from activemq_fleet.pipeline.plan.records import (
+    PATTERN,
+    Record,
+    plain,
+    read_line,
+    read_listed,
+    read_record,
+    text_of,
+    variables_of,
+)
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import Settings, read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
@@ -30,6 +41,7 @@ from activemq_fleet.topology.build import NAME
 INPUT, SETTINGS, NO_RELEASE, RELEASE = "1", "2", "3", "4"
 _REMEMBERED = 4096
 _NOBODY = "?"
+_written: Alike[str] = Alike()
 _PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")
 _GROUP = re.compile(r"\bgroup=([^&;\"'\s)]+)")
 _MULTICAST = "group:"
@@ -118,6 +130,11 @@ def _json(found: list[Any]) -> str | None:
     return json.dumps(found) if found else None
 
 
+def _texts_as_json(found: Iterable[str]) -> str:
+    """As ``json.dumps`` writes a list of texts, without what it takes to begin."""
+    return f"[{', '.join(map(encode_basestring_ascii, found))}]"
+
+
 def facts_of(record: Record, place: int | None, pattern: str | None) -> dict[str, Any]:
     """One row. ``pattern`` is the naming pattern of the whole inventory, None where it is not known yet."""
     variables = dict(record.variables)
@@ -136,7 +153,7 @@ def facts_of(record: Record, place: int | None, pattern: str | None) -> dict[str
     if not any(roles.values()):
         return row
     try:
-        row["variables"] = text_of(variables)
+        row["variables"] = _written.get(partial(text_of, variables), record.variables)
     except InputError as error:
         return row | {"problems": [f"{INPUT}{record.host}: {error}"]}
     found = said(row["variables"])
@@ -175,7 +192,7 @@ def _of_settings(host: str, identity: Identity | None, found: Said) -> dict[str,
         "address": address or None,
         "names": list({host.lower(), label, address or label, announced}),
         "points": points or None,
-        "store": None if store[0] == "machine" else json.dumps(store),
+        "store": None if store[0] == "machine" else _texts_as_json(store),
         "own_store": store[0] == "database" or settings.store_directory is not None,
         "links": found.links,
     }
@@ -214,7 +231,7 @@ def _row(
         elif form == "given":
             record = Record(host or "", plain(variables_of(text)), tuple(groups or ()))
         else:
-            record = read_record(text, cells=form == "table")
+            record = read_record(text, cells=True) if form == "table" else read_line(text)
         return facts_of(record, place, pattern)
     except InputError as error:
         return {"host": host or "", "problems": [f"{INPUT}{error}"]}

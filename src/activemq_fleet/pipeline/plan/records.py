@@ -7,9 +7,11 @@ keys beside it, and ``groups``, of which those for agents, balancers and brokers
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from activemq_fleet.errors import InputError
@@ -24,6 +26,7 @@ _VAULT, _UNSAFE, _MARKED = "__ansible_vault", "__ansible_unsafe", "__ansible_"
 _TEMPLATE = ("{{", "{%")
 _USERS_OWN = PREFIX + "x_"
 _MOST_SHOWN = 80
+_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,26 @@ def read_record(text: str, *, cells: bool = False) -> Record:
     if cells:
         variables = {name: _cell(host, name, value) for name, value in variables.items()}
     return Record(host, plain(variables), _groups(host, found.get("groups")))
+
+
+_USUAL = re.compile(r'\{"host": ?"([^"\\\x00-\x1f]+)", ?"variables": ?(\{.*\})\}')
+
+
+def read_line(text: str) -> Record:
+    """A record of JSON lines. Hosts whose variables are written alike have the very same ``variables``."""
+    usual = _USUAL.fullmatch(text)
+    variables = _variables(usual[2]) if usual else None
+    return read_record(text) if usual is None or variables is None else Record(usual[1], variables)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _variables(text: str) -> Mapping[str, Any] | None:
+    """What an object of variables says; None where it is no object alone, or says what has to be told of a host."""
+    try:
+        json.loads(text)
+        return read_record(f'{{"host": "?", "variables": {text}}}').variables
+    except (InputError, ValueError, RecursionError):
+        return None
 
 
 def read_listed(host: str, text: str, groups: Iterable[str]) -> Record:
