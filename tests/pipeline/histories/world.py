@@ -120,7 +120,7 @@ class Simulation:
             elif draw < 0.09:
                 self._begin_epoch(publisher)
             else:
-                self._publish(publisher, f"{pick(PREFIXES)}/{pick(NAMES)}")
+                self._publish(publisher, "/".join((pick(PREFIXES), *((pick(NAMES),) if rng.random() < 0.8 else ()))))
             if number > count * 2 // 3:
                 self._drain(set(self.silent))
             elif rng.random() < 0.5:
@@ -200,11 +200,12 @@ class Simulation:
             return
         if fate < 0.09 and not self._expire(agent, event, fate):
             return
-        self._send(agent, event)
+        is_doubtful = fate > 0.9 and not barrier
+        self._send(agent, event, lost=0.3 if is_doubtful else 0.05)
         self.clock += 0.01
-        if fate > 0.95 and not barrier:
+        if is_doubtful:
             self._tell(agent, event, "unconfirmed")
-            if self.rng.random() < 0.3:
+            if self.rng.random() < 0.5:
                 return
         self._tell(agent, event, "acknowledged")
 
@@ -230,13 +231,14 @@ class Simulation:
         if kind == "accepted":
             event.taken.append(at)
 
-    def _send(self, agent: Agent, event: Event) -> None:
+    def _send(self, agent: Agent, event: Event, lost: float = 0.05) -> None:
+        """``lost``: the share of copies that the broker loses."""
         agent.write(self.clock, "sent", event_id=event.id, topic=event.topic, broker="mq01", conn=agent.conn, mid=7)
         for subscriber in self.subscribers:
             spans = self.world.subscriptions[subscriber.name]
             if any(known[-1][1] is None and matches(wanted, event.topic) for wanted, known in spans.items()):
                 self.world.routed.add((event.id, subscriber.name))
-                if event.barrier or self.rng.random() > 0.05:  # the broker loses the others
+                if event.barrier or self.rng.random() > lost:
                     self.queues[subscriber.name].append(event)
 
     # -- subscribers ----------------------------------------------------------------------------------
