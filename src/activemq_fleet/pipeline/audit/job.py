@@ -21,7 +21,7 @@ from activemq_fleet.pipeline.inputs import Host, Inputs, list_inputs
 from activemq_fleet.pipeline.progress import phase
 from activemq_fleet.pipeline.schemas import SCHEMAS
 from activemq_fleet.pipeline.settings import temporarily
-from activemq_fleet.pipeline.verdicts import RECORDS, Settled, journal_records, settled
+from activemq_fleet.pipeline.verdicts import RECORDS, journal_records, settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +30,7 @@ _SPARKS_OWN = "200"
 _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
-__all__ = ["Logs", "Result", "audit", "conclude", "told", "write"]
+__all__ = ["Logs", "Result", "audit", "conclude", "settle", "told", "write"]
 
 
 def audit(
@@ -108,10 +108,23 @@ def conclude(
     *,
     absent: Sequence[Gap] = (),
     skew: timedelta = SKEW,
+    journal_gaps: Sequence[Gap] | None = None,
 ) -> Result:
-    """As ``write``, for one who has written the events already."""
+    """As ``write``, for one who has written the events already.
+
+    ``journal_gaps``: what ``settle`` returned, for one who has written deliveries and messages, too.
+    """
     with temporarily(spark, _partitions(spark, inputs)):
-        return _conclude(spark, output, inputs, logs, records, absent, skew)
+        return _conclude(spark, output, inputs, logs, records, absent, skew, journal_gaps)
+
+
+def settle(output: Output, records: DataFrame) -> list[Gap]:
+    """Write what became of every event; what is missing of the journals."""
+    with phase("settling events"):
+        found = settled(records)
+        output.write("deliveries", found.deliveries)
+        output.write("messages", found.messages)
+        return [*gathering.journal_gaps_of(found.gaps), *gathering.malformed(records)]
 
 
 def _partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
@@ -130,6 +143,7 @@ def _conclude(
     records: DataFrame,
     absent: Sequence[Gap],
     skew: timedelta,
+    journal_gaps: Sequence[Gap] | None = None,
 ) -> Result:
     written, signs = logs.written, logs.signs.persist()
     journals = bool(inputs.of_kind("journal"))
@@ -138,15 +152,10 @@ def _conclude(
         with phase("finding incidents"):
             output.write("bridges", frames.bridges_of(signs))
             output.write("incidents", frames.incidents_of(signs, written, records, inputs, skew))
-        with phase("settling events"):
-            found = _settle(output, records) if journals else None
-            if found is None:
-                _settle_nothing(spark, output)
+        if journal_gaps is None:
+            journal_gaps = settle(output, records) if journals else _settle_nothing(spark, output)
         with phase("writing the report"):
-            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs)]
-            if found is not None:
-                gaps += gathering.journal_gaps_of(found.gaps)
-                gaps += gathering.malformed(records)
+            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs), *journal_gaps]
             names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
             datasets = {name: output.written(name) for name in names}
             counts = gathering.counts_of(logs.count, logs.seen, datasets)
@@ -161,15 +170,8 @@ def _conclude(
     return result
 
 
-def _settle(output: Output, records: DataFrame) -> Settled:
-    """What became of every event."""
-    found = settled(records)
-    output.write("deliveries", found.deliveries)
-    output.write("messages", found.messages)
-    return found
-
-
-def _settle_nothing(spark: SparkSession, output: Output) -> None:
+def _settle_nothing(spark: SparkSession, output: Output) -> list[Gap]:
     """Without journals there is nothing to compute, and the datasets are empty."""
     for name in ("deliveries", "messages"):
         output.write(name, spark.createDataFrame([], SCHEMAS[name]))
+    return []
