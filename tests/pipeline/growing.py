@@ -51,6 +51,7 @@ class Fleet:
         self._seconds = 0
         self._jseq = {"shop": 0, "stock": 0}
         self._event = 0
+        self._late = 0
         for host in (A, B, C):
             (root / host / "agent").mkdir(parents=True)
         self.describe(A, "orders", "orders-mq01")
@@ -126,15 +127,32 @@ class Fleet:
 
     def describe_late(self) -> None:
         """A host.json that comes after much was read: another zone, another pair."""
-        self.describe(B, "orders", "orders-mq01", "Europe/Berlin")
-        self.describe(C, "billing", None)
+        self.describe(B, "orders", "orders-mq01")
+        self.describe(C, "billing", None, "Europe/Berlin")
 
     def bring_late(self) -> None:
         """What is a day old: a host that nobody knew, and an older file of one that is known."""
         day = timedelta(days=1)
         (self.root / LATE).mkdir()
         self.say(LATE, *RUN, "a line", LOST, *RUN, back=day)
+        self._late = self._seconds + len(RUN) + 1
         (self.root / C / "activemq.log.7").write_text(self._records([*RUN, LOST], _STACK, day))
+
+    def become_old(self) -> None:
+        """Everybody goes on a week later: what was told until now is final."""
+        self.pass_minutes(8 * 24 * 60)
+        for host in (A, B, C):
+            self.say(host, "a line", "another line")
+        self.publish()
+        self.handle()
+
+    def bring_what_reopens(self) -> None:
+        """What is days late: that a broker came back after all, and another subscriber of the first event."""
+        back = timedelta(days=1, seconds=self._seconds - self._late)
+        (self.root / C / "activemq.log.6").write_text(self._records(RUN, [], back))
+        self._journal("ledger", "subscribed", at=NOON, filters=["orders/#"])
+        for kind in ("received", "handled"):
+            self._journal("ledger", kind, at=NOON + timedelta(minutes=1), event_id="shop:e1:1", topic="orders/new")
 
     def pass_minutes(self, minutes: int) -> None:
         """Nothing is written for so long."""
@@ -157,10 +175,11 @@ class Fleet:
             lines += [f"{moment:%Y-%m-%d %H:%M:%S},123 | INFO  | {message} | org.apache.activemq.Broker | main", *stack]
         return "\n".join([*lines, ""])
 
-    def _journal(self, agent: str, kind: str, **members: object) -> None:
-        self._jseq[agent] += 1
-        self._seconds += 1
-        moment = NOON + timedelta(seconds=self._seconds)
+    def _journal(self, agent: str, kind: str, *, at: datetime | None = None, **members: object) -> None:
+        """Append a record to an agent's journal, of now or of another time."""
+        self._jseq[agent] = self._jseq.get(agent, 0) + 1
+        self._seconds += at is None
+        moment = at or NOON + timedelta(seconds=self._seconds)
         known = {"v": 1, "agent": agent, "epoch": "e1" if agent == "shop" else "e2", "jseq": self._jseq[agent]}
         line = json.dumps({**known, "ts": f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}", "kind": kind, **members})
         with (self.root / C / "agent" / f"{agent}-000000001.jsonl").open("a") as file:

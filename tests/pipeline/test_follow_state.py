@@ -30,7 +30,7 @@ def kept(state: State, number: int) -> tuple[str, str]:
 
 
 def test_what_was_read_again_counts_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EVERY", 3)
+    monkeypatch.setattr(module, "EVERY", 2)
     state = State(spark, f"file://{tmp_path}")
     text = "".join(f"line {number:4}\n" for number in range(40))
     ends = [50, 130, 130, 200, 270, 330, 400, 400]
@@ -41,4 +41,5 @@ def test_what_was_read_again_counts_once(spark: SparkSession, tmp_path: Path, mo
             state.take(number, batch(spark, begin, text[begin:end], f"activemq.log.{number}"))
     assert kept(state, len(ends) - 1) == (text, "activemq.log.7")
     left = sorted(path.name for path in (tmp_path / "pieces").iterdir())
-    assert left == ["batch-000000006", "batch-000000007", "upto-000000006"]
+    assert left == ["batch-000000000-4", "batch-000000004-2", "batch-000000006-1", "batch-000000007-1"]
+    assert state.pieces(len(ends) - 1).count() <= 4, "small pieces stay many"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.follow import advance
 from activemq_fleet.pipeline.follow.advance import HOLD
 from activemq_fleet.pipeline.follow.places import Offset
 from tests.unit.pipeline.tailing import Stream, record
@@ -229,6 +230,23 @@ def test_a_record_larger_than_a_batch_is_read_as_one(host: Path, stream: Stream)
     stream.most = 100
     stream.run()
     assert stream.texts() == {("mq01a", LOG): text}
+
+
+def test_a_line_without_end_is_not_held_back_for_ever(
+    host: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advance, "LONGEST", 1000)
+    text = record(1)
+    append(host / LOG, text)
+    for _ in range(40):
+        append(host / LOG, "x" * 200)
+        text += "x" * 200
+        stream.batch()
+        held = len(text) - len(stream.texts().get(("mq01a", LOG), ""))
+        assert held <= 1000 + 200
+    append(host / LOG, "\n" + record(2) + record(3))
+    stream.run()
+    assert stream.texts() == {("mq01a", LOG): text + "\n" + record(2) + record(3)}
 
 
 def test_an_offset_of_a_later_version_is_refused() -> None:

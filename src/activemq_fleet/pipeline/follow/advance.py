@@ -15,6 +15,9 @@ from activemq_fleet.pipeline.follow.records import last_start
 
 HOLD = 5.0
 """Seconds that a file must not have changed before its last record is read without the next one having begun."""
+LONGEST = 64 << 20
+"""Bytes of a file that are held back at most, and read at once to find where its last record begins. What goes on for
+longer, such as a line without end, is read in parts, each as a record of its own."""
 _WINDOW = 16 << 20
 
 
@@ -141,11 +144,13 @@ def _last_record(content: Content, place: Place, most: int | None) -> tuple[int,
         data = content.read(start, start + window)
         step = last_start(data, place.kind)
         ends = start + len(data) >= content.size
+        if not step and len(data) >= LONGEST:
+            step = data.rfind(b"\n") + 1 or len(data)
         start, line = start + step, line + data.count(b"\n", 0, step)
         if ends or (start > place.at and start + window > limit):
             return start, line, ends
         if not step:
-            window *= 2  # a record longer than that
+            window = min(2 * window, LONGEST)  # a record longer than that
 
 
 def _bounded(files: Mapping[int, Place]) -> dict[int, Place]:

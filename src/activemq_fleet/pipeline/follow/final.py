@@ -5,17 +5,21 @@ Times are those of the evidence, never of this machine: the same files give the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from activemq_fleet.pipeline.datasets import Output
+from activemq_fleet.pipeline.datasets import SCHEMAS, Output
+from activemq_fleet.pipeline.follow.parts import link_all
+from activemq_fleet.pipeline.paths import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from activemq_fleet.pipeline.follow.view import View
+    from activemq_fleet.pipeline.inputs import Inputs
 
 SETTLED = timedelta(minutes=15)
 """An incident is final when the logs of all its hosts go on for so long after it: clocks may be five minutes apart, and
@@ -27,11 +31,12 @@ REMEMBERED = timedelta(days=7)
 
 
 class FinalOutput(Output):
-    """An Output whose rows say whether they are final, by the evidence of ``view``."""
+    """An Output whose rows say whether they are final, by the evidence of a stream."""
 
-    def __init__(self, spark: SparkSession, path: str, view: View) -> None:
+    def __init__(self, spark: SparkSession, path: str, inputs: Inputs, records: DataFrame) -> None:
         super().__init__(spark, path)
-        self._view = view
+        self._inputs = inputs
+        self._records = records
         self._upto: DataFrame | None = None
 
     def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
@@ -44,10 +49,28 @@ class FinalOutput(Output):
             frame = self._events_of_agents(frame)
         return super().write(name, frame, ordered=ordered)
 
+    def place(self, name: str) -> str:
+        """Where this run writes a dataset."""
+        return self._target.place(name)
+
+    def rows_of(self, name: str) -> int:
+        """How many rows of a dataset were written."""
+        return self._rows[name]
+
+    def adopt(self, name: str, files: Sequence[Path], rows: int) -> int:
+        """Take over files that hold a dataset, of so many rows. OUT has to be local, and executors to share it."""
+        place = local_path(self._target.place(name))
+        if not files or place is None:
+            return super().write(name, self._spark.createDataFrame([], SCHEMAS[name]))
+        link_all(files, place)
+        self._rows[name] = rows
+        self._target.wrote(name, rows)
+        return rows
+
     def _horizons(self) -> DataFrame:
         """host, pair, upto: the last time that each host's log tells of."""
         if self._upto is None:
-            hosts = self._view.inputs.hosts
+            hosts = self._inputs.hosts
             rows = [(host, hosts[host].pair or host) for host in sorted(hosts)]
             known = self._spark.createDataFrame(rows, "host string, pair string")
             upto = self.written("events").groupBy("host").agg(sf.max("time").alias("upto"))
@@ -76,7 +99,7 @@ class FinalOutput(Output):
         return frame.crossJoin(newest).withColumn("final", _true(own) | _true(fleet)).drop("newest", "slowest")
 
     def _events_of_agents(self, frame: DataFrame) -> DataFrame:
-        records = self._view.records
+        records = self._records
         last = records.where("event_id IS NOT NULL").groupBy("event_id").agg(sf.max("ts").alias("last"))
         newest = sf.broadcast(records.agg(sf.max("ts").alias("newest")))
         over = sf.col("newest") >= sf.col("last") + sf.lit(REMEMBERED)

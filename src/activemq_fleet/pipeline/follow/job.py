@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING
 from activemq_fleet import __version__
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.audit.evidence import SKEW
-from activemq_fleet.pipeline.audit.job import write
+from activemq_fleet.pipeline.audit.job import Logs, conclude, write
 from activemq_fleet.pipeline.datasets import Output, settle
 from activemq_fleet.pipeline.follow.advance import HOLD
 from activemq_fleet.pipeline.follow.final import FinalOutput
+from activemq_fleet.pipeline.follow.parts import JOURNALS, LOGS, Parts
 from activemq_fleet.pipeline.follow.places import digest
+from activemq_fleet.pipeline.follow.slabs import Share, Slab, shares_of
 from activemq_fleet.pipeline.follow.source import FORMAT, MOST, TailSource
 from activemq_fleet.pipeline.follow.state import State
-from activemq_fleet.pipeline.follow.view import view
+from activemq_fleet.pipeline.follow.verdicts import verdicts
+from activemq_fleet.pipeline.follow.view import View, events, records, rows_of, view
 from activemq_fleet.pipeline.inputs import Host, list_inputs
 from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
 from activemq_fleet.pipeline.verdicts import RECORDS
@@ -60,6 +63,12 @@ class Job:
     def state(self) -> str:
         return f"{uri_of(self.out)}/{STATE}"
 
+    @property
+    def parts(self) -> Path | None:
+        """Where what was parsed is kept; None where it cannot be taken over, on object stores."""
+        place = local_path(self.state)
+        return None if place is None else place / "parts"
+
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Keep what a micro-batch brings, and publish what follows from all of it. Repeating it changes nothing."""
         spark = rows.sparkSession
@@ -70,15 +79,56 @@ class Job:
 
     def publish(self, spark: SparkSession, batch: int) -> None:
         """Let OUT be the result of everything up to a micro-batch. Until there is a log or a journal there is none."""
-        found = view(State(spark, self.state), batch, self.logs, self.inventory_hosts)
-        if found is not None:
-            # Verdicts look at records dozens of times: a plan that reads files stays small.
-            place = f"{self.state}/records"
-            found.records.write.mode("overwrite").parquet(place)
-            found = replace(found, records=spark.read.schema(RECORDS).parquet(pattern_of(place)))
-            with FinalOutput(spark, self.out, found) as output:
-                write(spark, output, found.inputs, found.events, found.records, absent=found.absent, skew=self.skew)
-                output.commit()
+        state = State(spark, self.state)
+        found = view(state, batch, self.logs, self.inventory_hosts)
+        if found is None:
+            return
+        if self.parts is None:
+            self._publish_all(state, batch, found)
+        else:
+            self._publish_parts(state, batch, found, self.parts)
+
+    def _publish_parts(self, state: State, batch: int, found: View, place: Path) -> None:
+        """Parse what is not known yet, and take over the rest."""
+
+        def read(shares: Sequence[Share]) -> DataFrame:
+            # Where a file stands among its host's changes with every roll, and is put to its rows later.
+            slabs = ((slab, one.mark) for one in shares for slab in one.slabs)
+            return rows_of(state, batch, [(replace(slab, about={**slab.about, "order": 0}), m) for slab, m in slabs])
+
+        parts = Parts(state.spark, place)
+        parts.bring(
+            shares_of(found.slabs, "log"), lambda shares: events(read(shares)),
+            shares_of(found.slabs, "journal"), lambda shares: records(read(shares)),
+        )  # fmt: skip
+        turns = {(slab.about["host"], slab.about["number"], slab.about["order"]) for slab in found.slabs}
+        told = parts.records()
+        with FinalOutput(state.spark, self.out, found.inputs, told) as output:
+            count = output.adopt("events", parts.files(LOGS), parts.rows())
+            logs = Logs(count, parts.seen(), output.written("events"), parts.signs(sorted(turns)))
+            marks = parts.marks(JOURNALS)
+            gaps = verdicts(output, told, marks, place) if marks else None
+            conclude(
+                state.spark, output, found.inputs, logs, told,
+                absent=found.absent, skew=self.skew, journal_gaps=gaps,
+            )  # fmt: skip
+            output.commit()
+
+    def _publish_all(self, state: State, batch: int, found: View) -> None:
+        """Where nothing can be taken over, parse everything."""
+        spark = state.spark
+        rows = {kind: rows_of(state, batch, _of_kind(found.slabs, kind)) for kind in ("log", "journal")}
+        # Verdicts look at records dozens of times: a plan that reads files stays small.
+        place = f"{self.state}/records"
+        records(rows["journal"]).select(*RECORDS.names).write.mode("overwrite").parquet(place)
+        told = spark.read.schema(RECORDS).parquet(pattern_of(place))
+        with FinalOutput(spark, self.out, found.inputs, told) as output:
+            write(spark, output, found.inputs, events(rows["log"]), told, absent=found.absent, skew=self.skew)
+            output.commit()
+
+
+def _of_kind(slabs: Sequence[Slab], kind: str) -> list[tuple[Slab, str]]:
+    return [(slab, "") for slab in slabs if slab.about["kind"] == kind]
 
 
 def follow(

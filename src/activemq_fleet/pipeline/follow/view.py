@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.audit.findings import Gap
@@ -17,23 +20,25 @@ from activemq_fleet.pipeline.audit.gathering import complete
 from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, with_problem
 from activemq_fleet.pipeline.events.survey import Place, Seen, places_of
 from activemq_fleet.pipeline.follow.listing import listed
+from activemq_fleet.pipeline.follow.parts import tagged, untagged
 from activemq_fleet.pipeline.follow.reading import HEAD, LOST
+from activemq_fleet.pipeline.follow.slabs import SLAB, Slab, slabs_of
 from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs
 from activemq_fleet.pipeline.verdicts import words
 from activemq_fleet.pipeline.verdicts.reading import lines_of_files
 from activemq_fleet.pipeline.verdicts.records import parse_journal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from activemq_fleet.pipeline.follow.state import State
 
-SLAB = 32 << 20
-"""Bytes of a file that are read at once, as the batch reads a whole file up to this size."""
-_ABOUT = pa.schema(
+_WANTED = pa.schema(
     {
         "host": pa.string(),
         "number": pa.int64(),
+        "slab": pa.int64(),
+        "kind": pa.string(),
         "file": pa.string(),
         "release": pa.string(),
         "timezone": pa.string(),
@@ -41,21 +46,23 @@ _ABOUT = pa.schema(
         "skip": pa.int64(),
         "after": pa.binary(),
         "end": pa.int64(),
+        "share": pa.string(),
     }
 )
+_OF_PIECES = ("host", "number", "begin", "line", "size", "hash", "head", "first", "problem")
 _LINES = "host string, file string, line long, value string, problem string"
+_SCANNED = StructType([*EVENTS.fields, StructField("number", LongType()), StructField("share", StringType())])
+_CONDITIONS = 200
+"""Files that a condition names at most: longer ones cost more than they save."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The evidence after a micro-batch. ``events`` and ``records`` have the columns of the batch's; ``absent``: what
-    is known to be missing.
-    """
+    """The evidence after a micro-batch. ``absent``: what is known to be missing."""
 
     inputs: Inputs
-    events: DataFrame
-    records: DataFrame
     absent: list[Gap]
+    slabs: list[Slab]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,32 +85,65 @@ class _File:
 def view(state: State, batch: int, logs: str, inventory_hosts: Mapping[str, Host] | None) -> View | None:
     """Everything that was read up to a micro-batch; None if that is nothing.
 
-    Runs small jobs: names, beginnings of files, host.json.
+    Runs small jobs: names, and what is known of the pieces besides their bytes.
     """
-    pieces = state.pieces(batch)
-    files = _files(state, batch, pieces)
+    pieces = state.pieces(batch).select(*_OF_PIECES).toArrow().to_pylist()
+    files = files_of(state.names(batch).toArrow().to_pylist(), pieces)
     if not files:
         return None
     inputs, absent = complete(_inputs(logs, inventory_hosts, files), inventory_hosts)
-    about = state.spark.createDataFrame(pa.Table.from_pylist(list(_about(inputs, files)), schema=_ABOUT))
-    slabs = pieces.withColumn("slab", sf.floor(sf.col("begin") / SLAB)).join(sf.broadcast(about), ["host", "number"])
-    return View(inputs, _events(slabs), _records(slabs), absent)
+    return View(inputs, absent, slabs_of(_about(inputs, files), pieces))
 
 
-def _files(state: State, batch: int, pieces: DataFrame) -> list[_File]:
-    headed = sf.when(sf.length("head") > 0, sf.struct("begin", "head"))
-    sizes = pieces.groupBy("host", "number").agg(
-        sf.max(sf.col("begin") + sf.col("size")).alias("end"),
-        sf.array_sort(sf.collect_list(headed)).alias("heads"),
-        sf.min_by("first", sf.when(sf.col("first").isNotNull(), sf.col("begin"))).alias("first"),
-    )
-    rows = state.names(batch).join(sizes, ["host", "number"]).toArrow().to_pylist()
+def rows_of(state: State, batch: int, slabs: Iterable[tuple[Slab, str]]) -> DataFrame:
+    """The pieces of some slabs, each with a word ``share``, beside what is known of their files."""
+    wanted = [{**slab.about, "share": share} for slab, share in slabs]
+    about = state.spark.createDataFrame(pa.Table.from_pylist(wanted, schema=_WANTED))
+    pieces = state.pieces(batch, _only(wanted)).drop("kind").withColumn("slab", sf.floor(sf.col("begin") / SLAB))
+    return pieces.join(sf.broadcast(about), ["host", "number", "slab"])
+
+
+def _only(wanted: Sequence[Mapping[str, Any]]) -> Column | None:
+    """A condition that readers understand, so that they leave the bytes of all others where they are."""
+    ends: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for row in wanted:
+        ends[row["host"], row["number"]].append(row["slab"])
+    if not ends or len(ends) > _CONDITIONS:
+        return None
+    begin = sf.col("begin")
+    found = [
+        (sf.col("host") == host)
+        & (sf.col("number") == number)
+        & (begin >= min(slabs) * SLAB)
+        & (begin < (max(slabs) + 1) * SLAB)
+        for (host, number), slabs in sorted(ends.items())
+    ]
+    return functools.reduce(operator.or_, found)
+
+
+def files_of(names: Iterable[Mapping[str, Any]], pieces: Iterable[Mapping[str, Any]]) -> list[_File]:
+    """The files that were read, by host and number, from their names and pieces."""
+    read: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
+    for piece in pieces:
+        read[piece["host"], piece["number"]].append(piece)
     files = []
-    for row in sorted(rows, key=lambda row: (row["host"], row["number"])):
-        name = f"{row['file']}.gone-{row['number']}" if row["gone"] else row["file"]
-        head = head_of_file([piece["head"] for piece in row["heads"]], row["first"])
-        files.append(_File(row["host"], row["number"], row["kind"], name, row["end"], head, row["first"]))
+    for row in sorted(names, key=lambda row: (row["host"], row["number"])):
+        mine = sorted(read.get((row["host"], row["number"]), ()), key=lambda piece: (piece["begin"], piece["size"]))
+        if mine:
+            name = f"{row['file']}.gone-{row['number']}" if row["gone"] else row["file"]
+            end = max(piece["begin"] + piece["size"] for piece in mine)
+            first = next((piece["first"] for piece in mine if piece["first"] is not None), None)
+            head = head_of_file(_heads(mine), first)
+            files.append(_File(row["host"], row["number"], row["kind"], name, end, head, first))
     return files
+
+
+def _heads(pieces: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """What stands before a file's first record. A later piece that begins within one has a head too."""
+    for piece in pieces:
+        yield piece["head"] or b""
+        if piece["first"] is not None:
+            return
 
 
 def head_of_file(heads: Iterable[bytes], first: str | None) -> bytes:
@@ -144,6 +184,7 @@ def _about(inputs: Inputs, files: list[_File]) -> Iterator[dict[str, Any]]:
         yield {
             "host": file.host,
             "number": file.number,
+            "kind": file.kind,
             "file": file.name,
             "release": host_.release,
             "timezone": host_.timezone,
@@ -154,8 +195,17 @@ def _about(inputs: Inputs, files: list[_File]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _events(slabs: DataFrame) -> DataFrame:
-    return slabs.where("kind = 'log'").groupBy("host", "number", "slab").applyInArrow(scan_slab, EVENTS)
+def events(rows: DataFrame) -> DataFrame:
+    """The events of ``rows_of`` logs: EVENTS, number, share."""
+    return rows.groupBy("host", "number", "slab").applyInArrow(_scan, _SCANNED)
+
+
+def _scan(slab: pa.Table) -> pa.Table:
+    found = scan_slab(slab)
+    for name in ("number", "share"):
+        value = pa.scalar(slab.column(name)[0].as_py(), _WANTED.field(name).type)
+        found = found.append_column(name, pa.repeat(value, found.num_rows))
+    return found
 
 
 def scan_slab(slab: pa.Table) -> pa.Table:
@@ -181,9 +231,16 @@ def _no_events() -> pa.Table:
     return to_arrow_schema(EVENTS).empty_table()
 
 
-def _records(slabs: DataFrame) -> DataFrame:
-    lines = slabs.where("kind = 'journal'").groupBy("host", "number", "slab").applyInArrow(split_slab, _LINES)
-    return parse_journal(lines)
+def records(rows: DataFrame) -> DataFrame:
+    """The records of ``rows_of`` journals: RECORDS, share."""
+    lines = rows.groupBy("host", "number", "slab").applyInArrow(_split, _LINES)
+    return untagged(parse_journal(lines))
+
+
+def _split(slab: pa.Table) -> pa.Table:
+    found = split_slab(slab)
+    host, share = slab.column("host")[0].as_py(), slab.column("share")[0].as_py()
+    return found.set_column(0, "host", pa.repeat(pa.scalar(tagged(host, share)), found.num_rows))
 
 
 def split_slab(slab: pa.Table) -> pa.Table:
