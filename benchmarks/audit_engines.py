@@ -35,8 +35,8 @@ def main(engine: str, logs: Path, out: Path, report: Path) -> None:
 
 def spark(logs: Path, out: Path, watch: _Watch) -> None:
     """The stage of ``audit``: looking at the files, parsing, writing the dataset."""
+    from activemq_fleet.pipeline.audit.job import read_logs
     from activemq_fleet.pipeline.datasets import Output
-    from activemq_fleet.pipeline.events import events
     from activemq_fleet.pipeline.inputs import list_inputs
     from activemq_fleet.pipeline.session import SessionOptions, session
 
@@ -44,7 +44,7 @@ def spark(logs: Path, out: Path, watch: _Watch) -> None:
         running.range(1).count()
         watch.ready()
         with Output(running, str(out / "audit")) as output:
-            output.write("events", events(running, list_inputs(running, str(logs))), ordered=True)
+            read_logs(running, output, list_inputs(running, str(logs)))
             output.commit()
         watch.finished()
 

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
+from activemq_fleet.pipeline.audit.gathering import turns_of
+from activemq_fleet.pipeline.audit.job import read_logs
+from activemq_fleet.pipeline.datasets import Output
 from activemq_fleet.pipeline.events import EVENTS, events, gaps, parse_chunks
 from activemq_fleet.pipeline.events.parse import CUT_OFF
 from activemq_fleet.pipeline.inputs import Host, list_inputs
@@ -22,6 +26,7 @@ from tests.log_reading import LINES
 LINE, OTHER = LINES[0], LINES[1].replace(b"03-29 02:30", b"03-02 02:30")
 STACK = b"java.io.IOException: outer\n\tat some.Place.method(Place.java:1)\n2000 more\n"
 Row = dict[str, Any]
+_FOOTER = b"org.apache.spark.sql.parquet.row.metadata"
 SAID = ("time", "raw_time", "level", "kind", "message", "stack", "logger", "thread", "fields", "parsed", "problem")
 
 
@@ -137,6 +142,48 @@ def test_large_files_are_read_in_blocks_as_the_one_log_that_they_are(
     assert [(row["line"], row["end_line"]) for row in rows if row["host"] == "b"] == [
         (row["line"], row["end_line"]) for row in scanned(first + b"\n\n", None, "UTC")
     ]
+
+
+def test_what_workers_write_themselves_is_what_spark_writes(
+    spark: SparkSession, tmp_path: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"x" * 700, *LINES))
+    lay(tmp_path / "logs", "b", {"activemq.log.1": block * 6, "activemq.log": LINE + b"\n\xff" + OTHER}, timezone="UTC")
+    lay(tmp_path / "logs", "a", {"activemq.log.1.gz": gzip.compress(LINE)[:-4], "activemq.log": LINE}, timezone="UTC")
+    inputs = list_inputs(spark, str(tmp_path / "logs"))
+    found = {}
+    for way in ("workers", "spark"):
+        if way == "spark":
+            monkeypatch.setattr(Output, "own_place", lambda *_: None)
+        with Output(spark, str(tmp_path / way)) as output:
+            read = read_logs(spark, output, inputs)
+            output.commit()
+        problems = {tuple(row[name] for name in ("host", "file", "what")) for row in read.seen["problems"]}
+        place = tmp_path / way / "events"
+        footers = {pq.read_metadata(path).metadata[_FOOTER] for path in place.iterdir()}
+        counts = (read.count, read.seen["unknown"], read.seen["unread"])
+        found[way] = (
+            counts,
+            problems,
+            sorted(turns_of(read.seen)),
+            [json.loads(footer) for footer in footers],
+            pq.read_schema(next(place.iterdir())).remove_metadata(),
+            sorted(pq.read_table(place).to_pylist(), key=lambda row: (row["host"], row["file"], row["line"])),
+        )
+
+    (count, _, unread), problems, *_ = found["workers"]
+    assert count > 50
+    assert unread
+    assert len(problems) == 4
+    assert found["workers"] == found["spark"]
+
+
+def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "logs/h/agent").mkdir(parents=True)
+    (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
+    with Output(spark, str(tmp_path / "out")) as output:
+        read = read_logs(spark, output, list_inputs(spark, str(tmp_path / "logs")))
+    assert (read.count, read.seen["problems"]) == (0, [])
 
 
 def test_chunks_of_a_stream_are_parsed_with_the_columns_of_the_batch(spark: SparkSession) -> None:

@@ -8,6 +8,7 @@ which lists the files that count, comes last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -19,7 +20,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.manifests import HadoopTarget, listed_files, manifest_of
 from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
 from activemq_fleet.pipeline.schemas import SCHEMA_VERSION, SCHEMAS, SORTED_BY
-from activemq_fleet.pipeline.settings import temporarily
+from activemq_fleet.pipeline.settings import is_local, temporarily
 from activemq_fleet.pipeline.staging import LocalTarget, settle
 
 if TYPE_CHECKING:
@@ -101,6 +102,19 @@ class Output:
         self._rows[name] = self._rows.get(name, 0) + int(seen.get["rows"])
         self._target.wrote(name, self._rows[name])
         return self._rows[name]
+
+    def own_place(self, name: str) -> Path | None:
+        """Where workers may write a dataset's files themselves: they and OUT are on this machine. Else None."""
+        connected = "connect" in type(self._spark).__module__  # to a Spark whose workers are anywhere
+        if connected or not isinstance(self._target, LocalTarget):
+            return None
+        return self._target.staged / name if is_local(self._spark.conf.get("spark.master", None)) else None
+
+    def wrote(self, name: str, rows: int) -> int:
+        """Note the rows of a dataset, all of them, that were written to ``own_place``."""
+        self._rows[name] = rows
+        self._target.wrote(name, rows)
+        return rows
 
     def written(self, name: str) -> DataFrame:
         """What this run has written of a dataset: to be read again instead of computed again."""

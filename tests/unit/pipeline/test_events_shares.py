@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.pipeline.events.shares import keys_of, shared_out
+from activemq_fleet.pipeline.events.shares import shared_out
 
 MEGABYTE = 1 << 20
 
@@ -26,8 +26,3 @@ def test_no_partition_is_much_larger_than_it_should_be(sizes: list[int]) -> None
     loads = [sum(size for size, one in zip(sizes, shares, strict=True) if one == share) for share in set(shares)]
     assert set(shares) == set(range(len(set(shares))))
     assert max(loads) <= 128 * MEGABYTE + 32 * MEGABYTE
-
-
-@given(st.integers(min_value=1, max_value=300))
-def test_every_partition_has_a_key_of_its_own(count: int) -> None:
-    assert len(set(keys_of(count))) == count

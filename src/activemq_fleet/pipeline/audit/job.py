@@ -17,6 +17,8 @@ from activemq_fleet.pipeline.audit.report import html_report
 from activemq_fleet.pipeline.audit.shown import shown_of
 from activemq_fleet.pipeline.datasets import Output, read_text
 from activemq_fleet.pipeline.events import events
+from activemq_fleet.pipeline.events.direct import seen_of, write_events
+from activemq_fleet.pipeline.footers import schema_of
 from activemq_fleet.pipeline.inputs import Host, Inputs, list_inputs
 from activemq_fleet.pipeline.progress import phase
 from activemq_fleet.pipeline.schemas import SCHEMAS
@@ -30,7 +32,7 @@ _SPARKS_OWN = "200"
 _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
-__all__ = ["Logs", "Result", "audit", "conclude", "settle", "told", "write"]
+__all__ = ["Logs", "Result", "audit", "conclude", "find", "partitions", "read_logs", "settle", "told", "write"]
 
 
 def audit(
@@ -51,9 +53,10 @@ def audit(
         with phase("looking at the files"):
             inputs = list_inputs(spark, logs, inventory_hosts)
             inputs, absent = gathering.complete(inputs, inventory_hosts)
-            found = events(spark, inputs)
             records = journal_records(spark, inputs)
-        result = write(spark, output, inputs, found, records, absent=absent, skew=skew, ordered=True)
+        with temporarily(spark, partitions(spark, inputs)):
+            found = read_logs(spark, output, inputs)
+            result = _conclude(spark, output, inputs, found, records, absent, skew)
         output.commit()
     return result
 
@@ -80,12 +83,9 @@ def write(
     ``absent``: what is known to be missing. ``ordered``: the events' partitions are as ``Output.write``
     wants them. The logs are parsed once: all else comes from what was written.
     """
-    with temporarily(spark, _partitions(spark, inputs)):
-        seen = Observation()
+    with temporarily(spark, partitions(spark, inputs)):
         with phase("reading logs"):
-            count = output.write("events", gathering.watched(events, seen), ordered=ordered)
-        written = output.written("events")
-        logs = Logs(count, seen.get, written, frames.signs(written, gathering.turns_of(seen.get)))
+            logs = _stored(output, events, ordered=ordered)
         return _conclude(spark, output, inputs, logs, records, absent, skew)
 
 
@@ -99,6 +99,27 @@ class Logs:
     signs: DataFrame
 
 
+def read_logs(spark: SparkSession, output: Output, inputs: Inputs) -> Logs:
+    """Parse the logs, and write the dataset ``events``: each worker its part, where it may, else Spark."""
+    place = output.own_place("events")
+    with phase("reading logs"):
+        if place is None:
+            return _stored(output, events(spark, inputs), ordered=True)
+        found = write_events(spark, inputs, place, schema_of("events"))
+        return _logs(output, output.wrote("events", sum(row["rows"] for row in found)), seen_of(found))
+
+
+def _stored(output: Output, events: DataFrame, *, ordered: bool) -> Logs:
+    seen = Observation()
+    count = output.write("events", gathering.watched(events, seen), ordered=ordered)
+    return _logs(output, count, seen.get)
+
+
+def _logs(output: Output, count: int, seen: Mapping[str, Any]) -> Logs:
+    written = output.written("events")
+    return Logs(count, seen, written, frames.signs(written, gathering.turns_of(seen)))
+
+
 def conclude(
     spark: SparkSession,
     output: Output,
@@ -108,14 +129,23 @@ def conclude(
     *,
     absent: Sequence[Gap] = (),
     skew: timedelta = SKEW,
+    is_found: bool = False,
     journal_gaps: Sequence[Gap] | None = None,
 ) -> Result:
     """As ``write``, for one who has written the events already.
 
-    ``journal_gaps``: what ``settle`` returned, for one who has written deliveries and messages, too.
+    ``is_found``: bridges and incidents are written, too, by ``find``. ``journal_gaps``: so are deliveries and messages,
+    and this is what ``settle`` returned.
     """
-    with temporarily(spark, _partitions(spark, inputs)):
-        return _conclude(spark, output, inputs, logs, records, absent, skew, journal_gaps)
+    with temporarily(spark, partitions(spark, inputs)):
+        return _conclude(spark, output, inputs, logs, records, absent, skew, is_found=is_found, gaps=journal_gaps)
+
+
+def find(output: Output, inputs: Inputs, logs: Logs, records: DataFrame, skew: timedelta = SKEW) -> None:
+    """Write bridges and incidents."""
+    with phase("finding incidents"):
+        output.write("bridges", frames.bridges_of(logs.signs))
+        output.write("incidents", frames.incidents_of(logs.signs, logs.written, records, inputs, skew))
 
 
 def settle(output: Output, records: DataFrame) -> list[Gap]:
@@ -127,7 +157,7 @@ def settle(output: Output, records: DataFrame) -> list[Gap]:
         return [*gathering.journal_gaps_of(found.gaps), *gathering.malformed(records)]
 
 
-def _partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
+def partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
     """As many shuffle partitions as the input is worth: what is kept in memory is not made fewer by Spark itself."""
     if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
         return {}
@@ -143,19 +173,20 @@ def _conclude(
     records: DataFrame,
     absent: Sequence[Gap],
     skew: timedelta,
-    journal_gaps: Sequence[Gap] | None = None,
+    *,
+    is_found: bool = False,
+    gaps: Sequence[Gap] | None = None,
 ) -> Result:
     written, signs = logs.written, logs.signs.persist()
     journals = bool(inputs.of_kind("journal"))
     records = records.persist() if journals else spark.createDataFrame([], RECORDS)
     try:
-        with phase("finding incidents"):
-            output.write("bridges", frames.bridges_of(signs))
-            output.write("incidents", frames.incidents_of(signs, written, records, inputs, skew))
-        if journal_gaps is None:
-            journal_gaps = settle(output, records) if journals else _settle_nothing(spark, output)
+        if not is_found:
+            find(output, inputs, logs, records, skew)
+        if gaps is None:
+            gaps = settle(output, records) if journals else _settle_nothing(spark, output)
         with phase("writing the report"):
-            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs), *journal_gaps]
+            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs), *gaps]
             names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
             datasets = {name: output.written(name) for name in names}
             counts = gathering.counts_of(logs.count, logs.seen, datasets)

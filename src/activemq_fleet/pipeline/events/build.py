@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,14 +12,18 @@ from pyspark.sql import functions as sf
 
 from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.events.chunks import blocks
-from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, parse_chunks, with_problem
+from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, IN_MEMORY, labelled, parse_chunks, with_problem
 from activemq_fleet.pipeline.events.rolls import Roll, missing
-from activemq_fleet.pipeline.events.shares import keys_of, shared_out
+from activemq_fleet.pipeline.events.shares import shared_out
 from activemq_fleet.pipeline.events.survey import Place, lines_of, survey, whole
 from activemq_fleet.pipeline.inputs import InputFile, Inputs, binary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Through = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What is done with the events of a partition where they are read."""
 
 _FILES = pa.schema(
     [
@@ -32,7 +37,6 @@ _FILES = pa.schema(
         ("skip", pa.int32()),
         ("after", pa.binary()),
         ("compressed", pa.bool_()),
-        ("share", pa.int32()),
     ]
 )
 _UNPACKED = 12
@@ -46,30 +50,40 @@ def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
     as lines, in blocks, by several tasks. So each partition is sorted by host, file and line, but for
     those of large files, where the blocks of several may follow each other in any order.
     """
+    return scanned(spark, inputs, None, EVENTS)
+
+
+def scanned(spark: SparkSession, inputs: Inputs, through: Through | None, schema: StructType) -> DataFrame:
+    """What ``through`` makes of the events of each partition, in the worker that reads them; None: they themselves."""
     places = survey(spark, inputs)
     logs = inputs.of_kind("log")
     small, large = [file for file in logs if whole(file)], [file for file in logs if not whole(file)]
     found = []
     if small:
-        found.append(_of_whole_files(spark, small, inputs, places))
+        found.append(parse_chunks(_whole_files(spark, small, inputs, places), through, schema))
     if large:
-        found.append(_of_blocks(spark, large, inputs, places))
+        found.append(_of_blocks(spark, large, inputs, places, through, schema))
     if not found:
-        return spark.createDataFrame([], EVENTS)
+        return spark.createDataFrame([], schema)
     return found[0] if len(found) == 1 else found[0].unionAll(found[1])
 
 
-def _of_whole_files(
-    spark: SparkSession, files: list[InputFile], inputs: Inputs, places: Mapping[str, Place]
-) -> DataFrame:
-    """A partition has whole files of hosts that follow each other: its rows are sorted, and no row is shuffled."""
+def _whole_files(spark: SparkSession, files: list[InputFile], inputs: Inputs, places: Mapping[str, Place]) -> DataFrame:
+    """A partition has whole files of hosts that follow each other. No content is shuffled: each share is a scan."""
     shares = shared_out([file.size * (_UNPACKED if file.compressed else 1) for file in files])
-    keys = keys_of(max(shares) + 1)
-    rows = [{**_about(file, inputs, places), "share": keys[share]} for file, share in zip(files, shares, strict=True)]
-    about = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_FILES))
-    content = binary(spark, [file.path for file in files]).select("path", sf.col("content").alias("chunk"))
-    placed = content.join(sf.broadcast(about), "path").repartition(len(keys), "share")
-    return parse_chunks(placed.sortWithinPartitions("host", "file"))
+    about = spark.createDataFrame(pa.Table.from_pylist([_about(file, inputs, places) for file in files], schema=_FILES))
+    paths: dict[int, list[str]] = defaultdict(list)
+    sizes: dict[int, int] = defaultdict(int)
+    for file, share in zip(files, shares, strict=True):
+        paths[share].append(file.path)
+        sizes[share] += file.size
+    scans = [
+        binary(spark, paths[share]).select("path", sf.col("content").alias("chunk")).coalesce(1)
+        for share in sorted(paths)
+    ]
+    placed = reduce(lambda one, other: one.unionAll(other), scans).join(sf.broadcast(about), "path")
+    ordered = max(sizes.values()) <= IN_MEMORY
+    return placed if ordered else placed.sortWithinPartitions("host", "file")
 
 
 def _about(file: InputFile, inputs: Inputs, places: Mapping[str, Place]) -> dict[str, Any]:
@@ -89,16 +103,24 @@ def _about(file: InputFile, inputs: Inputs, places: Mapping[str, Place]) -> dict
     }
 
 
-def _of_blocks(spark: SparkSession, files: list[InputFile], inputs: Inputs, places: Mapping[str, Place]) -> DataFrame:
+def _of_blocks(
+    spark: SparkSession,
+    files: list[InputFile],
+    inputs: Inputs,
+    places: Mapping[str, Place],
+    through: Through | None,
+    schema: StructType,
+) -> DataFrame:
     about = {}
     for file in files:
         host = inputs.hosts[file.host]
         about[file.id] = (host.host, file.file, Source(host.release, host.timezone), places[file.path])
 
     def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _scan_blocks(batches, about)
+        found = _scan_blocks(batches, about)
+        return through(found) if through else found
 
-    return lines_of(spark, files).mapInArrow(parse, EVENTS)
+    return lines_of(spark, files).mapInArrow(parse, schema)
 
 
 def _scan_blocks(
