@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.pipeline.options import SessionOptions
-from activemq_fleet.pipeline.settings import master_of, remote_settings, settings_of
+from activemq_fleet.pipeline.settings import cores_of, master_of, remote_settings, settings_of
 
 _SCRATCH = Path("/scratch")
 
@@ -35,6 +36,15 @@ def test_javas_options_of_both_count() -> None:
     assert "log4j2" in found
 
 
+def test_java_is_quick_where_that_was_asked_for_and_spark_is_here() -> None:
+    def java(master: str, *, quick: bool) -> str:
+        return settings_of(SessionOptions(quick_java=quick), master, _SCRATCH)["spark.driver.extraJavaOptions"]
+
+    assert "TieredStopAtLevel" in java("local[2]", quick=True)
+    assert "TieredStopAtLevel" not in java("local[2]", quick=False)
+    assert "TieredStopAtLevel" not in java("spark://far:7077", quick=True)
+
+
 def test_a_local_spark_is_on_loopback_and_its_files_are_in_the_scratch_directory(tmp_path: Path) -> None:
     found = settings_of(SessionOptions(), "local[*]", tmp_path)
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
@@ -58,3 +68,11 @@ def test_the_packed_python_runs_over_connect_whatever_the_archive_is_called() ->
     assert remote_settings(SessionOptions(archives=("env.tar.gz#mine",)))[key] == "mine/bin/python"
     assert remote_settings(SessionOptions(archives=("env.tar.gz",)))[key] == "environment/bin/python"
     assert key not in remote_settings(SessionOptions())
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[2]", 2), ("local[16,3]", 16), ("local[*]", os.cpu_count()), ("spark://127.0.0.1:7077", 1)],
+)
+def test_a_local_master_says_how_many_cores_it_takes(master: str, cores: int) -> None:
+    assert cores_of(master) == cores
