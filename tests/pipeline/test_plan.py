@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import FleetError
+from activemq_fleet.pipeline.datasets import Output
+from activemq_fleet.pipeline.plan import job
 from activemq_fleet.pipeline.plan.earlier import since_of
 from activemq_fleet.pipeline.plan.job import Options, Result, plan
+from activemq_fleet.pipeline.plan.packing import TABLES
 from activemq_fleet.pipeline.plan.sources import source_of
 from tests.unit.pipeline.planned import Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
 
 EDITINGS = int(os.environ.get("PLAN_EDITINGS", "1"))
+FOOTER = b"org.apache.spark.sql.parquet.row.metadata"
 # So few rows that to compile their plans takes far longer than to run them.
 QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
 
@@ -93,6 +98,46 @@ def test_a_tangled_fleet_is_planned_as_the_whole_is_and_so_is_every_change(spark
     told = {(row["host"], row["path"]): row["op"] for row in rows(work / "out", "changes")}
     assert told == changes(before, after)
     assert set(told.values()) == {"added", "removed", "changed"}
+
+
+def test_workers_write_what_spark_writes(spark: SparkSession, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = {**pairs("a-mq01", links=[{"from": "a", "to": "b"}]), **pairs("b-mq01"), **pairs("c-mq01", ha="pure")}
+    direct = run(spark, work, hosts, {}, out="direct")
+    monkeypatch.setattr(job, "_own_places", lambda *_: {})
+
+    assert run(spark, work, hosts, {}, out="by_spark") == direct
+    for name in TABLES:
+        one, other = (pq.ParquetDataset(work / out / name) for out in ("direct", "by_spark"))
+        assert in_order(one.read().to_pylist()) == in_order(other.read().to_pylist()), name
+        footers = [dataset.fragments[0].metadata for dataset in (one, other)]
+        columns = [footer.schema.to_arrow_schema().remove_metadata() for footer in footers]
+        assert columns[0] == columns[1], name
+        assert json.loads(footers[0].metadata[FOOTER]) == json.loads(footers[1].metadata[FOOTER]), name
+
+
+def test_of_a_task_that_is_run_twice_only_what_counts_stays(
+    spark: SparkSession, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "twice").mkdir()
+    monkeypatch.setattr(Output, "own_place", left_over(Output.own_place))
+    hosts = pairs("a-mq01", "b-mq01")
+
+    result = run(spark, work, hosts, {}, out="twice")
+
+    assert result.rows["brokers"] == len(rows(work / "twice", "brokers")) == len(hosts)
+
+
+def left_over(place_of: Callable[[Output, str], Path | None]) -> Callable[[Output, str], Path | None]:
+    """What an attempt that failed has written is there already."""
+
+    def own_place(output: Output, name: str) -> Path | None:
+        place = place_of(output, name)
+        if place is not None:
+            place.mkdir(exist_ok=True)
+            (place / "part-failed.zstd.parquet").write_bytes(b"PAR1")
+        return place
+
+    return own_place
 
 
 def changes(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -17,6 +18,7 @@ from activemq_fleet.pipeline.datasets import Output, read
 from activemq_fleet.pipeline.plan import facts as one_host
 from activemq_fleet.pipeline.plan import parts
 from activemq_fleet.pipeline.plan.context import Context
+from activemq_fleet.pipeline.plan.direct import write_tables
 from activemq_fleet.pipeline.plan.earlier import Earlier
 from activemq_fleet.pipeline.plan.layout import rows_by_component
 from activemq_fleet.pipeline.plan.packing import TABLES, unpacked
@@ -28,6 +30,7 @@ from activemq_fleet.pipeline.plan.survey import (
     waivers_of,
     warnings_of,
 )
+from activemq_fleet.pipeline.settings import cores_of, temporarily
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 
@@ -49,6 +52,9 @@ _FILE = 192 << 20  # bytes: a file of a dataset has 128 to 256 MB
 _LEAST = 24 << 20  # bytes: below it a file of its own is not worth a task
 _FEW = 8  # files that are smaller, so that some tasks can write at once
 _BROKERS_A_TASK = 4000
+# What Spark itself does with a row is little: to compile code for it takes longer.
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
+_TASKS_A_CORE, _FEWEST_A_TASK = 4, 1000  # of tasks that write files, few: but no core is to wait for another
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
 
     Raises FleetError for what ``check`` or ``render`` would refuse. Then ``out`` stays what it was.
     """
-    with Output(spark, out, kind="plan") as output:
+    with Output(spark, out, kind="plan") as output, temporarily(spark, _INTERPRETED):
         facts, found = _facts(source)
         try:
             for warning in (*source.warnings, *warnings_of(facts, found)):
@@ -92,7 +98,8 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
                 content=options.content,
                 largest=options.largest,
             )
-            rows = rows_by_component(facts, found, _tasks(found))
+            direct = bool(_own_places(output, options))
+            rows = rows_by_component(facts, found, _tasks(spark, found, direct=direct))
             return _write(spark, rows, context, output, options, tell)
         finally:
             for frame in (facts, *source.kept):
@@ -122,11 +129,38 @@ def _read(source: Source, pattern: str | None) -> DataFrame:
     return source.frame.mapInArrow(read, _FACTS).persist()
 
 
-def _tasks(found: Survey) -> int:
+def _tasks(spark: SparkSession, found: Survey, *, direct: bool) -> int:
+    """In how many parts the work is done: of those that write themselves each makes a file."""
+    if direct:
+        cores = cores_of(spark.conf.get("spark.master", None) or "")
+        return max(1, min(_TASKS_A_CORE * cores, -(-found.brokers // _FEWEST_A_TASK)))
     return max(4, -(-found.brokers // _BROKERS_A_TASK))
 
 
+def _own_places(output: Output, options: Options) -> dict[str, Path]:
+    """Where workers may write the tables themselves; what is taken over from an earlier output Spark writes."""
+    if options.since:
+        return {}
+    return {name: place for name in TABLES if (place := output.own_place(name))}
+
+
 def _write(
+    spark: SparkSession, rows: DataFrame, context: Context, output: Output, options: Options, tell: Told
+) -> Result:
+    places = _own_places(output, options)
+    if not places:
+        return _write_by_spark(spark, rows, context, output, options, tell)
+    told = write_tables(rows, context, places)
+    if told["error"] is not None:
+        raise InputError(told["error"])
+    for name in TABLES:
+        output.wrote(name, told[name])
+        tell(f"{name}: {told[name]} rows")
+    output.commit()
+    return Result({name: told[name] for name in TABLES}, told["blocking"], told["withheld"])
+
+
+def _write_by_spark(
     spark: SparkSession, rows: DataFrame, context: Context, output: Output, options: Options, tell: Told
 ) -> Result:
     earlier = Earlier(spark, options.since, rows, context) if options.since else None

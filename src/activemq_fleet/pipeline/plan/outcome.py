@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from activemq_fleet.findings import Finding
-from activemq_fleet.pipeline.plan.packing import TABLES, packed
+from activemq_fleet.pipeline.plan.packing import TABLES, batch_of, packed
 from activemq_fleet.render import render_clients
 from activemq_fleet.topology import Broker, Fleet
 
@@ -74,10 +76,19 @@ class Tables:
 
     def pack(self, *, content: bool) -> dict[str, Any]:
         """One row of ``packing.PACK``."""
-        if not content and self.columns["files"]:
-            self.columns["files"]["content"] = [None] * len(self.columns["files"]["path"])
+        self._without(content=content)
         packs: dict[str, Any] = {name: packed(name, self.columns[name]) for name in TABLES}
         return packs | {"blocking": self.blocking, "withheld": self.withheld, "error": self.error}
+
+    def batches(self, *, content: bool) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The tables that have rows, by name."""
+        self._without(content=content)
+        for name, columns in self.columns.items():
+            yield name, batch_of(name, columns)
+
+    def _without(self, *, content: bool) -> None:
+        if not content and self.columns.get("files"):
+            self.columns["files"]["content"] = [None] * len(self.columns["files"]["path"])
 
     def _add(self, name: str, row: Mapping[str, Any]) -> None:
         columns = self.columns[name]

@@ -68,6 +68,18 @@ def _array(field: pa.Field, values: list[Any]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(texts, TEXT))
 
 
+def batch_of(name: str, columns: Mapping[str, list[Any]]) -> pa.RecordBatch:
+    """A table's rows as they are."""
+    schema = TABLES[name]
+    return pa.RecordBatch.from_arrays([_plain_array(field, columns[field.name]) for field in schema], schema=schema)
+
+
+def _plain_array(field: pa.Field, values: list[Any]) -> pa.Array:
+    if field.name == "content":  # bytes, which are UTF-8
+        return pa.array(values, pa.binary()).cast(field.type)
+    return pa.array(values, field.type)
+
+
 def unpacked(batches: Iterable[pa.RecordBatch], *, name: str) -> Iterator[pa.RecordBatch]:
     """Rows of one dataset from packs, for ``mapInArrow``."""
     schema = TABLES[name]

@@ -71,9 +71,15 @@ class Part:
 
 def compute(batches: Iterable[pa.RecordBatch], *, context: Context) -> Iterator[pa.RecordBatch]:
     """Rows of parts, sorted -> packs, for ``mapInArrow``."""
+    for tables in computed(batches, context):
+        yield pa.RecordBatch.from_pylist([tables.pack(content=context.content)], PACK)
+
+
+def computed(batches: Iterable[pa.RecordBatch], context: Context) -> Iterator[Tables]:
+    """Rows of parts, sorted -> their tables, one part after another."""
     with _rarely_collecting():
         for number, tables in enumerate(_results(rows_of(batches), context), 1):
-            yield pa.RecordBatch.from_pylist([tables.pack(content=context.content)], PACK)
+            yield tables
             # What a part left is young; what is remembered for the next parts is much, and seldom garbage.
             gc.collect(_YOUNG if number % _PARTS_A_SEARCH else 2)
 
