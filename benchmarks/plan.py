@@ -99,7 +99,7 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
 
     began = time.perf_counter()
     conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}
-    with session("benchmark", SessionOptions(master=MASTER, conf=conf, quick_java=True)) as spark:
+    with session("benchmark", SessionOptions(master=MASTER, conf=conf)) as spark:
         started = time.perf_counter()
         options = Options(content=content == "1")
         result = plan(spark, source_of(spark, hosts), out, options, tell=say, warn=say)

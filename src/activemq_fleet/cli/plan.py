@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -80,7 +79,7 @@ def command(
         raise click.UsageError("say where the hosts are: --hosts FILE, or -i INVENTORY")
     if since and anew:
         raise click.UsageError("--since and --anew exclude each other")
-    with session("plan", replace(spark, quick_java=True)) as running:
+    with session("plan", spark) as running:
         options = Options(
             content=not without_content,
             largest=largest,

@@ -12,8 +12,7 @@ class SessionOptions:
 
     ``conf`` are Spark's settings and win over ours. ``archives`` are ``PATH#NAME``, unpacked on
     executors; one that ``activemq-fleet pack`` made brings the Python that they run.
-    ``progress`` None: shown on a terminal. ``quick_java``: Python does the work of the job, and for
-    the little that Java does it is not worth its while to compile its code well.
+    ``progress`` None: shown on a terminal.
     """
 
     master: str | None = None
@@ -21,4 +20,3 @@ class SessionOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
     archives: tuple[str, ...] = ()
     progress: bool | None = None
-    quick_java: bool = False

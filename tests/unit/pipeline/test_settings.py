@@ -36,13 +36,12 @@ def test_javas_options_of_both_count() -> None:
     assert "log4j2" in found
 
 
-def test_java_is_quick_where_that_was_asked_for_and_spark_is_here() -> None:
-    def java(master: str, *, quick: bool) -> str:
-        return settings_of(SessionOptions(quick_java=quick), master, _SCRATCH)["spark.driver.extraJavaOptions"]
+def test_java_compiles_quickly_where_spark_is_here() -> None:
+    def java(master: str) -> str:
+        return settings_of(SessionOptions(), master, _SCRATCH)["spark.driver.extraJavaOptions"]
 
-    assert "TieredStopAtLevel" in java("local[2]", quick=True)
-    assert "TieredStopAtLevel" not in java("local[2]", quick=False)
-    assert "TieredStopAtLevel" not in java("spark://far:7077", quick=True)
+    assert "TieredStopAtLevel" in java("local[2]")
+    assert "TieredStopAtLevel" not in java("spark://far:7077")
 
 
 def test_a_local_spark_is_on_loopback_and_its_files_are_in_the_scratch_directory(tmp_path: Path) -> None:
