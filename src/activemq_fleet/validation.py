@@ -44,7 +44,9 @@ def checked(
     found = [*by_schema, *fleet_findings(fleet, documents, selection, kinds), *by_routes]
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
-    return replace(fleet, findings=tuple(waive((replace(f, waived=None) for f in found), waivers)))
+    return replace(
+        fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in found), waivers))
+    )
 
 
 def preflight(

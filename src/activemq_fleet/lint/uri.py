@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 COMPOSITE = frozenset({"static", "masterslave", "failover", "discovery", "fanout", "simple", "ha", "randomize"})
 
@@ -32,7 +33,10 @@ class Uri:
     @classmethod
     def read(cls, text: str) -> Uri:
         """Never fails: what cannot be understood has no scheme, parts or host."""
-        text = text.strip()
+        return _read(text.strip())
+
+    @classmethod
+    def _read(cls, text: str) -> Uri:
         scheme, colon, rest = text.partition(":")
         if not colon or not scheme or not scheme.replace("+", "").isalnum():
             return cls(text, "")
@@ -40,7 +44,7 @@ class Uri:
         if scheme not in COMPOSITE and not rest.startswith("("):
             return _transport(text, scheme, rest)
         inside, after = _bracket(rest)
-        parts = tuple(cls.read(part) for part in _split(inside) if part.strip())
+        parts = tuple(_read(part) for each in _split(inside) if (part := each.strip()))
         return cls(text, scheme, _options(after.partition("?")[2]), parts)
 
     def walk(self) -> Iterator[Uri]:
@@ -64,6 +68,12 @@ class Uri:
             return int(self.options.get(option, ""))
         except ValueError:
             return None
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Uri:
+    """Many rules look at one URI, and nobody changes what they see."""
+    return Uri._read(text)
 
 
 def _transport(text: str, scheme: str, rest: str) -> Uri:

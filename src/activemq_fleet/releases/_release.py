@@ -196,7 +196,7 @@ class Release:
 
     def within(self, span: str) -> bool:
         """Whether it lies in a span such as ``"5.6.0"`` (from then on) or ``"5.3.0 !5.8.0"`` (before 5.8)."""
-        return _span(span).holds(parse_version(self.data_release))
+        return _within(span, self.data_release)
 
     def removed_elements(self) -> frozenset[str]:
         """Elements that older releases have and this one has not any more."""
@@ -222,6 +222,11 @@ class Release:
 def known_lines() -> tuple[str, ...]:
     """The lines in order of age, ``5.3`` to the newest."""
     return tuple(load().lines)
+
+
+@lru_cache(maxsize=1 << 14)
+def _within(span: str, data_release: str) -> bool:
+    return _span(span).holds(parse_version(data_release))
 
 
 @lru_cache(maxsize=512)

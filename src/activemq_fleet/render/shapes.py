@@ -23,7 +23,7 @@ from activemq_fleet.render.engine import ESCAPERS, is_local, render_template, ru
 from activemq_fleet.render.holes import Escaper, Hole, ShapeError, split
 
 # More than any fleet of ours has; a shape takes about as much memory as one of its documents.
-_MOST_SHAPES = 1024
+_MOST_SHAPES = 4096
 _BETWEEN = "\0"
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import count, pairwise
+from typing import TypeVar
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address
@@ -19,6 +20,7 @@ from activemq_fleet.settings import LinkSettings
 from activemq_fleet.topology.brokers import discovery_of, multicast_uri
 from activemq_fleet.topology.model import Broker, Connector, Link
 
+_Name = TypeVar("_Name", str, int)
 MULTICAST_TTL = 3
 # A duplex link tells its far end which advisories to follow. To 5.5 the far end puts the prefix before
 # it, so that of what later releases send nothing is left and nothing ever comes back (measured:
@@ -148,11 +150,19 @@ class Network:
         mesh: dict[str, bool] = {}
         components = [tuple(units[name] for name in names) for names in _components(onward)]
         for component in components:
-            furthest = max(max(_reach(unit.name, onward).values()) for unit in component)
+            place = {unit.name: number for number, unit in enumerate(component)}
+            furthest = _furthest(tuple(tuple(sorted(place[name] for name in onward[one])) for one in place))
             meshed = all(plan.meshed for unit in component for plan in by_source.get(unit.name, ()))
             longest |= dict.fromkeys((unit.name for unit in component), max(1, furthest))
             mesh |= dict.fromkeys((unit.name for unit in component), meshed)
         return cls(units, by_source, multicast, components, longest, mesh)
+
+
+@lru_cache(maxsize=512)
+def _furthest(onward: tuple[tuple[int, ...], ...]) -> int:
+    """The longest shortest path of a component, whose units are numbers: many networks look alike."""
+    peers = {number: set(targets) for number, targets in enumerate(onward)}
+    return max(max(_reach(number, peers).values()) for number in peers)
 
 
 def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
@@ -170,7 +180,7 @@ def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
         yield sorted(joined, key=place.__getitem__)
 
 
-def _reach(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
+def _reach(start: _Name, onward: Mapping[_Name, set[_Name]]) -> dict[_Name, int]:
     """Hops to each unit that can be reached, breadth first."""
     hops, frontier = {start: 0}, {start}
     seen = {start}  # a set beside the dict: subtracting the keys of a dict walks all of them
