@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ class Node:
     @property
     def name(self) -> str:
         """The name without its namespace."""
-        return str(self._element.tag).rpartition("}")[2]
+        return _name(self._element)
 
     def has(self, attribute: str) -> bool:
         return attribute in self._element.attrib
@@ -113,13 +113,14 @@ class Node:
 
     def children(self, *names: str) -> list[Node]:
         """The elements directly inside, of these names or all."""
-        found = [Node(child, self.document) for child in self._element.iterchildren(etree.Element)]
-        return [child for child in found if not names or child.name in names]
+        return self._of(self._element.iterchildren(etree.Element), names)
 
     def all(self, *names: str) -> list[Node]:
         """The elements anywhere inside, of these names or all."""
-        found = [Node(child, self.document) for child in self._element.iterdescendants(etree.Element)]
-        return [child for child in found if not names or child.name in names]
+        return self._of(self._element.iterdescendants(etree.Element), names)
+
+    def _of(self, elements: Iterable[etree._Element], names: tuple[str, ...]) -> list[Node]:
+        return [Node(one, self.document) for one in elements if not names or _name(one) in names]
 
     def child(self, name: str) -> Node | None:
         """The first element of that name directly inside."""
@@ -144,6 +145,10 @@ class Node:
         from activemq_fleet.lint.engine import Problem
 
         return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix)
+
+
+def _name(element: etree._Element) -> str:
+    return str(element.tag).rpartition("}")[2]
 
 
 def _after_stray(value: str) -> Iterator[str]:
@@ -187,7 +192,7 @@ class Document:
     def _by_name(self) -> dict[str, list[Node]]:
         found: dict[str, list[Node]] = {}
         for element in self.tree.iter(etree.Element):
-            found.setdefault(str(element.tag).rpartition("}")[2], []).append(Node(element, self))
+            found.setdefault(_name(element), []).append(Node(element, self))
         return found
 
     def all(self, *names: str) -> list[Node]:
