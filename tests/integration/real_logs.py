@@ -28,6 +28,7 @@ from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document
 
 RELEASES = ("5.5.1", "5.7.0", "5.8.0", "5.11.4", "5.16.7", "5.17.6", "5.18.3", "6.3.1")
 PATIENCE = 90.0
+SILENT = "one link's name on both ends, and no broker complains"
 ROLLED = "8KB"
 """Size at which the logs of a busy broker are rolled, so that what happened spans files."""
 
@@ -171,8 +172,10 @@ def refused(made: Made) -> None:
             StompConnection((made.ground.address(number), STOMP), Credentials("net", "wrong"), timeout=5).close()
     _boot(intruder)
     assert guarded.await_said("User name", times=2), guarded.said
-    # The bridge's own log tells of it too: seen once on 5.5.1 as an incident beside that of the guarded broker.
-    made.note("refused_credentials", ["guarded", "intruder"], began, "three clients, and the bridge of intruder")
+    # The bridge's own log tells of it too. Where it does not name the other end, both logs' incidents are true.
+    named = until(lambda: any(one in intruder.said for one in ("(guarded)", "bridge to guarded")), PATIENCE)
+    hosts = ["guarded"] if named else ["guarded", "intruder"]
+    made.note("refused_credentials", hosts, began, "three clients, and the bridge of intruder")
     _stop(intruder, guarded)
 
 
@@ -184,9 +187,13 @@ def both_ends(made: Made) -> None:
     north = made.plant("north", document("north", addresses[1], links[0]), log_size=ROLLED)
     began = datetime.now(UTC)
     _boot(south, north)
-    if until(lambda: _complaints(made, "south", "north") >= 4, 20):
-        made.note("duplicate_bridge", ["south", "north"], began, "one link's name on both ends")
+    until(lambda: _complaints(made, "south", "north") >= 4, 20)
+    are_up = _peers(north) == ["south"] * 2 or _peers(south) == ["north"] * 2
     _stop(north, south)
+    if _complaints(made, "south", "north"):
+        made.note("duplicate_bridge", ["south", "north"], began, "one link's name on both ends")
+    elif are_up:  # seen on 5.5.1: nobody complains, and both stay
+        made.note("duplicate_bridge", ["south", "north"], began, SILENT)
 
 
 def missing_file(made: Made) -> None:
@@ -309,6 +316,8 @@ def main(directory: Path, releases: Sequence[str]) -> None:
     """Make the logs of these releases, each below a directory of its name."""
     for release in releases:
         began = time.monotonic()
+        # What is left of a run that failed would be more incidents.
+        shutil.rmtree(directory / f".ground-{release}", ignore_errors=True)
         with Ground(directory / f".ground-{release}") as ground:
             make(directory / release, release, ground)
         shutil.rmtree(directory / f".ground-{release}")
