@@ -198,18 +198,27 @@ class Fleet:
 
 
 class Writer(threading.Thread):
-    """Runs a fleet's steps, ``pause`` seconds apart."""
+    """Runs a fleet's steps, ``pause`` seconds apart, in equal ``shares``: each when it is granted."""
 
-    def __init__(self, fleet: Fleet, rounds: int, pause: float) -> None:
+    def __init__(self, fleet: Fleet, rounds: int, pause: float, shares: int) -> None:
         super().__init__(name="writer", daemon=True)
-        self._steps = fleet.steps(rounds)
+        self._steps = list(fleet.steps(rounds))
+        self._share = -(-len(self._steps) // shares)
+        self._granted = threading.Semaphore(0)
         self._pause = pause
         self.over = threading.Event()
         self.failed: Exception | None = None
 
+    def grant(self) -> None:
+        """Let the next share be written: whoever waits for something new gets it, however slow he is."""
+        self._granted.release(self._share)
+
     def run(self) -> None:
         try:
             for step in self._steps:
+                while not self._granted.acquire(timeout=0.5):
+                    if self.over.is_set():
+                        return
                 step()
                 if self.over.wait(self._pause):
                     return

@@ -68,12 +68,14 @@ def told(out: Path) -> Any:
 def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
-    writer = Writer(fleet, rounds=2 * KILLS + 2, pause=0.2)
+    writer = Writer(fleet, rounds=2 * KILLS + 2, pause=0.2, shares=KILLS + 1)
     chance = random.Random(os.environ.get("FOLLOW_SEED", "1"))
     writer.start()
     try:
         for _ in range(KILLS):
+            writer.grant()
             killed_while_it_works(logs, out, chance.uniform(0, 12))
+        writer.grant()
         writer.join(_PATIENCE)
     finally:
         writer.over.set()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from activemq_fleet.pipeline.audit.findings import Gap
-from activemq_fleet.pipeline.follow import verdicts as module
 from activemq_fleet.pipeline.follow.parts import LEDGER, LOGS, Parts, link_all
+from activemq_fleet.pipeline.follow.taken import taken_over
 
+NAMES = ("deliveries", "messages")
 GAPS = [Gap("shop", "journal of epoch e1: records are missing from record 5 (2)"), Gap("mq01a", "a line", "a.jsonl", 3)]
 
 
@@ -33,43 +34,41 @@ class Result:
         return rows
 
 
-def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marks: list[str], run: str) -> tuple[Result, list[Gap]]:
+def settled(tmp_path: Path, marks: list[str], run: str) -> tuple[Result, list[Gap]]:
     """One micro-batch's verdicts; those that it settles itself bear the run's name."""
     output: Any = Result(tmp_path / f"staged-{run}")
 
-    def settle(_: object, __: object) -> list[Gap]:
-        for name in ("deliveries", "messages"):
+    def settle() -> list[Gap]:
+        for name in NAMES:
             (output.staged / name).mkdir(parents=True)
             (output.staged / name / "part.parquet").write_text(f"{name} of {run}")
         return GAPS
 
-    monkeypatch.setattr(module, "_settle", settle)
-    records: Any = None
     (tmp_path / "parts").mkdir(exist_ok=True)
-    return output, module.verdicts(output, records, marks, tmp_path / "parts")
+    return output, taken_over(output, tmp_path / "parts", NAMES, marks, settle)
 
 
-def test_verdicts_of_the_same_journals_are_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, _ = settled(tmp_path, monkeypatch, ["a", "b"], "first")
+def test_verdicts_of_the_same_journals_are_taken_over(tmp_path: Path) -> None:
+    first, _ = settled(tmp_path, ["a", "b"], "first")
     assert not first.adopted
-    second, gaps = settled(tmp_path, monkeypatch, ["b", "a"], "second")
+    second, gaps = settled(tmp_path, ["a", "b"], "second")
     assert second.adopted == {"deliveries": (["deliveries of first"], 7), "messages": (["messages of first"], 5)}
     assert gaps == GAPS
 
 
-def test_verdicts_of_other_journals_are_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settled(tmp_path, monkeypatch, ["a"], "first")
-    other, _ = settled(tmp_path, monkeypatch, ["a", "b"], "second")
+def test_verdicts_of_other_journals_are_settled(tmp_path: Path) -> None:
+    settled(tmp_path, ["a"], "first")
+    other, _ = settled(tmp_path, ["a", "b"], "second")
     assert not other.adopted
-    assert len(list((tmp_path / "parts").glob("verdicts-*"))) == 1
+    assert len(list((tmp_path / "parts").glob("deliveries-*"))) == 1
 
 
 @pytest.mark.parametrize("harm", ["done.json", "messages/*.parquet"])
-def test_half_of_what_was_kept_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
-    settled(tmp_path, monkeypatch, ["a"], "first")
-    (file,) = next((tmp_path / "parts").glob("verdicts-*")).glob(harm)
+def test_half_of_what_was_kept_counts_for_nothing(tmp_path: Path, harm: str) -> None:
+    settled(tmp_path, ["a"], "first")
+    (file,) = next((tmp_path / "parts").glob("deliveries-*")).glob(harm)
     file.unlink()
-    again, _ = settled(tmp_path, monkeypatch, ["a"], "second")
+    again, _ = settled(tmp_path, ["a"], "second")
     assert not again.adopted
 
 

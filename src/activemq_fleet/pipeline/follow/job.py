@@ -12,11 +12,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as sf
+
 from activemq_fleet import __version__
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.audit.evidence import SKEW
-from activemq_fleet.pipeline.audit.job import Logs, conclude, write
-from activemq_fleet.pipeline.datasets import Output, settle
+from activemq_fleet.pipeline.audit.findings import Gap
+from activemq_fleet.pipeline.audit.job import Logs, conclude, find, partitions, settle, write
+from activemq_fleet.pipeline.datasets import Output
+from activemq_fleet.pipeline.datasets import settle as end_replacement
 from activemq_fleet.pipeline.follow.advance import HOLD
 from activemq_fleet.pipeline.follow.final import FinalOutput
 from activemq_fleet.pipeline.follow.parts import JOURNALS, LOGS, Parts
@@ -24,10 +28,11 @@ from activemq_fleet.pipeline.follow.places import digest
 from activemq_fleet.pipeline.follow.slabs import Share, Slab, shares_of
 from activemq_fleet.pipeline.follow.source import FORMAT, MOST, TailSource
 from activemq_fleet.pipeline.follow.state import State
-from activemq_fleet.pipeline.follow.verdicts import verdicts
+from activemq_fleet.pipeline.follow.taken import taken_over
 from activemq_fleet.pipeline.follow.view import View, events, records, rows_of, view
 from activemq_fleet.pipeline.inputs import Host, list_inputs
 from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
+from activemq_fleet.pipeline.settings import temporarily
 from activemq_fleet.pipeline.verdicts import RECORDS
 
 if TYPE_CHECKING:
@@ -101,18 +106,38 @@ class Job:
             shares_of(found.slabs, "log"), lambda shares: events(read(shares)),
             shares_of(found.slabs, "journal"), lambda shares: records(read(shares)),
         )  # fmt: skip
-        turns = {(slab.about["host"], slab.about["number"], slab.about["order"]) for slab in found.slabs}
-        told = parts.records()
-        with FinalOutput(state.spark, self.out, found.inputs, told) as output:
-            count = output.adopt("events", parts.files(LOGS), parts.rows())
-            logs = Logs(count, parts.seen(), output.written("events"), parts.signs(sorted(turns)))
-            marks = parts.marks(JOURNALS)
-            gaps = verdicts(output, told, marks, place) if marks else None
-            conclude(
-                state.spark, output, found.inputs, logs, told,
-                absent=found.absent, skew=self.skew, journal_gaps=gaps,
-            )  # fmt: skip
-            output.commit()
+        turns = sorted({(slab.about["host"], slab.about["number"], slab.about["order"]) for slab in found.slabs})
+        told = parts.records().persist()
+        try:
+            with FinalOutput(state.spark, self.out, found.inputs, told) as output:
+                count = output.adopt("events", parts.files(LOGS), parts.rows())
+                logs = Logs(count, parts.seen(), output.written("events"), parts.signs(turns))
+                with temporarily(state.spark, partitions(state.spark, found.inputs)):
+                    self._conclude(output, found, parts, logs, told)
+                output.commit()
+        finally:
+            told.unpersist()
+
+    def _conclude(self, output: FinalOutput, found: View, parts: Parts, logs: Logs, told: DataFrame) -> None:
+        """The other datasets, those that nothing new concerns as they were, and the report."""
+
+        def look() -> list[Gap]:
+            find(output, found.inputs, logs, told, self.skew)
+            return []
+
+        spark, of_journals, gaps = told.sparkSession, parts.marks(JOURNALS), None
+        if of_journals:
+            verdicts = ("deliveries", "messages")
+            gaps = taken_over(output, parts.place, verdicts, of_journals, lambda: settle(output, told))
+        # Who is whose partner, which log is older, and when agents had which connection: what pairs are judged by.
+        concerns = (found.inputs.hosts, logs_of(found.slabs), self.skew, _connections(told) if of_journals else None)
+        of_logs = [*parts.marks(LOGS), repr(concerns)]
+        logs = replace(logs, signs=logs.signs.persist())
+        taken_over(output, parts.place, ("bridges", "incidents"), of_logs, look)
+        conclude(
+            spark, output, found.inputs, logs, told,
+            absent=found.absent, skew=self.skew, is_found=True, journal_gaps=gaps,
+        )  # fmt: skip
 
     def _publish_all(self, state: State, batch: int, found: View) -> None:
         """Where nothing can be taken over, parse everything."""
@@ -125,6 +150,21 @@ class Job:
         with FinalOutput(spark, self.out, found.inputs, told) as output:
             write(spark, output, found.inputs, events(rows["log"]), told, absent=found.absent, skew=self.skew)
             output.commit()
+
+
+def logs_of(slabs: Sequence[Slab]) -> list[tuple[str, str, str, int]]:
+    """Which files each host has, and the order of its logs: more than digests of their rows tell."""
+    abouts = [slab.about for slab in slabs]
+    return sorted({(about["kind"], about["host"], about["file"], about["order"]) for about in abouts})
+
+
+def _connections(records: DataFrame) -> object:
+    """A digest of what agents tell of their connections."""
+    names = ("host", "agent", "epoch", "jseq", "ts", "kind", "broker", "reason")
+    hashed = sf.xxhash64(*names).cast("decimal(38,0)")
+    mine = records.where(sf.col("kind").isin("connected", "connection_lost"))
+    row = mine.agg(sf.sum(hashed).alias("sum"), sf.count(sf.lit(1)).alias("count")).first()
+    return row and (str(row["sum"]), row["count"])
 
 
 def _of_kind(slabs: Sequence[Slab], kind: str) -> list[tuple[Slab, str]]:
@@ -152,7 +192,7 @@ def follow(
     where there was nothing to the end, and whatever Spark raises when the stream fails.
     """
     root = _followed(logs)
-    settle(local_path(out) or Path(out))
+    end_replacement(local_path(out) or Path(out))
     with Output(spark, out):
         pass  # an OUT that is not ours is refused before any work
     spark.dataSource.register(TailSource)

@@ -60,7 +60,7 @@ class Parts:
 
     def __init__(self, spark: SparkSession, place: Path) -> None:
         self._spark = spark
-        self._place = place
+        self.place = place
         told = _read_ledger(place / LEDGER)
         self._next = int(told.get("next", 0))
         self._signs = str(told.get("signs", ""))
@@ -74,7 +74,7 @@ class Parts:
         parts = {mark: Part(**{**one, "files": files[mark]}) for mark, one in told.items()}
 
         def is_there(part: Part) -> bool:
-            return all(_size(self._place / name) == size for name, size in part.files)
+            return all(_size(self.place / name) == size for name, size in part.files)
 
         return {mark: part for mark, part in parts.items() if is_there(part)}
 
@@ -124,21 +124,21 @@ class Parts:
         name = self._fresh(kind)
         rows, seen = shaped(fresh.repartition(_count(shares), "share")), Observation()
         counted = rows.observe(seen, sf.count(sf.lit(1)).alias("rows"))
-        counted.write.partitionBy("share").mode("overwrite").parquet(f"file://{self._place / name}")
+        counted.write.partitionBy("share").mode("overwrite").parquet(f"file://{self.place / name}")
         made = {share.mark: self._part(name, share) for share in shares}
         self._see_all(made.values(), seen.get["rows"])
         return made
 
     def _part(self, name: str, share: Share) -> Part:
-        paths = sorted((self._place / name / f"share={share.mark}").glob("*.parquet"))
-        return Part([(str(path.relative_to(self._place)), path.stat().st_size) for path in paths])
+        paths = sorted((self.place / name / f"share={share.mark}").glob("*.parquet"))
+        return Part([(str(path.relative_to(self.place)), path.stat().st_size) for path in paths])
 
     def _see_all(self, made: Iterable[Part], rows: int) -> None:
         """Executors elsewhere would have written to their own disks."""
-        found = sum(pq.read_metadata(self._place / name).num_rows for part in made for name, _ in part.files)
+        found = sum(pq.read_metadata(self.place / name).num_rows for part in made for name, _ in part.files)
         if found != rows:
             raise SparkProblem(
-                f"{self._place}: {found} of {rows} rows arrived, the others lie on executors' own disks; "
+                f"{self.place}: {found} of {rows} rows arrived, the others lie on executors' own disks; "
                 "choose an OUT that all of them share"
             )
 
@@ -154,19 +154,19 @@ class Parts:
         if self._signs:
             together = self._kept_signs(kept).select(*names).unionAll(together)
         name = self._fresh(SIGNS)
-        together.hint("rebalance").write.mode("overwrite").parquet(f"file://{self._place / name}")
+        together.hint("rebalance").write.mode("overwrite").parquet(f"file://{self.place / name}")
         self._signs = name
 
     def _kept_signs(self, live: Iterable[str]) -> DataFrame:
         marks = self._spark.createDataFrame([(mark,) for mark in sorted(live)], "share string")
-        kept = self._spark.read.schema(_SIGNS).parquet(pattern_of(self._place / self._signs))
+        kept = self._spark.read.schema(_SIGNS).parquet(pattern_of(self.place / self._signs))
         return kept.join(sf.broadcast(marks), "share", "left_semi")
 
     def _fresh(self, kind: str) -> str:
         """A directory that nobody has: the next number, whatever a killed run left there."""
         name = f"{kind}-{self._next:09}"
         self._next += 1
-        shutil.rmtree(self._place / name, ignore_errors=True)
+        shutil.rmtree(self.place / name, ignore_errors=True)
         return name
 
     # -- what is there ----------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Parts:
 
     def files(self, kind: str) -> list[Path]:
         """The files of all shares of a kind."""
-        return [self._place / name for part in self._known[kind].values() for name, _ in part.files]
+        return [self.place / name for part in self._known[kind].values() for name, _ in part.files]
 
     def rows(self) -> int:
         """How many events there are."""
@@ -206,7 +206,7 @@ class Parts:
     def records(self) -> DataFrame:
         """As ``journal_records`` makes them of all journals."""
         # Never the same directory twice: Spark takes frames that read equal paths for equal.
-        place = self._place / f"{RECORDS_NOW}{uuid.uuid4().hex}"
+        place = self.place / f"{RECORDS_NOW}{uuid.uuid4().hex}"
         if not link_all(self.files(JOURNALS), place):
             return self._spark.createDataFrame([], RECORDS)
         return self._spark.read.schema(RECORDS).parquet(pattern_of(place))
@@ -216,14 +216,14 @@ class Parts:
     def _write_ledger(self) -> None:
         told = {kind: {mark: asdict(part) for mark, part in parts.items()} for kind, parts in self._known.items()}
         text = json.dumps({**told, "next": self._next, "signs": self._signs})
-        beside = self._place / f"{LEDGER}.new"
+        beside = self.place / f"{LEDGER}.new"
         beside.write_text(text)
-        os.replace(beside, self._place / LEDGER)
+        os.replace(beside, self.place / LEDGER)
 
     def _sweep(self) -> None:
         """Remove what the ledger does not name. Results have links of their own to what they show."""
         live = {str(path.parent) for kind in (LOGS, JOURNALS) for path in self.files(kind)}
-        for place in self._place.iterdir():
+        for place in self.place.iterdir():
             if place.name.startswith((f"{SIGNS}-", RECORDS_NOW)) and place.name != self._signs:
                 shutil.rmtree(place, ignore_errors=True)
             elif place.name.startswith((f"{LOGS}-", f"{JOURNALS}-")):

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-VERSION = 1
+VERSION = 2
+"""Of what is written below OUT/.follow: offsets, and how what was read is laid down."""
 HEAD = 1024
 """Bytes of a file's beginning, and before the place where reading goes on, that are hashed to know it again."""
 GONE = 1000
@@ -70,9 +71,10 @@ class Offset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Of what ``to_json`` made. Raises ValueError for what a later version wrote."""
+        """Of what ``to_json`` made. Raises ValueError for what another version wrote."""
         if value.get("v") != VERSION:
-            raise ValueError(f"the offset is of version {value.get('v')}, and this program knows {VERSION}")
+            found = value.get("v")
+            raise ValueError(f"the state is of version {found}, and this program knows {VERSION}: name another OUT")
         return cls({host: _seat_of(seat) for host, seat in value["hosts"].items()})
 
 
