@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionOptions", "SparkProblem", "phase", "session"]
 
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
+_LOG_LEVEL = "spark.log.level"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
 
 
@@ -99,7 +100,11 @@ def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
     for key, value in settings_of(options, master, place.path).items():
         builder = builder.config(key, value)
     with place.quiet(enabled=not os.environ.get(DEBUG_VARIABLE)):
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    # spark-submit has chosen how its JVM logs before any setting of ours is read.
+    if _SUBMITTED and not os.environ.get(DEBUG_VARIABLE) and spark.conf.get(_LOG_LEVEL, None) is None:
+        spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def _look_at_workers(spark: SparkSession, *, remote: bool) -> None:

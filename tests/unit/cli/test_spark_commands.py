@@ -1,0 +1,63 @@
+"""What ``plan``, ``drift`` and ``audit`` refuse before Spark starts, and what spark-submit may start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.pipeline import submit
+
+PLAN = ["plan", "-o", "out"]
+DRIFT = ["drift", "--planned", "x", "--found", "y", "-o", "out"]
+AUDIT = ["audit", "--logs", "x", "-o", "out"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (PLAN, "--hosts FILE, or -i INVENTORY"),
+        ([*PLAN, "--hosts", "x", "-i", "y"], "--hosts FILE, or -i INVENTORY"),
+        ([*PLAN, "--hosts", "x", "--since", "y", "--anew"], "--since and --anew exclude each other"),
+        ([*PLAN, "--hosts", "x", "--largest", "1"], "--largest"),
+        ([*PLAN, "--hosts", "x", "--conf", "nonsense"], "is not NAME=VALUE"),
+        (["drift", "--planned", "x", "-o", "out"], "--found"),
+        ([*DRIFT, "--master", "local", "--remote", "sc://x"], "--master and --remote exclude each other"),
+        ([*AUDIT, "--skew", "-1"], "--skew"),
+        ([*AUDIT, "--format", "xml"], "--format"),
+        (["audit", "--logs", "x"], "--output"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert (out, err.count("\n"), list(tmp_path.iterdir())) == ("", 1, [])
+
+
+@pytest.mark.parametrize("name", ["plan", "drift"])
+def test_help_does_not_load_spark(name: str) -> None:
+    code = (
+        f"import sys; from activemq_fleet.cli.main import main; main(['{name}', '--help']);"
+        "sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_spark_submit_starts_what_runs_on_spark_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit.main(["check", "-i", "x"]) == 2
+    assert "check does not run on Spark, only plan, drift, audit" in capsys.readouterr().err
+    assert submit.main(["audit", "--logs", "x"]) == 2
+    assert "--output" in capsys.readouterr().err
+
+
+def test_the_entry_for_spark_submit_tells_where_it_lies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit.main([]) == 0
+    assert Path(capsys.readouterr().out.strip()).name == "submit.py"
