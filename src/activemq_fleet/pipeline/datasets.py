@@ -28,13 +28,18 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read", "settle"]
 
-# Rows on their way to a file are taken to be this many times as large as in it. Not measured.
-_SHUFFLED = 3
 _FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
-_BY_SIZE = {
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_FILE * _SHUFFLED),
-    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
-}
+_SHUFFLED = {"messages": 5, "deliveries": 25}
+"""How many times as large as in their file rows are on their way to it: 3 million of events that were delivered."""
+_ANY_SHUFFLED = 3  # not measured: the other datasets that are shuffled are small
+
+
+def _by_size(name: str) -> dict[str, str]:
+    """Settings that let each task of the last shuffle write one file."""
+    return {
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_FILE * _SHUFFLED.get(name, _ANY_SHUFFLED)),
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    }
 
 
 class Target(Protocol):
@@ -93,7 +98,7 @@ class Output:
         then nothing is shuffled or sorted.
         """
         rows = sf.count(sf.lit(1)).alias("rows")
-        with temporarily(self._spark, _BY_SIZE):
+        with temporarily(self._spark, _by_size(name)):
             shaped = shaped_as(name, frame) if ordered else _in_order(name, shaped_as(name, frame))
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
