@@ -64,8 +64,8 @@ def groups_of(names: Iterable[str], facts: DataFrame) -> dict[str, tuple[str, ..
     brokers = facts.where("group is not null").select("group", "pair")
     as_group, as_pair = (sf.broadcast(frame.select(sf.col("name").alias(name))) for name in ("as_group", "as_pair"))
     rows = (
-        brokers.join(as_group, brokers["group"] == as_group["as_group"], "left")
-        .join(as_pair, brokers["pair"] == as_pair["as_pair"], "left")
+        brokers.join(as_group, sf.col("group") == sf.col("as_group"), "left")
+        .join(as_pair, sf.col("pair") == sf.col("as_pair"), "left")
         .where("as_group is not null or as_pair is not null")
         .select("group", "as_group", "as_pair")
         .distinct()
