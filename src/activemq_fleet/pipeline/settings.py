@@ -28,6 +28,8 @@ _SQL = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Else a union of scans with a task each becomes one task for all of them (from Spark 4.1).
+    "spark.sql.unionOutputPartitioning": "false",
     # A file of a fleet's logs is read or named as a problem, never passed over in silence.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
