@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.pipeline.events import parse, survey
 from activemq_fleet.pipeline.follow import view
-from activemq_fleet.pipeline.follow.reading import beginning
+from activemq_fleet.pipeline.follow.reading import LOST, beginning
 from activemq_fleet.pipeline.follow.records import pieces
 from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs
 from activemq_fleet.pipeline.verdicts.reading import lines_of_files
@@ -95,6 +95,17 @@ def test_events_are_those_of_the_batch(tmp_path: Path, seed: int) -> None:
     # Not every seed has a record that reaches over the end of a file; the first one does.
     assert seed or any("TheEndOfTheRecordBefore" in (event["stack"] or "") for event in expected)
     assert sorted(found, key=lambda event: event["sequence"]) == expected
+
+
+def test_a_slab_without_a_record_has_no_events_in_the_columns_of_others() -> None:
+    about = {"host": "h", "file": "activemq.log", "release": None, "timezone": "UTC", "order": 0, "skip": 0}
+    piece = {**about, "begin": 0, "line": 0, "after": b"", "problem": LOST}
+    one, none = (
+        view.scan_slab(pa.Table.from_pylist([{**piece, "chunk": chunk, "end": len(chunk)}]))
+        for chunk in (b"2026-03-01 10:00:00,123 | INFO  | here | a.B | main\n", b"")
+    )
+    assert (one.num_rows, none.num_rows) == (1, 0)
+    assert none.schema.equals(one.schema)
 
 
 def test_lines_of_journals_are_those_of_the_batch(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def scan_slab(slab: pa.Table) -> pa.Table:
 def _no_events() -> pa.Table:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(EVENTS).empty_table()
+    return to_arrow_schema(EVENTS, timezone="UTC").empty_table()
 
 
 def records(rows: DataFrame) -> DataFrame:
