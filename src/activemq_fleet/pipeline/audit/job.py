@@ -56,7 +56,7 @@ def audit(
             records = journal_records(spark, inputs)
         with temporarily(spark, partitions(spark, inputs)):
             found = read_logs(spark, output, inputs)
-            result = _conclude(spark, output, inputs, found, records, absent, skew)
+            result = conclude(spark, output, inputs, found, records, absent=absent, skew=skew)
         output.commit()
     return result
 
@@ -76,17 +76,15 @@ def write(
     *,
     absent: Sequence[Gap] = (),
     skew: timedelta = SKEW,
-    ordered: bool = False,
 ) -> Result:
     """Write every dataset, audit.json and report.html of these events and journal records; commits nothing.
 
-    ``absent``: what is known to be missing. ``ordered``: the events' partitions are as ``Output.write``
-    wants them. The logs are parsed once: all else comes from what was written.
+    ``absent``: what is known to be missing. The logs are parsed once: all else comes from what was written.
     """
     with temporarily(spark, partitions(spark, inputs)):
         with phase("reading logs"):
-            logs = _stored(output, events, ordered=ordered)
-        return _conclude(spark, output, inputs, logs, records, absent, skew)
+            logs = _stored(output, events, ordered=False)
+        return conclude(spark, output, inputs, logs, records, absent=absent, skew=skew)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +133,30 @@ def conclude(
     """As ``write``, for one who has written the events already.
 
     ``is_found``: bridges and incidents are written, too, by ``find``. ``journal_gaps``: so are deliveries and messages,
-    and this is what ``settle`` returned.
+    and this is what ``settle`` returned. As many partitions as ``partitions`` says are the caller's to set.
     """
-    with temporarily(spark, partitions(spark, inputs)):
-        return _conclude(spark, output, inputs, logs, records, absent, skew, is_found=is_found, gaps=journal_gaps)
+    written, signs = logs.written, logs.signs.persist()
+    journals = bool(inputs.of_kind("journal"))
+    records = records.persist() if journals else spark.createDataFrame([], RECORDS)
+    try:
+        if not is_found:
+            find(output, inputs, logs, records, skew)
+        if journal_gaps is None:
+            journal_gaps = settle(output, records) if journals else _settle_nothing(spark, output)
+        with phase("writing the report"):
+            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs), *journal_gaps]
+            names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
+            datasets = {name: output.written(name) for name in names}
+            counts = gathering.counts_of(logs.count, logs.seen, datasets)
+            result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
+            picture = shown_of(written, signs, records, datasets, inputs, counts)
+            output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            output.write_text("report.html", html_report(result, picture))
+    finally:
+        signs.unpersist()
+        if journals:
+            records.unpersist()
+    return result
 
 
 def find(output: Output, inputs: Inputs, logs: Logs, records: DataFrame, skew: timedelta = SKEW) -> None:
@@ -163,42 +181,6 @@ def partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
         return {}
     size = sum(file.size * (_PACKED if file.compressed else 1) for file in inputs.files)
     return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}
-
-
-def _conclude(
-    spark: SparkSession,
-    output: Output,
-    inputs: Inputs,
-    logs: Logs,
-    records: DataFrame,
-    absent: Sequence[Gap],
-    skew: timedelta,
-    *,
-    is_found: bool = False,
-    gaps: Sequence[Gap] | None = None,
-) -> Result:
-    written, signs = logs.written, logs.signs.persist()
-    journals = bool(inputs.of_kind("journal"))
-    records = records.persist() if journals else spark.createDataFrame([], RECORDS)
-    try:
-        if not is_found:
-            find(output, inputs, logs, records, skew)
-        if gaps is None:
-            gaps = settle(output, records) if journals else _settle_nothing(spark, output)
-        with phase("writing the report"):
-            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs), *gaps]
-            names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
-            datasets = {name: output.written(name) for name in names}
-            counts = gathering.counts_of(logs.count, logs.seen, datasets)
-            result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
-            picture = shown_of(written, signs, records, datasets, inputs, counts)
-            output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-            output.write_text("report.html", html_report(result, picture))
-    finally:
-        signs.unpersist()
-        if journals:
-            records.unpersist()
-    return result
 
 
 def _settle_nothing(spark: SparkSession, output: Output) -> list[Gap]:

@@ -59,13 +59,11 @@ class FinalOutput(Output):
 
     def adopt(self, name: str, files: Sequence[Path], rows: int) -> int:
         """Take over files that hold a dataset, of so many rows. OUT has to be local, and executors to share it."""
-        place = local_path(self._target.place(name))
+        place = local_path(self.place(name))
         if not files or place is None:
             return super().write(name, self._spark.createDataFrame([], SCHEMAS[name]))
         link_all(files, place)
-        self._rows[name] = rows
-        self._target.wrote(name, rows)
-        return rows
+        return self.wrote(name, rows)
 
     def _horizons(self) -> DataFrame:
         """host, pair, upto: the last time that each host's log tells of."""
