@@ -19,7 +19,7 @@ from activemq_fleet import __version__
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.manifests import HadoopTarget, listed_files, manifest_of
 from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
-from activemq_fleet.pipeline.schemas import SCHEMA_VERSION, SCHEMAS, SORTED_BY
+from activemq_fleet.pipeline.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY
 from activemq_fleet.pipeline.settings import is_local, temporarily
 from activemq_fleet.pipeline.staging import LocalTarget, settle
 
@@ -104,9 +104,7 @@ class Output:
             shaped.observe(seen, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
             ).parquet(self._target.place(name))
-        self._rows[name] = self._rows.get(name, 0) + int(seen.get["rows"])
-        self._target.wrote(name, self._rows[name])
-        return self._rows[name]
+        return self.wrote(name, self._rows.get(name, 0) + int(seen.get["rows"]))
 
     def own_place(self, name: str) -> Path | None:
         """Where workers may write a dataset's files themselves: they and OUT are on this machine. Else None."""
@@ -116,7 +114,7 @@ class Output:
         return self._target.staged / name if is_local(self._spark.conf.get("spark.master", None)) else None
 
     def wrote(self, name: str, rows: int) -> int:
-        """Note the rows of a dataset, all of them, that were written to ``own_place``."""
+        """Note the rows of a dataset, all of them, whose files others have put in its place."""
         self._rows[name] = rows
         self._target.wrote(name, rows)
         return rows
@@ -154,8 +152,7 @@ def read_text(spark: SparkSession, out: str, name: str) -> str:
 
 def shaped_as(name: str, frame: DataFrame, *more: str) -> DataFrame:
     """The dataset's columns in their order, cast, and ``more``. The version is in their metadata, and so in footers."""
-    about = {"schema_version": SCHEMA_VERSION}
-    fields = SCHEMAS[name].fields
+    about, fields = dict(COLUMN_METADATA), SCHEMAS[name].fields
     return frame.select(
         *(sf.col(field.name).cast(field.dataType).alias(field.name, metadata=about) for field in fields), *more
     )

@@ -6,13 +6,14 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from activemq_fleet.pipeline.schemas import SCHEMA_VERSION, SCHEMAS
+from activemq_fleet.pipeline.schemas import COLUMN_METADATA, SCHEMAS
 
 _ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 
 
 def schema_of(name: str) -> pa.Schema:
     """The dataset's columns as Arrow has them, with the version in the metadata that becomes the footer's."""
-    about = {"schema_version": SCHEMA_VERSION}
-    told = StructType([StructField(field.name, field.dataType, metadata=about) for field in SCHEMAS[name]])
+    told = StructType(
+        [StructField(field.name, field.dataType, metadata=dict(COLUMN_METADATA)) for field in SCHEMAS[name]]
+    )
     return to_arrow_schema(SCHEMAS[name], timezone="UTC").with_metadata({_ROW_METADATA: told.json()})

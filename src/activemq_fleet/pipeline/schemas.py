@@ -22,6 +22,9 @@ from pyspark.sql.types import (
 SCHEMA_VERSION = 1
 """Counts the changes that a reader has to know of. Columns are only ever added, which does not count."""
 
+COLUMN_METADATA = MappingProxyType({"schema_version": SCHEMA_VERSION})
+"""Of every column, so that the version stands in the footers of files."""
+
 _TEXT = StringType()
 _TEXTS = ArrayType(StringType())
 _TIME = TimestampType()  # microseconds, UTC
