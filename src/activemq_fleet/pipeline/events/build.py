@@ -72,18 +72,16 @@ def _whole_files(spark: SparkSession, files: list[InputFile], inputs: Inputs, pl
     """A partition has whole files of hosts that follow each other. No content is shuffled: each share is a scan."""
     shares = shared_out([file.size * (_UNPACKED if file.compressed else 1) for file in files])
     about = spark.createDataFrame(pa.Table.from_pylist([_about(file, inputs, places) for file in files], schema=_FILES))
-    paths: dict[int, list[str]] = defaultdict(list)
-    sizes: dict[int, int] = defaultdict(int)
+    by_share: dict[int, list[InputFile]] = defaultdict(list)
     for file, share in zip(files, shares, strict=True):
-        paths[share].append(file.path)
-        sizes[share] += file.size
+        by_share[share].append(file)
     scans = [
-        binary(spark, paths[share]).select("path", sf.col("content").alias("chunk")).coalesce(1)
-        for share in sorted(paths)
+        binary(spark, [file.path for file in mine]).select("path", sf.col("content").alias("chunk")).coalesce(1)
+        for mine in by_share.values()
     ]
     placed = reduce(lambda one, other: one.unionAll(other), scans).join(sf.broadcast(about), "path")
-    ordered = max(sizes.values()) <= IN_MEMORY
-    return placed if ordered else placed.sortWithinPartitions("host", "file")
+    largest = max(sum(file.size for file in mine) for mine in by_share.values())
+    return placed if largest <= IN_MEMORY else placed.sortWithinPartitions("host", "file")
 
 
 def _about(file: InputFile, inputs: Inputs, places: Mapping[str, Place]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import pyarrow as pa
@@ -130,11 +129,6 @@ def _json(found: list[Any]) -> str | None:
     return json.dumps(found) if found else None
 
 
-def _texts_as_json(found: Iterable[str]) -> str:
-    """As ``json.dumps`` writes a list of texts, without what it takes to begin."""
-    return f"[{', '.join(map(encode_basestring_ascii, found))}]"
-
-
 def facts_of(record: Record, place: int | None, pattern: str | None) -> dict[str, Any]:
     """One row. ``pattern`` is the naming pattern of the whole inventory, None where it is not known yet."""
     variables = dict(record.variables)
@@ -192,7 +186,7 @@ def _of_settings(host: str, identity: Identity | None, found: Said) -> dict[str,
         "address": address or None,
         "names": list({host.lower(), label, address or label, announced}),
         "points": points or None,
-        "store": None if store[0] == "machine" else _texts_as_json(store),
+        "store": None if store[0] == "machine" else json.dumps(store),
         "own_store": store[0] == "database" or settings.store_directory is not None,
         "links": found.links,
     }

@@ -98,9 +98,11 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
                 content=options.content,
                 largest=options.largest,
             )
-            direct = bool(_own_places(output, options))
-            rows = rows_by_component(facts, found, _tasks(spark, found, direct=direct))
-            return _write(spark, rows, context, output, options, tell)
+            places = _own_places(output, options)
+            rows = rows_by_component(facts, found, _tasks(spark, found, direct=bool(places)))
+            if places:
+                return _write_by_workers(rows, context, output, places, tell)
+            return _write_by_spark(spark, rows, context, output, options, tell)
         finally:
             for frame in (facts, *source.kept):
                 frame.unpersist()
@@ -144,12 +146,7 @@ def _own_places(output: Output, options: Options) -> dict[str, Path]:
     return {name: place for name in TABLES if (place := output.own_place(name))}
 
 
-def _write(
-    spark: SparkSession, rows: DataFrame, context: Context, output: Output, options: Options, tell: Told
-) -> Result:
-    places = _own_places(output, options)
-    if not places:
-        return _write_by_spark(spark, rows, context, output, options, tell)
+def _write_by_workers(rows: DataFrame, context: Context, output: Output, places: dict[str, Path], tell: Told) -> Result:
     told = write_tables(rows, context, places)
     if told["error"] is not None:
         raise InputError(told["error"])
