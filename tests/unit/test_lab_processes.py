@@ -18,6 +18,7 @@ from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.overlay import MARK
 from activemq_fleet.lab.processes import Run
+from activemq_fleet.lab.readiness import taken_port
 
 SLEEP = "import time; time.sleep(60)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -59,6 +60,24 @@ def test_a_killed_process_is_gone_and_leaves_no_zombie(layout: Layout) -> None:
     processes.end([living(layout, run)], grace=0)
     assert processes.find(layout, run) is None
     assert not psutil.pid_exists(run.pid)
+
+
+# Its first thread ends at once; another one holds a port a while longer.
+LINGERING = """
+import ctypes, signal, socket, threading, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+held = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=time.sleep, args=(1.5,)).start()
+print(held.getsockname()[1], flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_ends_with_its_last_thread_and_so_do_its_ports(layout: Layout) -> None:
+    process = living(layout, launch(layout, LINGERING))
+    port = int(_wait_for_output(layout))
+    processes.end([process], grace=60)
+    assert not taken_port(("127.0.0.1", port))
 
 
 def test_children_of_a_broker_die_with_it(layout: Layout) -> None:

@@ -23,6 +23,7 @@ from activemq_fleet.lab.layout import Layout, write
 from activemq_fleet.lab.overlay import MARK
 
 _SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
+_KILLED = 60.0  # seconds that a killed process has to end: on a busy disk it may have much to write back
 _POLL = 0.02
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
 # Processes of this very program, which must be waited for lest they stay as zombies.
@@ -189,7 +190,7 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
         living = list(_wait(living, grace))
     for process in living:
         send(process, signal.SIGKILL)
-    left = list(_wait(living, 10))
+    left = list(_wait(living, _KILLED))
     if left:
         raise LabError(f"process {left[0].pid} does not end, even by SIGKILL: it waits for the disk or the kernel")
 
@@ -217,8 +218,11 @@ def _wait(processes: Sequence[psutil.Process], seconds: float) -> Iterator[psuti
 
 
 def _lives(process: psutil.Process) -> bool:
+    """Whether any thread of it is left: the last to end may hold its ports a moment longer than the first."""
     _reap(process.pid)
     try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+        if not process.is_running():
+            return False
+        return bool(process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
     except psutil.Error:
         return False
