@@ -59,6 +59,7 @@ SCHEMA = pa.schema(
         ("pair", pa.string()),
         ("unit", pa.string()),
         ("release", pa.string()),
+        ("likeness", pa.string()),  # equal where networks and documents are probably alike
         ("address", pa.string()),  # where the variables say one
         ("names", _TEXTS),  # by which others may mean this host
         ("points", _TEXTS),  # names that it means
@@ -183,6 +184,7 @@ def _of_settings(host: str, identity: Identity | None, found: Said) -> dict[str,
         "pair": identity.pair,
         "unit": identity.host if settings.ha == "none" else identity.pair,
         "release": found.release.text,
+        "likeness": f"{settings.topology} {settings.ha} {found.release.text}",
         "address": address or None,
         "names": list({host.lower(), label, address or label, announced}),
         "points": points or None,

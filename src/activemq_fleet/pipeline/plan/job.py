@@ -30,7 +30,7 @@ from activemq_fleet.pipeline.plan.survey import (
     waivers_of,
     warnings_of,
 )
-from activemq_fleet.pipeline.settings import cores_of, temporarily
+from activemq_fleet.pipeline.settings import cores_of, is_local, temporarily
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 
@@ -43,9 +43,9 @@ Told = Callable[[str], None]
 
 _FACTS = (
     "host string, variables string, place bigint, broker boolean, agent boolean, balancer boolean, by_hand boolean, "
-    "`group` string, pair string, unit string, release string, address string, names array<string>, "
-    "points array<string>, store string, own_store boolean, links string, waivers string, vip boolean, "
-    "agent_group string, pattern string, nearly boolean, problems array<string>"
+    "`group` string, pair string, unit string, release string, likeness string, address string, "
+    "names array<string>, points array<string>, store string, own_store boolean, links string, waivers string, "
+    "vip boolean, agent_group string, pattern string, nearly boolean, problems array<string>"
 )
 _PACKS = ", ".join(f"{name} binary" for name in TABLES) + ", blocking bigint, withheld bigint, error string"
 _FILE = 192 << 20  # bytes: a file of a dataset has 128 to 256 MB
@@ -81,7 +81,7 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
 
     Raises FleetError for what ``check`` or ``render`` would refuse. Then ``out`` stays what it was.
     """
-    with Output(spark, out, kind="plan") as output, temporarily(spark, _INTERPRETED):
+    with Output(spark, out, kind="plan") as output, temporarily(spark, _INTERPRETED | _at_once(spark, options)):
         facts, found = _facts(source)
         try:
             for warning in (*source.warnings, *warnings_of(facts, found)):
@@ -106,6 +106,17 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
         finally:
             for frame in (facts, *source.kept):
                 frame.unpersist()
+
+
+def _at_once(spark: SparkSession, options: Options) -> dict[str, str]:
+    """On this machine what the driver asks is one job a question, of as many tasks as there are cores.
+
+    With an earlier output there are joins of all its files, which are to be divided as Spark sees fit.
+    """
+    master = spark.conf.get("spark.master", None) or ""
+    if options.since or not is_local(master):
+        return {}
+    return {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": str(cores_of(master))}
 
 
 def _facts(source: Source) -> tuple[DataFrame, Survey]:

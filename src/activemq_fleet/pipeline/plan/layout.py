@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -13,9 +14,11 @@ from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.pipeline.plan.components import pairs_of, pointed, shared, united
 from activemq_fleet.pipeline.plan.links import Said, edges_of, groups_of, said_links, unknown_ends
 from activemq_fleet.pipeline.plan.parts import COLUMNS, FINDING, HOST, LINK, STORE
+from activemq_fleet.pipeline.plan.shares import Size, shares
 from activemq_fleet.pipeline.plan.survey import Survey
 
 _FLAGS = ("broker", "agent", "balancer", "by_hand")
+_MOST_GROUPS = 200_000
 _TOLD = "kind int, home string, host string, text string, place bigint"
 
 
@@ -38,10 +41,11 @@ def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
     hosts = _homes(facts, found)
     frames = _edges_of_hosts(facts, hosts, found)
     edges = pairs_of(reduce(lambda one, more: one.unionByName(more), frames)) if frames else []
+    sizes = _sizes(facts, found) if tasks > 1 or found.links else []
     told: list[_Told] = []
     if found.links:
         links = said_links(facts)
-        groups = groups_of((name for link in links for name in link.ends), facts)
+        groups = groups_of({name for link in links for name in link.ends}, facts, [size.group for size in sizes])
         edges += edges_of(links, groups)
         told += _links(links, groups)
         told += [_Told(FINDING, *one) for one in unknown_ends(links, groups, facts)]
@@ -51,13 +55,35 @@ def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
     every = _hosts(hosts)
     if told:
         every = every.unionByName(_other(spark.createDataFrame(told, _TOLD)))
-    if of_group:
-        names = spark.createDataFrame(list(of_group.items()), "home string, component string")
-        every = every.join(sf.broadcast(names), "home", "left")
-    else:
-        every = every.withColumn("component", sf.lit(None).cast("string"))
-    every = every.withColumn("component", sf.coalesce("component", "home")).select(*COLUMNS)
-    return every.repartition(tasks, "component").sortWithinPartitions("component", "kind", "host", "place")
+    return _divided(every, of_group, sizes, tasks).sortWithinPartitions("component", "kind", "host", "place")
+
+
+def _sizes(facts: DataFrame, found: Survey) -> list[Size]:
+    """All groups; none where they are too many for a table that every worker has."""
+    if found.groups > _MOST_GROUPS:
+        return []
+    groups = facts.where("group is not null").groupBy("group")
+    table = groups.agg(sf.coalesce(sf.min("likeness"), sf.lit("")), sf.count("*")).toArrow()
+    return [Size(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
+
+def _divided(every: DataFrame, of_group: Mapping[str, str], sizes: Sequence[Size], tasks: int) -> DataFrame:
+    """The rows with their component, each component in one partition: alike ones in the same, where sizes are known."""
+    task_of = shares(sizes, of_group, tasks)
+    component_of = {**{size.group: size.group for size in sizes}, **of_group}
+    if not component_of:
+        return every.withColumn("component", sf.col("home")).select(*COLUMNS).repartition(tasks, "component")
+    names = pa.table(
+        {
+            "home": pa.array(component_of.keys(), pa.string()),
+            "component": pa.array(component_of.values(), pa.string()),
+            "task": pa.array([task_of.get(component, 0) for component in component_of.values()], pa.int32()),
+        }
+    )
+    every = every.join(sf.broadcast(every.sparkSession.createDataFrame(names)), "home", "left")
+    every = every.withColumn("component", sf.coalesce("component", "home"))
+    divided = every.repartitionById(tasks, sf.col("task")) if sizes else every.repartition(tasks, "component")
+    return divided.select(*COLUMNS)
 
 
 def _homes(facts: DataFrame, found: Survey) -> DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -57,9 +57,18 @@ def said_links(facts: DataFrame) -> list[Said]:
     return list(first.values())
 
 
-def groups_of(names: Iterable[str], facts: DataFrame) -> dict[str, tuple[str, ...]]:
-    """Name -> the groups that it means: it is a group's, else a pair's. A name that is nobody's has no key."""
-    wanted = [(name,) for name in dict.fromkeys(names)]
+def groups_of(names: Collection[str], facts: DataFrame, known: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:
+    """Name -> the groups that it means: it is a group's, else a pair's. A name that is nobody's has no key.
+
+    ``known`` are names of groups: hosts are asked only for what is none of them.
+    """
+    told: dict[str, tuple[str, ...]] = {name: (name,) for name in sorted({*names}.intersection(known))}
+    others = sorted({*names} - told.keys())
+    return _asked(others, facts) | told if others else told
+
+
+def _asked(names: Sequence[str], facts: DataFrame) -> dict[str, tuple[str, ...]]:
+    wanted = [(name,) for name in names]
     frame = facts.sparkSession.createDataFrame(wanted, "name string")
     brokers = facts.where("group is not null").select("group", "pair")
     as_group, as_pair = (sf.broadcast(frame.select(sf.col("name").alias(name))) for name in ("as_group", "as_pair"))
