@@ -38,7 +38,7 @@ from activemq_fleet.topology import Fleet
 QUEUE = "demo.orders"
 _BEFORE, _AFTER = 300, 300  # messages of each protocol before and after the kill
 _RATE = 150.0  # events a second over MQTT
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 _SHOWN_LINES = 12
 _SEATS = ("publisher", "subscriber")
 

@@ -19,7 +19,7 @@ from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.logtail import LOG, LogTail, explain
 from activemq_fleet.lab.overlay import Software
 from activemq_fleet.lab.processes import Run
-from activemq_fleet.lab.readiness import Probe, State, ask, judge, listening_on, taken_port
+from activemq_fleet.lab.readiness import PROBE_TIMEOUT, Probe, State, ask, judge, listening_on, taken_port
 from activemq_fleet.lab.state import State as LabState
 from activemq_fleet.lab.state import make_store
 from activemq_fleet.logs import Story
@@ -59,7 +59,7 @@ class Hosts:
     def log(self, broker: Broker) -> Path:
         return self.data(broker) / LOG
 
-    def look(self, broker: Broker, *, timeout: float = 3.0) -> Sight:
+    def look(self, broker: Broker, *, timeout: float = PROBE_TIMEOUT) -> Sight:
         """How a broker stands now. One that its log calls started is asked for a message."""
         with self._locks[broker.host]:
             run = processes.run_of(self.layout, broker.host)

@@ -30,6 +30,8 @@ from activemq_fleet.render import render_agent, render_clients
 from activemq_fleet.topology import Broker, Fleet, Pair
 
 UP_TIMEOUT = 120.0
+WAIT_TIMEOUT = 120.0
+"""Seconds to wait for what a broker does by itself; a busy machine needs many times what an idle one does."""
 _STOP_GRACE = 30.0
 _DOWN_GRACE = 10.0
 _POLL = 0.1
@@ -247,7 +249,7 @@ class Lab:
         """The inventory name of a pair's active node, None while there is none."""
         return next((b.host for b in self._pair(pair).in_order if self._hosts.look(b).state == "active"), None)
 
-    def wait_active(self, pair: str, timeout: float = 60.0) -> str:
+    def wait_active(self, pair: str, timeout: float = WAIT_TIMEOUT) -> str:
         """Wait until a node of the pair is active; returns its inventory name."""
         found = _poll(lambda: self.active(pair), timeout)
         if found is None:
@@ -255,7 +257,7 @@ class Lab:
             raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
         return found
 
-    def wait_state(self, host: str, state: State, timeout: float = 60.0) -> None:
+    def wait_state(self, host: str, state: State, timeout: float = WAIT_TIMEOUT) -> None:
         """Wait until a broker is in a state."""
         if _poll(lambda: self.state(host) == state or None, timeout) is None:
             broker = self._broker(host)
@@ -263,7 +265,7 @@ class Lab:
                 f"{broker.host} is {self.state(host)}, not {state}, after {timeout:g} s: {self._hosts.failure(broker)}"
             )
 
-    def wait_bridge(self, host: str, to: str, timeout: float = 60.0) -> Bridge:
+    def wait_bridge(self, host: str, to: str, timeout: float = WAIT_TIMEOUT) -> Bridge:
         """Wait until a broker has a bridge that it dialled to another host; returns it."""
         target = self._broker(to).host
 
@@ -272,7 +274,11 @@ class Lab:
 
         bridge = _poll(found, timeout)
         if bridge is None:
-            raise LabError(f"{self._broker(host).host} has no bridge to {target} after {timeout:g} s")
+            peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "nobody"
+            raise LabError(
+                f"{self._broker(host).host} has no bridge to {target} after {timeout:g} s, but to {peers}; "
+                f"it is {self.state(host)}, and {target} is {self.state(to)}"
+            )
         return bridge
 
     # -- for clients --------------------------------------------------------------------------

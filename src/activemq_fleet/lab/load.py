@@ -69,7 +69,7 @@ class Load:
         """How many messages brokers have accepted so far."""
         return len(self._accepted)
 
-    def wait_for(self, more: int, timeout: float = 30.0) -> None:
+    def wait_for(self, more: int, timeout: float = 120.0) -> None:
         """Wait until ``more`` further messages have been accepted. Raises LabError after ``timeout`` s."""
         target, deadline = self.accepted + more, time.monotonic() + timeout
         while self.accepted < target:
@@ -85,7 +85,7 @@ class Load:
         if self._thread:
             self._thread.join(90)
 
-    def account(self, timeout: float = 30.0) -> Account:
+    def account(self, timeout: float = 120.0) -> Account:
         """Stop publishing, wait for what was accepted to arrive, and count."""
         self.end()
         if self._error:

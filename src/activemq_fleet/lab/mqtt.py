@@ -122,7 +122,7 @@ class MqttSubscriber:
         with self._lock:
             return list(self._received)
 
-    def start(self, timeout: float = 30.0) -> None:
+    def start(self, timeout: float = 120.0) -> None:
         """Subscribe. Raises LabError when no broker of the list takes it in ``timeout`` seconds."""
         self._thread.start()
         if not self._subscribed.wait(timeout):

@@ -24,6 +24,8 @@ from activemq_fleet.topology import Broker
 State = Literal["active", "standby", "starting", "stopped", "hung"]
 STATES: tuple[State, ...] = ("active", "standby", "starting", "stopped", "hung")
 Answer = Literal["answered", "silent", "refused"]
+PROBE_TIMEOUT = 10.0
+"""Seconds after which a broker that says nothing counts as hung: one of a busy machine may need several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def judge(*, alive: bool, frozen: bool, phase: Phase, probe: Probe | None) -> St
     return "active" if probe.answer == "answered" else "hung"
 
 
-def ask(broker: Broker, address: str, *, timeout: float = 3.0) -> Probe:
+def ask(broker: Broker, address: str, *, timeout: float = PROBE_TIMEOUT) -> Probe:
     """Let a broker give one message back, over STOMP, else MQTT, within ``timeout`` seconds.
 
     One that has neither is asked for a connection only; one without connectors, a promoted pure
