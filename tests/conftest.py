@@ -27,7 +27,7 @@ TESTS = Path(__file__).resolve().parent
 # and Ansible would know no collection in this process any more.
 init_plugin_loader(collections_path())
 
-# Seconds a test may take before it counts as hung: generous, for a machine that others load.
+# Seconds a try of a test may take before it counts as hung: generous, for a machine that others load.
 TIMEOUTS = {"unit": 300, "pipeline": 900, "integration": 420, "hosts": 900}
 
 # FUZZ_EXAMPLES=5000 makes every property test that many times as thorough as it needs to be for a commit.
@@ -73,8 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tier = tier_of(item)
         item.add_marker(tier)
         if item.get_closest_marker("once") is not None and config.getoption("reruns"):
-            # A wait that ran out proves nothing either way.
-            item.add_marker(pytest.mark.flaky(reruns=1, rerun_except="AssertionError"))
+            # A wait that ran out proves nothing either way. By its type: what an error quotes may hold the word.
+            item.add_marker(pytest.mark.flaky(reruns=1, rerun_except=AssertionError))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
     if config.getoption("--update-golden"):

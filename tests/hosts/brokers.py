@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from tests.hosts.machines import Machine, Rack
+from tests import waiting
+from tests.hosts.machines import Machine, MachinesError, Rack
+from tests.waiting import PATIENCE
 
 UNIT = "activemq.service"
 BASE = "/var/lib/activemq/activemq"
 SHARE = "/srv/activemq"
 STORE = f"{SHARE}/orders-mq01"
 MARKER = f"{STORE}/.activemq-fleet-pair"
-PATIENCE = 300.0
 # What the log said last since the unit was started: one process may wait, serve, lose its lock and wait again.
 _WAITS = f"""systemctl is-active --quiet {UNIT} &&
 since=$(date -d "$(systemctl show -p ActiveEnterTimestamp --value {UNIT})" "+%F %T") &&
@@ -45,19 +45,57 @@ def process(machine: Machine) -> str:
     return "" if pid == "0" else pid
 
 
-def wait_until(condition: Callable[[], bool], complaint: str = "it does not come to pass") -> None:
-    """Return when it holds; AssertionError after a time that no machine under load needs."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, complaint
-        time.sleep(0.3)
+def wait_until(
+    condition: Callable[[], object], what: str = "it comes to pass", *machines: Machine, patience: float = PATIENCE
+) -> None:
+    """Return when it holds; LateError after a time that no machine under load needs, with how ``machines`` stand.
+
+    A machine that cannot be asked says nothing: it is asked again.
+    """
+    waiting.wait_until(
+        condition,
+        what,
+        seen=lambda: "\n".join(map(look, machines)),
+        patience=patience,
+        passing=(MachinesError,),
+    )
+
+
+def look(machine: Machine) -> str:
+    """How a machine's broker stands, for whoever reads why a wait ran out."""
+    script = f"""systemctl show {UNIT} -p ActiveState -p SubState -p MainPID -p NRestarts -p Result | paste -sd' '
+ss -Hltn | awk '{{print $4}}' | paste -sd' '
+journalctl --unit {UNIT} --output=short-precise --lines=15 --no-pager
+tail -n 25 {BASE}/data/activemq.log"""
+    return f"== {machine.name}, {state(machine)}:\n{machine.attempt('bash', '-c', script).stdout}"
+
+
+def journal_of(machine: Machine, unit: str = UNIT) -> str:
+    """The texts of a unit's journal, all that were written until now among them."""
+    return machine.run("bash", "-c", f"journalctl --sync; journalctl --unit {unit} --output=cat --no-pager")
 
 
 def wait_for_pair(machines: tuple[Machine, ...]) -> tuple[Machine, Machine]:
     """The node that serves and the one that stands by, as soon as there is one of each."""
-    wait_until(lambda: sorted(map(state, machines)) == ["active", "standby"], "the pair is not well")
-    active, standby = sorted(machines, key=state)
-    return active, standby
+    states: dict[str, Machine] = {}
+
+    def are_whole() -> bool:
+        states.clear()
+        states.update({state(machine): machine for machine in machines})
+        return states.keys() == {"active", "standby"}
+
+    wait_until(are_whole, "one node serves and the other stands by", *machines)
+    return states["active"], states["standby"]
+
+
+def wait_for_places(active: Machine, standby: Machine) -> None:
+    """Return when the one serves and the other stands by."""
+    wait_until(
+        lambda: (state(active), state(standby)) == ("active", "standby"),
+        f"{active.name} serves and {standby.name} stands by",
+        active,
+        standby,
+    )
 
 
 @contextmanager

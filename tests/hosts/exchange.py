@@ -4,7 +4,7 @@ Run inside the machines' network: ``nsenter --net=… python -m tests.hosts.exch
 
     round ADDRESS           one message published and received again
     leave ADDRESS COUNT     messages for a durable session that is not there now
-    take ADDRESS COUNT      that session comes back and takes exactly those
+    take ADDRESS... COUNT   that session comes back, with whoever serves, and takes exactly those
     watch ADDRESS...        try until one of them gives a message back
     cross ADDRESS ADDRESS   messages published at the first, until one arrives at the second
 
@@ -14,6 +14,7 @@ Each prints one JSON object on success and says in one line on stderr why not (e
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import threading
@@ -28,8 +29,12 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 DURABLE = "exchange-durable"
 TOPIC = "exchange/kept"
-PATIENCE = 5.0
-"""Seconds in which a broker that is ready has answered, on a machine that others load."""
+QUICK, PATIENCE = 5.0, 60.0
+"""Seconds in which a broker that is ready has answered, and in which it surely has on a machine that others load."""
+ANSWER = 15.0
+"""Seconds for one of several that may serve."""
+QUIET = 1.0
+"""Seconds in which a message would have followed that comes a second time."""
 
 
 class ExchangeError(Exception):
@@ -51,10 +56,12 @@ class Session:
     login: Login
     name: str
     durable: bool = False
+    patience: float = PATIENCE
     received: list[str] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
     connected: str | None = None
     subscribed: bool = False
+    lost: bool = False
     client: mqtt.Client = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,9 +71,11 @@ class Session:
             clean_session=not self.durable,
             reconnect_on_failure=False,
         )
-        self.client.connect_timeout = 1  # a host without power gives no answer at all
+        # A host without power gives no answer at all, and those that are tried in turn may be such.
+        self.client.connect_timeout = 1 if self.patience < PATIENCE else 15
         self.client.username_pw_set(self.login.username, self.login.password)
         self.client.on_connect = self._on_connect
+        self.client.on_disconnect = self._on_disconnect
         self.client.on_subscribe = self._on_subscribe
         self.client.on_message = self._on_message
 
@@ -87,13 +96,16 @@ class Session:
 
     def publish(self, topic: str, text: str) -> None:
         """Return when the broker acknowledged it."""
-        sent = self.client.publish(topic, text, qos=1)
+        sent, end = self.client.publish(topic, text, qos=1), time.monotonic() + self.patience
         try:
-            sent.wait_for_publish(PATIENCE)
+            while not sent.is_published() and not self.lost and time.monotonic() < end:
+                sent.wait_for_publish(0.5)
+            if sent.is_published():
+                return
         except (RuntimeError, ValueError) as error:
             raise ExchangeError(f"{self.address}: {error}") from error
-        if not sent.is_published():
-            raise ExchangeError(f"{self.address}: no PUBACK")
+        why = "the connection is lost" if self.lost else f"none within {self.patience:g} s"
+        raise ExchangeError(f"{self.address}: no PUBACK: {why}")
 
     def wait_for(self, count: int) -> None:
         self._until(lambda: len(self.received) >= count, f"fewer than {count} messages")
@@ -104,12 +116,19 @@ class Session:
 
     def _until(self, condition: Any, complaint: str) -> None:
         with self.changed:
-            if not self.changed.wait_for(condition, PATIENCE):
-                raise ExchangeError(f"{self.address}: {complaint} within {PATIENCE:g} s")
+            if not self.changed.wait_for(lambda: condition() or self.lost, self.patience):
+                raise ExchangeError(f"{self.address}: {complaint} within {self.patience:g} s")
+            if not condition():
+                raise ExchangeError(f"{self.address}: {complaint}, and the connection is lost")
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         with self.changed:
             self.connected = str(reason)
+            self.changed.notify_all()
+
+    def _on_disconnect(self, *_: Any) -> None:
+        with self.changed:
+            self.lost = True
             self.changed.notify_all()
 
     def _on_subscribe(self, *_: Any) -> None:
@@ -123,11 +142,11 @@ class Session:
             self.changed.notify_all()
 
 
-def round_trip(address: str, login: Login) -> dict[str, Any]:
+def round_trip(address: str, login: Login, patience: float = PATIENCE) -> dict[str, Any]:
     """Publish a message and get it back; the proof that a broker is active and works."""
     began = time.monotonic()
     token = uuid.uuid4().hex
-    session = Session(address, login, f"exchange-{token}")
+    session = Session(address, login, f"exchange-{token}", patience=patience)
     try:
         session.open()
         session.subscribe(f"exchange/round/{token}")
@@ -140,37 +159,77 @@ def round_trip(address: str, login: Login) -> dict[str, Any]:
     return {"address": address, "seconds": round(time.monotonic() - began, 3)}
 
 
-def leave(address: str, login: Login, count: int) -> dict[str, Any]:
-    """Make a durable session, go away, and publish ``count`` messages for it."""
+def leave(address: str, login: Login, count: int, patience: float = PATIENCE) -> dict[str, Any]:
+    """Make a durable session, go away, and publish ``count`` messages for it: ``TIME NUMBER``, the time of all of them.
+
+    A call that failed may have left some before; by their time they are told from those of this one.
+    """
     absent = Session(address, login, DURABLE, durable=True)
     try:
         absent.open()
         absent.subscribe(TOPIC)
     finally:
         absent.close()
-    sender = Session(address, login, f"exchange-{uuid.uuid4().hex}")
+    sender = Session(address, login, f"exchange-{uuid.uuid4().hex}", patience=patience)
+    mark = time.time_ns()
     try:
         sender.open()
         for number in range(count):
-            sender.publish(TOPIC, str(number))
+            sender.publish(TOPIC, f"{mark} {number}")
     finally:
         sender.close()
     return {"address": address, "left": count}
 
 
-def take(address: str, login: Login, count: int) -> dict[str, Any]:
-    """Come back as the durable session: every message once, in order, or an error."""
-    session = Session(address, login, DURABLE, durable=True)
-    try:
-        session.open()
-        session.subscribe(TOPIC)
-        session.wait_for(count)
-        time.sleep(0.5)  # a duplicate would follow at once
-    finally:
-        session.close()
-    if session.received != [str(number) for number in range(count)]:
-        raise ExchangeError(f"{address}: {count} messages left, {session.received} taken")
+def take(addresses: Sequence[str], login: Login, count: int, timeout: float) -> dict[str, Any]:
+    """Come back as the durable session: every message of the last ``leave`` once, in order, or an error.
+
+    Where a connection is lost it goes on with the next; what was not acknowledged then may come again.
+    """
+    end, sessions = time.monotonic() + timeout, list[list[str]]()
+    for address in itertools.cycle(addresses):
+        session = Session(address, login, DURABLE, durable=True, patience=ANSWER if len(addresses) > 1 else PATIENCE)
+        try:
+            session.open()
+            session.subscribe(TOPIC)
+            _wait_for_all(session, sessions, count, end)
+            break
+        except ExchangeError as error:
+            if time.monotonic() > end:
+                raise ExchangeError(f"{error}; {count} messages left, {_last_of(sessions)} taken") from error
+        finally:
+            session.close()
+            sessions.append(session.received)
+        time.sleep(0.5)
+    taken = _last_of(sessions)
+    wanted = [str(number) for number in range(count)]
+    again = any(len(set(one)) < len(one) for one in taken)
+    if list(dict.fromkeys(itertools.chain(*taken))) != wanted or again:
+        raise ExchangeError(f"{address}: {count} messages left, {taken} taken")
     return {"address": address, "taken": count}
+
+
+def _wait_for_all(session: Session, before: Sequence[Sequence[str]], count: int, end: float) -> None:
+    """Until all have come and nothing more follows; ExchangeError when the connection is lost or the time is over."""
+    while True:
+        have = len(session.received)
+        if len(set(itertools.chain(*_last_of([*before, session.received])))) >= count:
+            time.sleep(QUIET)
+            if len(session.received) == have:
+                return
+        elif session.lost:
+            raise ExchangeError(f"{session.address}: the connection is lost")
+        elif time.monotonic() > end:
+            raise ExchangeError(f"{session.address}: fewer than {count} messages")
+        else:
+            time.sleep(0.05)
+
+
+def _last_of(sessions: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The numbers that each session got of the newest ``leave``."""
+    marks = [tuple(text.split(" ")) for text in itertools.chain(*sessions)]
+    newest = max((int(mark) for mark, _ in marks), default=0)
+    return [[text.split(" ")[1] for text in one if text.startswith(f"{newest} ")] for one in sessions]
 
 
 def watch(addresses: Sequence[str], login: Login, timeout: float) -> dict[str, Any]:
@@ -178,9 +237,11 @@ def watch(addresses: Sequence[str], login: Login, timeout: float) -> dict[str, A
     began = time.monotonic()
     while True:
         problems = []
+        # Quick at first, because one that hangs keeps the others from being asked.
+        patience = max(QUICK, min(PATIENCE / 2, (time.monotonic() - began) / 4))
         for address in addresses:
             try:
-                round_trip(address, login)
+                round_trip(address, login, patience)
             except ExchangeError as error:
                 problems.append(str(error))
             else:
@@ -215,7 +276,8 @@ def main() -> int:
     parser.add_argument("--username", required=True)
     parser.add_argument("--password", required=True)
     parser.add_argument("--port", type=int, default=1883)
-    parser.add_argument("--timeout", type=float, default=60, help="seconds (watch, cross)")
+    parser.add_argument("--timeout", type=float, default=240, help="seconds (watch, cross, take)")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for one answer (leave)")
     parser.add_argument("what", choices=("round", "leave", "take", "watch", "cross"))
     parser.add_argument("words", nargs="+", metavar="ADDRESS [COUNT]")
     options = parser.parse_args()
@@ -227,9 +289,10 @@ def main() -> int:
             result = cross(options.words[0], options.words[1], login, options.timeout)
         elif options.what == "round":
             result = round_trip(options.words[0], login)
+        elif options.what == "leave":
+            result = leave(options.words[0], login, int(options.words[1]), options.patience)
         else:
-            act = leave if options.what == "leave" else take
-            result = act(options.words[0], login, int(options.words[1]))
+            result = take(options.words[:-1], login, int(options.words[-1]), options.timeout)
     except ExchangeError as error:
         print(error, file=sys.stderr)
         return 1

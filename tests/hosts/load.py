@@ -7,7 +7,8 @@
     stop DIR                end it, whatever comes of it
 
 Each prints one JSON object, and says in one line on stderr what is wrong (exit 1). Only a loss and
-too many gaps are wrong: a machine that is too slow for the rate is waited for, and then told.
+too many gaps are wrong: a machine that is too slow for the rate is waited for, and then told. Where a wait ran
+out, or the load ended by itself, nothing is known of the events (exit 4).
 
 A gap is a time without a connection: from the first of a pair's two agents that lost its own until
 both have one again.
@@ -51,8 +52,20 @@ _CALM = {
 _LONGEST = 3600
 
 
+WRONG, LATE = 1, 4
+"""Exit codes: for what became of events, and for what has not come in time and proves nothing either way."""
+
+
 class LoadError(Exception):
     """What is wrong, in one line."""
+
+    code = WRONG
+
+
+class LateLoadError(LoadError):
+    """What has not come in time, or could not go on."""
+
+    code = LATE
 
 
 def start(options: argparse.Namespace) -> dict[str, Any]:
@@ -189,7 +202,8 @@ def settle(options: argparse.Namespace) -> dict[str, Any]:
     wrong += [gap for one in accounts for gap in one.gaps]
     wrong += [f"no event of {one.pair} was accepted" for one in accounts if not one.accepted]
     if wrong:
-        raise LoadError(f"{result}; {'; '.join(wrong[:5])}")
+        surely = any(one.lost or one.duplicate or one.gaps for one in accounts)
+        raise (LoadError if surely else LateLoadError)(f"{result}; {'; '.join(wrong[:5])}")
     return result
 
 
@@ -234,16 +248,16 @@ def _wait(directory: Path, what: str, holds: Any, timeout: float = PATIENCE) -> 
     while not holds():
         _check(directory)
         if time.monotonic() > deadline:
-            raise LoadError(f"{what}: not within {timeout:g} s: {_status(directory)}")
+            raise LateLoadError(f"{what}: not within {timeout:g} s: {_status(directory)}")
         time.sleep(0.3)
 
 
 def _check(directory: Path) -> None:
     if (directory / "failed").exists():
-        raise LoadError((directory / "failed").read_text().strip())
+        raise LateLoadError((directory / "failed").read_text().strip())
     pid = (directory / "pid").read_text()
     if not Path(f"/proc/{pid}").exists() and not (directory / "done").exists():
-        raise LoadError(f"the load has ended: {(directory / 'output').read_text()[-500:]}")
+        raise LateLoadError(f"the load has ended: {(directory / 'output').read_text()[-500:]}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -260,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(acts[options.act](options)))
     except LoadError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+        return error.code
     return 0
 
 

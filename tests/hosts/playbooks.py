@@ -30,6 +30,7 @@ def environment(repository: Path, rack: Rack) -> dict[str, str]:
         "ANSIBLE_HOME": str(home),
         "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
         "ANSIBLE_PIPELINING": "true",
+        "ANSIBLE_TIMEOUT": "20",  # to log in, on a machine that others load
         "ANSIBLE_NOCOLOR": "true",
         "NO_COLOR": "1",
         "FLEET_ROOT": str(repository),
@@ -38,6 +39,23 @@ def environment(repository: Path, rack: Rack) -> dict[str, str]:
         "MOLECULE_EPHEMERAL_DIRECTORY": str(rack.state.parent),
         "MOLECULE_GLOB": "extensions/molecule/*/molecule.yml",
     }
+
+
+class PlaybookError(Exception):
+    """A playbook ended otherwise than it should have. No AssertionError: by itself that is no loss (see ``once``)."""
+
+
+class StreamError(Exception):
+    """The client of ``tests.hosts.stream`` could not do its part, so nothing is known of what it sent."""
+
+
+def ended(done: subprocess.CompletedProcess[str], *codes: int) -> str:
+    """Print and return what a playbook said. Raises PlaybookError when its exit status is none of ``codes`` (0)."""
+    print(done.stdout)
+    if done.returncode not in (codes or (0,)):
+        told = [line for line in done.stdout.splitlines() if "fatal:" in line or "UNREACHABLE" in line]
+        raise PlaybookError(f"{' '.join(map(str, done.args))[-200:]} ended with {done.returncode}: {told[-2:]}")
+    return done.stdout
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +78,7 @@ class Controller:
     def install_pair(self, *, share: str) -> None:
         """Boot both nodes, and let the playbook ``site`` install and start their brokers."""
         self.start_pair(share=share)
-        done = self.play("site")
-        print(done.stdout)
-        assert done.returncode == 0
+        ended(self.play("site"))
 
     def sides(self) -> tuple[Machine, Machine]:
         """The node that serves, and the other one."""
@@ -82,13 +98,16 @@ class Controller:
             cwd=self.repository,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         ) as streaming:
             try:
-                assert streaming.stdout
-                assert streaming.stdout.readline() == "begun\n"
+                if not streaming.stdout or streaming.stdout.readline() != "begun\n":
+                    raise StreamError(f"no message was acknowledged: {streaming.communicate(timeout=60)}")
                 yield found
-                said, _ = streaming.communicate(timeout=timeout)
+                said, errors = streaming.communicate(timeout=timeout)
+                if streaming.returncode:
+                    raise StreamError(f"it is not known what became of the messages: {errors}")
                 found.update(json.loads(said))
             finally:
                 streaming.kill()

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from activemq_fleet.lint import HostFacts, Subject, host_findings
+from tests.hosts.brokers import look, wait_until
 from tests.hosts.debian import SOURCE, repository_of
 from tests.hosts.machines import Machine, MachinesError, Rack, UnsupportedError
 
@@ -69,6 +70,7 @@ def program(rack: Rack, machine: Machine, repository: Path, tmp_path_factory: py
         "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_NOCOLOR": "true",
+        "ANSIBLE_TIMEOUT": "20",
     }
 
     def run(name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -108,6 +110,7 @@ def test_a_host_shows_what_the_rules_about_hosts_ask_for(program: Program, machi
     words = f"-Dactivemq.base={BASE} -Djava.nio.channels.FileLock.broken=true start"
     script = f"systemd-run --unit=by-hand python3 -c 'import time; time.sleep(9999)' {words}"
     machine.run("sh", "-c", script)
+    wait_until(lambda: machine.run("pgrep", "--full", f"activemq.base={BASE}"), "the process of the broker is there")
     given = {"java": "/opt/java8/bin/java", "directory": "/srv/small/store", "home": "/opt/activemq", "base": BASE}
     try:
         done = program("ansible", HOST, "--module-name=activemq.fleet.machine_info", f"--args={json.dumps(given)}")
@@ -149,7 +152,7 @@ def test_the_package_of_debian_serves_with_mqtt_and_a_second_run_changes_nothing
     login = ["--username", "probe", "--password", PASSWORD]
     client = [sys.executable, "-m", "tests.hosts.exchange", *login, "watch", ADDRESS]
     found = subprocess.run(rack.lan.inside(*client), cwd=repository, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
+    assert found.returncode == 0, f"{found.stderr}\n{look(machine)}"
     command = machine.run("pgrep", "--full", "--list-full", "--uid", "activemq", "activemq.console.Main")
     assert "/usr/share/activemq/bin/activemq.jar" in command
     assert "INFO" in machine.run("head", "-1", "/var/lib/activemq/activemq/data/activemq.log")

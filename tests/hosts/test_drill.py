@@ -7,23 +7,24 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.drills import DrillResult
+from tests.hosts.brokers import UNIT, look, wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import Controller
+from tests.hosts.playbooks import Controller, PlaybookError, ended
+from tests.waiting import LateError
 
-UNIT = "activemq.service"
-PATIENCE = 180
 RATE = 40
 KILLS = int(os.environ.get("KILLS", "5"))
 LONG = pytest.mark.skipif(KILLS <= 5, reason="a minute more, which `make test-full` has: KILLS above 5")
 # The machines' names are not known outside of them.
-HERE = {"activemq_address": "{{ ansible_host }}", "activemq_drill_rate": RATE}
+# A busy machine is given longer to come to the rate.
+HERE = {"activemq_address": "{{ ansible_host }}", "activemq_drill_rate": RATE, "__activemq_settle_timeout": 300}
 
 
 @pytest.fixture(scope="module")
@@ -31,16 +32,16 @@ def controller(rack: Rack, repository: Path) -> Controller:
     """A pair, installed and started by the playbook ``site``."""
     controller = Controller(repository, rack)
     controller.start_pair(share="/srv/activemq")
-    done = controller.play("site")
-    assert done.returncode == 0, done.stdout
+    ended(controller.play("site"))
     return controller
 
 
 @pytest.fixture(autouse=True)
 def whole(controller: Controller) -> None:
     """Both nodes run and one of them serves, whatever the test before did."""
-    wait_until(lambda: all(letter(machine) == "S" for machine in controller.rack.machines))
-    wait_until(lambda: len(active(controller.rack.machines)) == 1)
+    machines = controller.rack.machines
+    wait_until(lambda: all(letter(machine) == "S" for machine in machines), "both brokers run", *machines)
+    wait_until(lambda: len(active(machines)) == 1, "one of them serves", *machines)
 
 
 @pytest.fixture(autouse=True)
@@ -62,13 +63,6 @@ def letter(machine: Machine) -> str:
     return "S" if found in ("R", "D") else found
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it does not come to pass"
-        time.sleep(0.5)
-
-
 def start(controller: Controller, **variables: object) -> subprocess.Popen[str]:
     """The playbook, from within the machines' network, as a controller that reaches the brokers."""
     return controller.start("drill", "-e", json.dumps(HERE | variables), inside=True)
@@ -78,13 +72,19 @@ def drill(controller: Controller, report: Path, **variables: object) -> tuple[st
     process = start(
         controller, activemq_drill_allowed=True, activemq_drill_report=str(report), activemq_drill_kills=1, **variables
     )
-    said, _ = process.communicate(timeout=900)
-    assert process.returncode == 0, said
-    return said, DrillResult.from_dict(json.loads(report.with_suffix(".json").read_text()))
+    said, _ = process.communicate(timeout=1500)
+    told = report.with_suffix(".json")
+    result = DrillResult.from_dict(json.loads(told.read_text())) if told.exists() else None
+    if result is not None:
+        assert result.total("lost") == result.total("duplicate") == 0, said
+    if process.returncode or result is None:
+        # Too little load, or a broker that was too late: of events it says nothing.
+        raise PlaybookError("\n".join([said, *map(look, controller.rack.machines)]))
+    return said, result
 
 
 @pytest.mark.once
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("what", ["kill", pytest.param("stop", marks=LONG)])
 def test_a_blow_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path, what: str) -> None:
     before = active(controller.rack.machines)
@@ -95,14 +95,20 @@ def test_a_blow_is_survived_and_every_event_accounted_for(controller: Controller
     assert result.verdict == "clean"
     assert "Nothing was lost: 1 blow" in said
     assert blow.host == before[0].name
-    assert active(controller.rack.machines)[0].name == blow.successor != blow.host
+    assert blow.successor != blow.host
+    machines = controller.rack.machines
+    wait_until(lambda: [m.name for m in active(machines)] == [blow.successor], "the successor serves", *machines)
     assert result.conditions.where == "hosts"
-    timers = [m.run("systemctl", "list-units", "--all", "*fleet-drill*") for m in controller.rack.machines]
-    assert not any("fleet-drill.timer" in text for text in timers)
+    wait_until(lambda: not any(map(timers, machines)), "no timer is left", *machines)
+
+
+def timers(machine: Machine) -> bool:
+    """Whether a timer is left that would bring a struck broker back."""
+    return "fleet-drill.timer" in machine.run("systemctl", "list-units", "--all", "*fleet-drill*")
 
 
 @LONG
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controller, tmp_path: Path) -> None:
     before = active(controller.rack.machines)
 
@@ -112,29 +118,33 @@ def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controll
     assert (result.verdict, blow.successor) == ("clean", None)
     assert blow.silence is not None
     assert blow.silence >= 5
-    assert [machine.name for machine in active(controller.rack.machines)] == [before[0].name]
+    machines = controller.rack.machines
+    wait_until(lambda: active(machines) == before, "the one that was frozen serves", *machines)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_group_that_nobody_has_opened_is_refused(controller: Controller) -> None:
     before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
 
-    said, _ = start(controller).communicate(timeout=300)
+    said, _ = start(controller).communicate(timeout=900)
 
     assert "group orders may not be drilled" in said
     after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
     assert before == after
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_a_frozen_broker_goes_on_though_the_controller_is_dead(controller: Controller) -> None:
     struck = active(controller.rack.machines)[0]
     process = start(controller, activemq_drill_allowed=True, activemq_drill_what="pause", __activemq_drill_again=20)
     try:
-        wait_until(lambda: letter(struck) == "T")
+        wait_until(lambda: letter(struck) == "T" or process.poll() is not None, "it is frozen", struck, patience=900)
+        if process.poll() is not None:
+            raise LateError(f"the drill has ended, and nobody was seen frozen: {process.communicate()[0]}")
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
-    wait_until(lambda: letter(struck) == "S")
-    assert active(controller.rack.machines) == [struck]
+    wait_until(lambda: letter(struck) == "S", "it goes on", struck)
+    wait_until(lambda: active(controller.rack.machines) == [struck], "it serves", *controller.rack.machines)

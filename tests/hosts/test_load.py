@@ -78,7 +78,7 @@ def test_what_the_seats_say_of_themselves_is_what_the_load_asks_for(
     (tmp_path / "pairs").write_text("one")
     write(tmp_path / "one", "publisher", (1, "connected"))
     write(tmp_path / "one", "subscriber", (1, "connected"))
-    tell(tmp_path, [seat("one", time.time() + 60)])
+    tell(tmp_path, [seat("one", time.time() + 3600)])
     said: list[dict[str, Any]] = []
     for act in ("begin", "end"):
         assert load.main([act, str(tmp_path), "restart"]) == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,12 @@ import yaml
 
 from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
-from tests.hosts.machines import Machine, MachinesError, Rack
-from tests.hosts.playbooks import NODES, RELEASE, Controller
+from tests.hosts.brokers import wait_until
+from tests.hosts.machines import Machine, Rack
+from tests.hosts.playbooks import NODES, RELEASE, Controller, ended
 
 BALANCERS = {"lb01.example.com": "10.77.0.41", "lb02.example.com": "10.77.0.42"}
 VIP = "10.77.0.100"
-PATIENCE = 120.0
-"""Seconds for what takes a few on a machine that has nothing else to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +28,13 @@ class Site:
     rack: Rack
     inventory: Path
 
-    def play(self, *arguments: str, **variables: Any) -> tuple[int, str]:
+    def play(self, *arguments: str, code: int = 0, **variables: Any) -> str:
         extra = [f"--extra-vars={yaml.safe_dump(variables, default_flow_style=True)}"] if variables else []
-        done = self.controller.play("site", f"--inventory={self.inventory}", *arguments, *extra)
-        print(done.stdout)
-        return done.returncode, done.stdout
+        return ended(self.controller.play("site", f"--inventory={self.inventory}", *arguments, *extra), code)
 
-    def balance(self, **variables: Any) -> tuple[int, str]:
+    def balance(self, *, code: int = 0, **variables: Any) -> str:
         """``site`` for the balancers alone."""
-        return self.play("--limit=activemq_loadbalancers", **variables)
+        return self.play("--limit=activemq_loadbalancers", code=code, **variables)
 
     def holders(self) -> list[Machine]:
         """The balancers that have the address on their network card."""
@@ -48,20 +43,18 @@ class Site:
 
     def holder(self) -> Machine:
         """The one balancer that has it; waits while it moves."""
-        wait(lambda: len(self.holders()) == 1, f"{VIP} is not with one balancer")
-        return self.holders()[0]
+        found: list[Machine] = []
+
+        def is_one() -> bool:
+            found[:] = self.holders()
+            return len(found) == 1
+
+        wait_until(is_one, f"{VIP} is with one balancer, and not with {[each.name for each in found]}")
+        return found[0]
 
     def served(self) -> None:
         """A message goes through the address and comes back."""
-        self.controller.exchange("--timeout", str(PATIENCE), "watch", VIP)
-
-
-def wait(condition: Callable[[], object], complaint: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise MachinesError(f"{complaint} after {PATIENCE:g} s")
-        time.sleep(0.5)
+        self.controller.exchange("watch", VIP)
 
 
 def pid(machine: Machine, unit: str) -> str:
@@ -95,7 +88,7 @@ def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory)
     }
     inventory.write_text(yaml.safe_dump(content))
     site = Site(Controller(repository, rack), rack, inventory)
-    assert site.play()[0] == 0
+    site.play()
     return site
 
 
@@ -114,8 +107,7 @@ def test_nobody_but_root_reads_the_login_and_no_broker_refused_it(site: Site) ->
 
 def test_a_second_run_changes_nothing(site: Site) -> None:
     pids = {(name, unit): pid(site.rack[name], unit) for name in BALANCERS for unit in ("haproxy", "keepalived")}
-    code, said = site.balance()
-    assert code == 0
+    said = site.balance()
     assert said.count("changed=0") == said.count("changed=")
     assert pids == {key: pid(site.rack[key[0]], key[1]) for key in pids}
 
@@ -123,18 +115,16 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
 def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
     holder = site.holder()
     before = pid(holder, "haproxy"), pid(holder, "keepalived")
-    assert site.balance(activemq_vip_check_port=8406)[0] == 0
+    site.balance(activemq_vip_check_port=8406)
     assert (pid(holder, "haproxy"), pid(holder, "keepalived")) == before
-    assert "200" in holder.run(
-        "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8406; echo -e 'GET / HTTP/1.0\\n' >&3; cat <&3"
-    )
+    ask = "exec 3<>/dev/tcp/127.0.0.1/8406; echo -e 'GET / HTTP/1.0\\n' >&3; cat <&3"
+    wait_until(lambda: "200" in holder.run("bash", "-c", ask), "HAProxy says on its new port that it is well")
     site.served()
 
 
 def test_a_file_that_keepalived_refuses_changes_nothing(site: Site) -> None:
     in_force = {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
-    code, said = site.balance(activemq_vip_interface="nope0")
-    assert code == 2
+    said = site.balance(code=2, activemq_vip_interface="nope0")
     assert "nothing was changed: /usr/sbin/keepalived refuses the new files" in said
     assert in_force == {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
     site.served()
@@ -143,7 +133,10 @@ def test_a_file_that_keepalived_refuses_changes_nothing(site: Site) -> None:
 def test_the_address_leaves_a_balancer_whose_haproxy_ends(site: Site) -> None:
     first = site.holder()
     first.run("systemctl", "stop", "haproxy")
-    wait(lambda: [each.name for each in site.holders()] not in ([first.name], []), f"{VIP} stays or is lost")
+    wait_until(
+        lambda: [each.name for each in site.holders()] not in ([first.name], []),
+        f"{VIP} leaves {first.name} for another",
+    )
     site.served()
     first.run("systemctl", "start", "haproxy")
 

@@ -17,9 +17,10 @@ import pytest
 
 from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
-from tests.hosts.brokers import BASE, PATIENCE, UNIT, wait_for_pair, wait_until, were_down_together
+from tests.hosts.brokers import BASE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import NODES, Controller
+from tests.hosts.playbooks import NODES, Controller, ended
+from tests.waiting import PATIENCE, LateError
 
 OLD, BETWEEN, NEW = "5.17.6", "5.18.3", "6.3.1"
 LEFT = "20"
@@ -60,17 +61,23 @@ def controller(rack: Rack, repository: Path) -> Controller:
 
 
 def play(controller: Controller, playbook: str, release: str, **variables: object) -> str:
-    done = controller.play(playbook, *to(release, **variables))
-    print(done.stdout)
-    assert done.returncode == 0
-    return done.stdout
+    return ended(controller.play(playbook, *to(release, **variables)))
 
 
 def refused(controller: Controller, release: str, **variables: object) -> str:
-    done = controller.play("upgrade", *to(release, **variables))
-    print(done.stdout)
-    assert done.returncode == 2
-    return done.stdout
+    return ended(controller.play("upgrade", *to(release, **variables)), 2)
+
+
+def be_at(controller: Controller, release: str) -> None:
+    """Both run this release, and are whole: an earlier try may have ended anywhere."""
+    wait_for_pair(controller.rack.machines)
+    if running(controller) != [release, release]:
+        play(controller, "upgrade", release)
+        wait_for_pair(controller.rack.machines)
+
+
+def wait_to_run(controller: Controller, release: str) -> None:
+    wait_until(lambda: running(controller) == [release, release], f"both run {release}", *controller.rack.machines)
 
 
 def running(controller: Controller) -> list[str]:
@@ -99,54 +106,62 @@ def test_a_release_that_cannot_read_the_store_is_refused_and_nothing_changes(con
 
 def test_site_leaves_another_release_line_to_upgrade(controller: Controller) -> None:
     before = [traces(machine) for machine in controller.rack.machines]
-    done = controller.play("site", *to(BETWEEN))
-    print(done.stdout)
-    assert done.returncode == 2
-    assert "upgrade" in done.stdout
+    assert "upgrade" in ended(controller.play("site", *to(BETWEEN)), 2)
     assert [traces(machine) for machine in controller.rack.machines] == before
 
 
 def test_the_standby_comes_first_then_places_change_then_the_other(controller: Controller) -> None:
+    be_at(controller, OLD)
+    active, standby = (machine.name.split(".")[0][-1] for machine in wait_for_pair(controller.rack.machines))
     said = play(controller, "upgrade", BETWEEN)
-    assert steps(said) == ["upgrade b", "switch", "upgrade a"]
-    assert running(controller) == [BETWEEN, BETWEEN]
+    assert steps(said) == [f"upgrade {standby}", "switch", f"upgrade {active}"]
+    wait_to_run(controller, BETWEEN)
     assert f"the way back is open: {OLD} goes on with what {BETWEEN} wrote" in said
     for machine in controller.rack.machines:
         assert machine.run("ls", "/opt").split() == ["activemq", f"activemq-{OLD}", f"activemq-{BETWEEN}"]
 
 
 def test_a_run_that_was_killed_is_finished_by_the_same_command(controller: Controller) -> None:
-    cut = controller.start("upgrade", *to(NEW))
-    kill_at(cut, "Start the release")
+    be_at(controller, BETWEEN)
+    begun = kill_at(controller.start("upgrade", *to(NEW)), "Start the release")
     said = play(controller, "upgrade", NEW)
-    assert running(controller) == [NEW, NEW]
-    assert "switch" in steps(said)
+    wait_to_run(controller, NEW)
+    assert "switch" in steps(begun + said)
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     controller.exchange("take", serving, LEFT)
 
 
-def kill_at(process: subprocess.Popen[str], task: str, time: int = 1) -> None:
-    """Kill the controller, with all that it started, as soon as this task begins for the so-manieth time."""
+def kill_at(process: subprocess.Popen[str], task: str, time: int = 1) -> str:
+    """Kill the controller, with all that it started, as soon as this task begins for the so-manieth time.
+
+    What it said, also after that: whoever reads is behind.
+    """
     assert process.stdout
-    for line in process.stdout:
-        print(line, end="")
-        time -= line.startswith("TASK ") and f"{task}]" in line
-        if not time:
-            os.killpg(process.pid, signal.SIGKILL)
-            break
-    process.stdout.close()
-    assert process.wait() == -signal.SIGKILL
+    lines = []
+    with process.stdout:
+        for line in process.stdout:
+            lines.append(line)
+            time -= line.startswith("TASK ") and f"{task}]" in line
+            if not time:
+                os.killpg(process.pid, signal.SIGKILL)
+                lines.append(process.stdout.read())
+                break
+    said = "".join(lines)
+    print(said)
+    if process.wait() != -signal.SIGKILL:
+        raise LateError(f"the run had ended with {process.returncode} before it could be killed at: {task}")
+    return said
 
 
 def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Controller) -> None:
-    wait_until(lambda: running(controller) == [NEW, NEW])
+    be_at(controller, NEW)
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     active = next(machine for machine in controller.rack.machines if machine.address == serving)
     before = traces(active)
     said = refused(controller, BETWEEN, activemq_java_options=["-XX:+NoSuchFlag"])
     assert f"did not become ready with {BETWEEN}" in said
     assert "was put back, and it is standby" in said
-    assert running(controller) == [NEW, NEW]
+    wait_to_run(controller, NEW)
     # The release lies beside the other ones already; nothing else of the node that serves was touched.
     assert traces(active) == before
 
@@ -162,7 +177,7 @@ def test_a_run_that_was_killed_anywhere_is_finished_by_the_next(
     wanted = (BETWEEN, NEW)[number % 2]
     kill_at(controller.start("upgrade", *to(wanted)), *point)
     play(controller, "upgrade", wanted)
-    assert running(controller) == [wanted, wanted]
+    wait_to_run(controller, wanted)
     wait_for_pair(machines)
     assert were_down_together(*machines) == []
 
@@ -172,7 +187,7 @@ def test_the_way_back_is_the_same_with_the_older_release(controller: Controller)
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     controller.exchange("leave", serving, LEFT)
     play(controller, "upgrade", BETWEEN)
-    assert running(controller) == [BETWEEN, BETWEEN]
+    wait_to_run(controller, BETWEEN)
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     controller.exchange("take", serving, LEFT)
     again = play(controller, "upgrade", BETWEEN)

@@ -59,7 +59,7 @@ def does_not_come_up(pair: Pair) -> Iterator[Found]:
     host.run("chmod", "a-x", java)
     try:
         host.run("systemctl", "kill", "--signal=KILL", UNIT)
-        wait_until(lambda: not process(host))
+        wait_until(lambda: not process(host), "its process is gone", host)
         yield Found((f"{host.name}: does not come up (", f"see journalctl -u {UNIT}"), unseen=(host,))
     finally:
         host.run("chmod", "a+x", java)
@@ -102,7 +102,7 @@ def both_active(pair: Pair) -> Iterator[Found]:
     try:
         host.run("sh", "-c", f"printf 'orders-mq01\\nanother\\n' > {MARKER}")
         host.run("systemctl", "start", UNIT)
-        wait_until(lambda: state(host) == "active")
+        wait_until(lambda: state(host) == "active", "it serves another store", host)
         yield Found((" are both active: ", "stop the one without clients at once", "mount one share"))
     finally:
         host.run("systemctl", "stop", UNIT)
@@ -120,7 +120,7 @@ def nobody_active(pair: Pair) -> Iterator[Found]:
         fcntl.lockf(lock, fcntl.LOCK_EX)
         for host in hosts:
             host.run("systemctl", "start", UNIT)
-        wait_until(lambda: all(is_waiting(host) for host in hosts))
+        wait_until(lambda: all(is_waiting(host) for host in hosts), "both wait for the lock", *hosts)
         yield Found(("nobody is active, and ", f"look for who has {STORE} open"))
 
 
@@ -215,7 +215,7 @@ def started_by_hand(pair: Pair) -> Iterator[Found]:
     host.run("systemd-run", "--unit=by-hand", "--uid=activemq", "--gid=activemq", "--collect", "--", *words)
     try:
         pid = host.run("systemctl", "show", "by-hand", "--property=MainPID", "--value").strip()
-        wait_until(lambda: host.run(*said) != before)
+        wait_until(lambda: host.run(*said) != before, "it waits for the lock", host)
         says = f"{host.name}: process {pid} was not started by {UNIT}, so systemd cannot restart it: end that process"
         yield Found((says,))
     finally:
@@ -232,7 +232,6 @@ def not_reached(pair: Pair) -> Iterator[Found]:
         yield Found((f"{host.name} failed or was not reached, so nothing further is touched",), unseen=(host,))
     finally:
         host.reconnect()
-        wait_until(lambda: host.attempt("true").returncode == 0)
 
 
 STATES: dict[str, State] = {

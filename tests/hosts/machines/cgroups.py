@@ -16,6 +16,8 @@ from pathlib import Path
 from .errors import MachinesError, UnsupportedError
 
 _MOUNTS = Path("/proc/self/mountinfo")
+PATIENCE = 120.0
+"""Seconds for what takes a moment, such as the end of a process that waits for a slow disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class ControlGroup:
         events = (self.hierarchies.unified / self.name / "cgroup.events").read_text()
         return "frozen 1" in events
 
-    def kill(self, timeout: float = 20) -> None:
+    def kill(self, timeout: float = PATIENCE) -> None:
         """SIGKILL to every process in it, frozen ones too; return when none is left."""
         try:
             self._write("cgroup.kill", "1")
@@ -93,21 +95,30 @@ class ControlGroup:
                 raise
         self.wait_until(populated=False, timeout=timeout)
 
-    def wait_until(self, *, populated: bool, timeout: float = 20) -> None:
+    def wait_until(self, *, populated: bool, timeout: float = PATIENCE) -> None:
         _wait(lambda: self.is_populated() is populated, timeout, f"{self.name}: still populated is {not populated}")
 
-    def freeze(self, *, frozen: bool, timeout: float = 20) -> None:
+    def freeze(self, *, frozen: bool, timeout: float = PATIENCE) -> None:
         self._write("cgroup.freeze", "1" if frozen else "0")
         _wait(lambda: self.is_frozen() is frozen, timeout, f"{self.name}: does not freeze or thaw")
 
     def remove(self) -> None:
         """Remove the group and those that the machine made below it."""
         for top in self.directories:
-            for directory, _, _ in os.walk(top, topdown=False):
-                os.rmdir(directory)
+            _wait(lambda top=top: _is_removed(top), PATIENCE, f"{top} stays")  # type: ignore[misc]
 
     def _write(self, file: str, value: str) -> None:
         (self.hierarchies.unified / self.name / file).write_text(value)
+
+
+def _is_removed(top: Path) -> bool:
+    """Remove a group from its leaves on; whether it is gone. One whose last process is just going is busy."""
+    try:
+        for directory, _, _ in os.walk(top, topdown=False):
+            os.rmdir(directory)
+    except OSError:
+        return not top.exists()
+    return True
 
 
 def _wait(condition: Callable[[], bool], timeout: float, message: str) -> None:

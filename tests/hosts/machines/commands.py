@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from .errors import MachinesError
 
+PATIENCE = 300.0
+"""Seconds that a command may take: a broker that stops has a minute, on a machine that has nothing else to do."""
+
 Completed = subprocess.CompletedProcess[str]
 
 
@@ -15,7 +18,7 @@ def attempt(
     argv: Sequence[str],
     *,
     stdin: str | None = None,
-    timeout: float = 60,
+    timeout: float = PATIENCE,
     env: Mapping[str, str] | None = None,
 ) -> Completed:
     """Run ``argv`` to its end and return it, whatever its exit status.
@@ -44,7 +47,7 @@ def run(
     argv: Sequence[str],
     *,
     stdin: str | None = None,
-    timeout: float = 60,
+    timeout: float = PATIENCE,
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Run ``argv``; return its standard output. Raises MachinesError with its last words."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cgroups import ControlGroup
-from .commands import Completed, attempt, last_words, run
+from .commands import PATIENCE, Completed, attempt, last_words, run
 from .errors import MachinesError
 from .network import Lan
 
@@ -69,24 +69,42 @@ class Machine:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
             )
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE)
         # Until it is in its group, nothing could take its power away again.
         try:
             self.group.wait_until(populated=True)
         except MachinesError as error:
             raise MachinesError(f"{self.name}: does not start: {self._last_console_line()}") from error
 
-    def wait_until_ready(self, timeout: float = 60) -> None:
+    def wait_until_ready(self, timeout: float = PATIENCE) -> None:
         """Return when sshd answers and systemd has started everything, without a failure."""
+        self.wait_until_reached(timeout)
+        # A system that waits for its bus, or for a unit that is tried again, is asked again.
         deadline = time.monotonic() + timeout
-        while self.attempt("true", timeout=20).returncode:
+        while (state := self._system_state(timeout)) != "running":
+            if time.monotonic() > deadline:
+                failed = self.attempt("systemctl", "--failed", "--plain", "--no-legend").stdout
+                jobs = self.attempt("systemctl", "list-jobs", "--plain", "--no-legend").stdout
+                raise MachinesError(f"{self.name}: {state} after {timeout:g} s; failed units: {failed}; jobs: {jobs}")
+            time.sleep(1)
+
+    def wait_until_reached(self, timeout: float = PATIENCE) -> None:
+        """Return when a command can be run on it."""
+        deadline = time.monotonic() + timeout
+        while not self._is_reached():
             if time.monotonic() > deadline:
                 raise MachinesError(f"{self.name}: no login within {timeout:g} s: {self._last_console_line()}")
             time.sleep(0.1)
+
+    def _is_reached(self) -> bool:
+        try:
+            return self.attempt("true", timeout=30).returncode == 0
+        except MachinesError:  # it answers, and does no more than that yet
+            return False
+
+    def _system_state(self, timeout: float) -> str:
         state = self.attempt("systemctl", "is-system-running", "--wait", timeout=timeout)
-        if state.stdout.strip() != "running":
-            failed = self.attempt("systemctl", "--failed", "--plain", "--no-legend").stdout
-            raise MachinesError(f"{self.name}: {last_words(state)}; failed units: {failed}")
+        return state.stdout.strip() or last_words(state)
 
     def power_off(self) -> None:
         """Pull the plug: silence on the wire first, then every process dies, the disk stays.
@@ -112,16 +130,22 @@ class Machine:
         self.lan.pull_cable(self.name)
 
     def reconnect(self) -> None:
+        """Push the cable in again, and return when it is reached."""
         self.lan.push_cable(self.name)
+        self.wait_until_reached()
 
-    def attempt(self, *argv: str, stdin: str | None = None, timeout: float = 60) -> Completed:
+    def attempt(self, *argv: str, stdin: str | None = None, timeout: float = PATIENCE) -> Completed:
         """Run ``argv`` as root on the machine, through ssh, whatever its exit status."""
         command = [str(self.ssh_program), self.address, shlex.join(argv)]
         return attempt(command, stdin=stdin, timeout=timeout)
 
-    def run(self, *argv: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """Run ``argv`` as root; return its output. Raises MachinesError when it fails."""
-        done = self.attempt(*argv, stdin=stdin, timeout=timeout)
+    def run(self, *argv: str, stdin: str | None = None, timeout: float = PATIENCE) -> str:
+        """Run ``argv`` as root; return its output. Raises MachinesError when it fails, or none answers for a minute."""
+        deadline = time.monotonic() + 60
+        while _was_not_begun(done := self.attempt(*argv, stdin=stdin, timeout=timeout)):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.5)
         if done.returncode:
             raise MachinesError(f"{self.name}: {shlex.join(argv)}: {last_words(done)}")
         return done.stdout
@@ -190,9 +214,15 @@ class Machine:
         return lines[-1] if lines else "its console is empty"
 
 
+def _was_not_begun(done: Completed) -> bool:
+    """Whether ssh itself found nobody who would have run the command."""
+    said = ("ssh: connect to host", "banner exchange", "kex_exchange_identification")
+    return done.returncode == 255 and any(words in done.stderr for words in said)
+
+
 def unmount(tree: Path) -> None:
     """Unmount ``tree`` when it is mounted; a last file handle may take a moment to go."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while tree.is_mount():
         done = attempt(["umount", str(tree)])
         if done.returncode and time.monotonic() > deadline:

@@ -87,7 +87,7 @@ class Lan:
     def push_cable(self, machine: str) -> None:
         name = self.namespace_of(machine)
         _ip("-n", name, "link", "set", "eth0", "up")
-        deadline = time.monotonic() + 10  # the kernel reports the carrier up to a second late
+        deadline = time.monotonic() + 60  # the kernel reports the carrier up to a second late
         while "LOWER_UP" not in _ip("-n", name, "link", "show", "eth0"):
             if time.monotonic() > deadline:
                 raise MachinesError(f"{machine}: no carrier on its cable")

@@ -40,9 +40,9 @@ Host *
     UserKnownHostsFile /dev/null
     StrictHostKeyChecking no
     LogLevel ERROR
-    ConnectTimeout 3
+    ConnectTimeout 15
     ServerAliveInterval 5
-    ServerAliveCountMax 3
+    ServerAliveCountMax 4
 """
 
 
@@ -230,14 +230,18 @@ class Rack:
 
 
 def sweep() -> None:
-    """Take down the racks whose owner was killed before it could do so itself."""
-    for claim in sorted(_OWNERS.glob("*")) if _OWNERS.is_dir() else ():
-        try:
-            data = json.loads(claim.read_text())
-        except (OSError, ValueError):
-            continue
-        if data["owner"] is not None and _started(data["owner"]) != data["started"]:
-            Rack(Path(data["state"])).down()
+    """Take down the racks whose owner was killed before it could do so itself; one process at a time does."""
+    if not _OWNERS.is_dir():
+        return
+    with _OWNERS.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for claim in sorted(_OWNERS.glob("*")):
+            try:
+                data = json.loads(claim.read_text())
+            except (OSError, ValueError):
+                continue
+            if data["owner"] is not None and _started(data["owner"]) != data["started"]:
+                Rack(Path(data["state"])).down()
 
 
 def _started(pid: int | None) -> str | None:

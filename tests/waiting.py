@@ -1,0 +1,47 @@
+"""Waits that a busy machine cannot make fail by chance, and that say what they saw when they run out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE = 300.0
+"""Seconds that no machine under load needs for what takes a few by itself."""
+
+
+class LateError(TimeoutError):
+    """A wait ran out, which proves nothing either way: unlike an AssertionError, it has a test of ``once`` repeated."""
+
+
+def wait_until(
+    condition: Callable[[], object],
+    what: str,
+    *,
+    seen: Callable[[], object] = lambda: "",
+    patience: float = PATIENCE,
+    pause: float = 0.3,
+    passing: tuple[type[Exception], ...] = (),
+) -> None:
+    """Return when ``condition`` holds. LateError after ``patience`` seconds, with ``what`` and what is ``seen``.
+
+    Errors of the classes ``passing`` mean that it does not hold yet.
+    """
+    end, error = time.monotonic() + patience, ""
+    while True:
+        try:
+            if condition():
+                return
+            error = ""
+        except passing as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        if time.monotonic() > end:
+            raise LateError(f"after {patience:g} s it does not hold that {what}: {error or tell(seen)}")
+        time.sleep(pause)
+
+
+def tell(seen: Callable[[], object]) -> str:
+    """What was seen as text; nothing that goes wrong with it hides the wait that ran out."""
+    try:
+        return str(seen())
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
+        return f"{type(error).__name__}: {error}"
