@@ -80,7 +80,7 @@ class Place:
 
     def play(self, playbook: str, *options: str) -> tuple[int, str]:
         process = self.start(f"activemq.fleet.{playbook}", *options)
-        said, _ = process.communicate(timeout=250)
+        said, _ = process.communicate(timeout=500)
         return process.returncode, said
 
 
@@ -189,7 +189,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -153,7 +153,7 @@ def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[...
     publish("a/b", "kept", socket=agent.socket)
     began = time.monotonic()
     assert agent.stop() == 0
-    assert 0.4 < time.monotonic() - began < 10
+    assert time.monotonic() - began > 0.4
     assert rows(agent.directory)[0] == b"kept"
     assert "kept for the next start" in agent.log.events("warning")
 
