@@ -22,6 +22,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.versions import Lay
 _ASKED_FIRST = ("stomp", "mqtt")
 _POLL = 0.5
 _HOPELESS = 3
+_HUNG = 30.0  # seconds: a machine under load, or one that collects garbage, may be slow to answer
 _JUST = 10
 _SHOWN = 400
 _PROPERTIES = "ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
@@ -79,16 +80,19 @@ def judge(evidence: Evidence) -> Verdict:
 def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     """The module's result. With ``wait`` it looks again until the state is one of ``wanted``, so many seconds.
 
-    A broker that systemd has given up, or started again and again meanwhile, is not waited for.
+    A broker that systemd has given up, or started again and again meanwhile, is not waited for. One that is
+    silent counts as hung when it has been so for a while.
     Raises InstallError when there is no configuration to go by.
     """
-    end, first = time.monotonic() + wait, None
+    end, first, silent = time.monotonic() + wait, None, None
     # Who waits has just started the broker: what its log said before is not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:
         result, more = _look_once(Layout(os.path.abspath(base)), unit, recent)
         first = first or result
-        if not wanted or result["state"] in wanted or time.monotonic() >= end or _is_hopeless(first, result):
+        silent = (silent or time.monotonic()) if result["state"] == "hung" and not result["frozen"] else None
+        is_wanted = result["state"] in wanted and (silent is None or time.monotonic() >= silent + _HUNG)
+        if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
             return {**result, **more()}
         time.sleep(_POLL)
 

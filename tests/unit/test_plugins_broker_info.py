@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, deployed, probe, state
@@ -368,3 +369,30 @@ def test_waiting_ends_when_the_time_is_over(tmp_path: Path) -> None:
     assert state.look(str(tmp_path), None, wait=0.2, wanted=("active",))["state"] == "stopped"
     assert 0.2 <= time.monotonic() - began < 120
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("states", "frozen", "looks"),
+    [
+        (["hung", "hung", "active"], False, 3),  # it was busy
+        (["hung"] * 99, False, 4),
+        (["hung"] * 99, True, 1),
+        (["starting", "hung", "starting", "hung", "hung", "hung", "hung"], False, 7),
+    ],
+)
+def test_a_broker_that_is_waited_for_is_hung_when_it_stays_silent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, states: list[str], frozen: bool, looks: int
+) -> None:
+    """Ten seconds a look."""
+    now, seen = [0.0], list[str]()
+
+    def look_once(*_: object) -> tuple[dict[str, object], Callable[[], dict[str, object]]]:
+        seen.append(states[len(seen)])
+        now[0] += 10
+        return {"state": seen[-1], "frozen": frozen, "unit": None}, dict
+
+    monkeypatch.setattr(state, "_look_once", look_once)
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
+    monkeypatch.setattr(state, "time", clock)
+    found = state.look(str(tmp_path), None, wait=300, wanted=("active", "stopped", "hung"))
+    assert (len(seen), found["state"]) == (looks, states[looks - 1])
