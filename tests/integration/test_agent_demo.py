@@ -14,8 +14,10 @@ from pydantic import SecretStr
 from activemq_fleet import topology
 from activemq_fleet.lab import Credentials, Lab
 from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
-from tests.integration.agents import Agent, Load, account, sockets, until, wait_handled
+from tests.integration.agent_journals import account
+from tests.integration.agents import Agent, Load, sockets, wait_handled
 from tests.integration.conftest import LabOf
+from tests.integration.waiting import PATIENCE, until
 
 __all__ = ["sockets"]  # the fixture
 
@@ -66,12 +68,12 @@ def test_an_agent_stays_with_its_home_pair_and_no_backlog_is_left(lab: Lab, agen
     home = next(agent.pair for agent in lab.client_fleet.agents if agent.host == SHOP)
     began = time.time()
     with Load(agents[home], [TOPIC]) as load:
-        until(lambda: len(load.promised) > EVENTS, 60, "events are accepted")
+        until(lambda: len(load.promised) > EVENTS, PATIENCE, lambda: f"events are accepted: {agents[home].said}")
         time.sleep(12)  # a connection that lasted 10 s has worked
         killed_at = lab.kill(lab.wait_active(home))
-        until(lambda: _connected_again(agents[home], killed_at), 60, f"{SHOP} has another connection")
+        until(lambda: _connected_again(agents[home], killed_at), PATIENCE, lambda: f"connected: {agents[home].said}")
         more = len(load.promised) + EVENTS
-        until(lambda: len(load.promised) > more, 60, "events are accepted")
+        until(lambda: len(load.promised) > more, PATIENCE, lambda: f"events are accepted: {agents[home].said}")
         promised = load.finish()
     for agent in agents.values():
         wait_handled(promised, agent)
@@ -81,23 +83,32 @@ def test_an_agent_stays_with_its_home_pair_and_no_backlog_is_left(lab: Lab, agen
         assert result.lost == (), f"{len(result.lost)} of {result.accepted} never came to {agent.host}"
         assert result.twice == ()
         assert _brokers(agent) <= {f"{host}:{port}" for host, port in lab.addresses(pair, "mqtt")}
-        assert pair == home or not [r for r in agent.journal.of("connection_lost") if r["at"] >= began]
+    lost = {
+        pair: [r for r in agent.journal.of("connection_lost") if r["at"] >= began] for pair, agent in agents.items()
+    }
     wait_quiet(agents.values())
     for agent in agents.values():
         agent.stop()
-    assert backlog(lab) == {pair: [] for pair in agents}
+    left = backlog(lab)
+    # Nothing of this is a loss, and a machine that stood still for a while does both: it may be tried again.
+    if any(records for pair, records in lost.items() if pair != home):
+        pytest.fail(f"agents at home elsewhere lost their connections: {lost}")
+    if any(left.values()):
+        pytest.fail(f"pairs hold what nobody comes for: {left}")
 
 
 def wait_quiet(agents: Collection[Agent]) -> None:
-    """Until nothing has come for ten seconds: what was sent again after the kill has its own way over the bridges."""
-    came, since = -1, time.monotonic()
+    """Until nothing has come for ten seconds: what was sent again after the kill has its own way over the bridges.
+
+    By looks and not by the clock: when the machine stands still, nothing comes, and nobody looks.
+    """
+    came, looks = -1, 0
 
     def quiet() -> bool:
-        nonlocal came, since
+        nonlocal came, looks
         now = sum(len(agent.journal.of("received", "duplicate")) for agent in agents)
-        if now != came:
-            came, since = now, time.monotonic()
-        return time.monotonic() - since > 10
+        came, looks = now, looks + 1 if now == came else 0
+        return looks > 100
 
     until(quiet, 180, "nothing comes any more")
 
@@ -131,7 +142,11 @@ def backlog(lab: Lab) -> dict[str, list[str]]:
 def _waiting(agent: topology.Agent, last: str) -> list[str]:
     """What a session gets before a payload."""
     with MqttSubscriber(agent.urls, ["events/#"], _account(agent), client_id=agent.host) as session:
-        until(lambda: last in session.received, 60, f"the session of {agent.host} is taken over")
+        until(
+            lambda: last in session.received,
+            PATIENCE,
+            lambda: f"the session of {agent.host} is taken over and holds {last}, not {session.received}",
+        )
         came = session.received
     return came[: came.index(last)]
 

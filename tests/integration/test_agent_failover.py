@@ -20,23 +20,21 @@ import pytest
 
 from activemq_fleet.lab import Lab
 from activemq_fleet.logs import Story, parse
+from tests.integration.agent_journals import Account, account, in_flight
 from tests.integration.agents import (
     ACQUIRE,
     KEEPALIVE,
-    LOWEST_RATE,
     SPARE,
-    Account,
     Agent,
     Load,
-    account,
     bound_of,
-    in_flight,
     sockets,
-    until,
     wait_handled,
+    wait_rate,
     write_fleet,
 )
 from tests.integration.labs import pair, processes_of
+from tests.integration.waiting import PATIENCE, until
 
 __all__ = ["sockets"]  # the fixture
 
@@ -48,7 +46,9 @@ TOPICS = ("load/shop/OrderEvent", "load/shop/PaymentEvent", "load/stock/StockEve
 DENIED = "secret/plan/PlanEvent"
 BOSS = ["boss"]
 BOUND = ACQUIRE + KEEPALIVE + SPARE
-"""Seconds of silence allowed: until the other broker may have the lock, a keep-alive, and five."""
+"""Seconds of silence after a kill: until the other broker may have the lock, a keep-alive, and five."""
+LONGEST = 60.0
+"""Seconds of silence that no machine is busy enough for: something hangs."""
 STEADY = 10.5
 """Seconds before a kill in which nothing is disturbed: a connection that lasted 10 s has worked."""
 WINDOW = 5.0
@@ -72,7 +72,11 @@ class Site:
     def settle(self) -> str:
         """Wait until both nodes are up and both agents have worked for a while; returns the active node."""
         active = self.lab.wait_active(PAIR)
-        until(self._is_steady, 90, lambda: f"the agents keep a connection: {self.publisher.said}{self.subscriber.said}")
+        until(
+            self._is_steady,
+            PATIENCE,
+            lambda: f"the agents keep a connection: {self.publisher.said}{self.subscriber.said}",
+        )
         return active
 
     def _is_steady(self) -> bool:
@@ -85,7 +89,7 @@ class Site:
         def first() -> float | None:
             return next((r["at"] for r in self.subscriber.journal.of("handled") if r["at"] > moment + 0.5), None)
 
-        until(first, 120, lambda: f"events flow again: {self.publisher.said}{self.subscriber.said}")
+        until(first, PATIENCE, lambda: f"events flow again: {self.publisher.said}{self.subscriber.said}")
         return first() or 0.0
 
     def handled_before(self, moment: float) -> float:
@@ -95,20 +99,24 @@ class Site:
 
     def took_over(self, moment: float) -> float:
         """Seconds from a moment until the log of the node that is active now said that it is started."""
-        active = self.lab.wait_active(PAIR, 120)
+        active = self.lab.wait_active(PAIR)
         since = Story().read(parse(self.lab.log(active).read_text(errors="replace"))).since
         return (since.timestamp() - moment) if since else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill: events a second accepted and handled before it, publishes in flight, seconds of the take-over."""
+    """One kill: events a second accepted and handled before it, publishes in flight, seconds of what followed.
+
+    ``silent``: until an event was handled again; ``take_over``: the brokers' part of that.
+    """
 
     at: float
     accepted: float
     handled: float
     in_flight: int
     take_over: float
+    silent: float
 
 
 @pytest.fixture(scope="module")
@@ -153,18 +161,18 @@ def at_once(work: Callable[[Site], T], on: Mapping[str, Site]) -> dict[str, T]:
 
 def kill_again_and_again(site: Site) -> tuple[list[Kill], Account]:
     """KILLS times: steady load, a kill -9 of the active broker, and the dead one comes back."""
-    moments, seconds, began = [], [], time.time()
+    moments, seconds, silences, began = [], [], [], time.time()
     with Load(site.publisher, TOPICS) as load:
         for _ in range(KILLS):
             active = site.settle()
-            until(lambda: site.handled_before(time.time()) >= LOWEST_RATE, 120, "the events are handled")
+            wait_rate(lambda: site.handled_before(time.time()), lambda: f"events are handled: {site.subscriber.said}")
             load.wait_rate(WINDOW)
             burst = load.burst()
             time.sleep(0.03)
             moments.append(site.lab.kill(active))
             seconds.append(site.took_over(moments[-1]))
             burst.join()
-            site.resumed(moments[-1])
+            silences.append(site.resumed(moments[-1]) - moments[-1])
             site.lab.start(active)
         promised = load.finish()
     wait_handled(promised, site.subscriber)
@@ -175,8 +183,9 @@ def kill_again_and_again(site: Site) -> tuple[list[Kill], Account]:
             handled=site.handled_before(at),
             in_flight=in_flight(site.publisher.journal, at),
             take_over=took,
+            silent=silent,
         )
-        for at, took in zip(moments, seconds, strict=True)
+        for at, took, silent in zip(moments, seconds, silences, strict=True)
     ]
     return kills, account(promised, site.subscriber.journal, began)
 
@@ -186,9 +195,10 @@ def void(kills: list[Kill], silence: float) -> str | None:
     busy = sum(kill.in_flight > 0 for kill in kills)
     if busy <= len(kills) / 2:
         return f"publishes were in flight at {busy} of {len(kills)} kills only"
-    longest = max(kill.take_over for kill in kills)
-    if not is_in_time(silence, longest):
-        return f"silent for {silence:.1f} s, {longest:.1f} s of them the brokers' take-over"
+    # One kill may hit a moment in which the machine has no time for us; all do only if it is our doing.
+    if silence > LONGEST or not any(is_in_time(kill.silent, kill.take_over) for kill in kills):
+        each = ", ".join(f"{kill.silent:.1f} s ({kill.take_over:.1f} s)" for kill in kills)
+        return f"silent for {silence:.1f} s; after each kill (and the brokers' part of it): {each}"
     return None
 
 
@@ -257,7 +267,7 @@ def until_left(agent: Agent, moment: float) -> float:
     def lost() -> dict[int, float]:
         return {record["conn"]: record["at"] for record in journal.of("connection_lost") if record["conn"] in had}
 
-    until(lambda: len(lost()) == len(had), 2 * LEFT, f"{agent.host} leaves the frozen broker")
+    until(lambda: len(lost()) == len(had), 4 * LEFT, lambda: f"{agent.host} leaves a frozen broker: {agent.said}")
     return max(lost().values())
 
 
@@ -301,8 +311,12 @@ def test_a_denied_topic_is_never_reported_as_delivered(sites: Mapping[str, Site]
         journal = site.publisher.journal
 
         wait_handled(allowed, site.subscriber)
-        until(lambda: set(denied) <= set(journal.ids("unconfirmed")), 60, "denied events are unconfirmed")  # noqa: B023
-        assert set(allowed) <= set(journal.ids("acknowledged"))
+        for kind, ids in (("unconfirmed", denied), ("acknowledged", allowed)):
+            until(
+                lambda: set(ids) <= set(journal.ids(kind)),  # noqa: B023
+                PATIENCE,
+                lambda: f"{kind}: {ids}, not {journal.ids(kind)}: {site.publisher.said}",  # noqa: B023
+            )
         assert set(allowed) <= set(site.subscriber.journal.ids("handled"))
         assert not set(denied) & set(journal.ids("acknowledged"))
         assert not set(denied) & set(site.subscriber.journal.ids("received", "handled"))

@@ -10,7 +10,7 @@ import json
 import os
 import random
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,10 @@ import pytest
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.clients import MqttSubscriber
 from tests.integration.agent_handlers import Handlers
-from tests.integration.agents import (
-    Account,
-    Agent,
-    Load,
-    Record,
-    account,
-    bound_of,
-    sockets,
-    until,
-    wait_handled,
-    write_fleet,
-)
+from tests.integration.agent_journals import Account, Record, account
+from tests.integration.agents import Agent, Load, bound_of, sockets, wait_handled, write_fleet
 from tests.integration.conftest import LabOf
+from tests.integration.waiting import PATIENCE, NotInTimeError, until
 
 __all__ = ["sockets"]  # the fixture
 
@@ -48,7 +39,7 @@ PREFETCH = 100
 RATE = 150.0
 MEASURED = 0.5
 """Seconds before a kill in which the rate is measured."""
-RESTART = 60.0
+RESTART = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +82,13 @@ def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
         publisher = stack.enter_context(Agent(lab, PUBLISHER))
         chance = random.Random(os.environ.get("SEED", "1"))
         with Load(publisher, TOPICS, rate=RATE, named=True) as load:
-            until(lambda: len(load.promised) > RATE, 90, lambda: f"load begins: {publisher.said}")
+            until(lambda: len(load.promised) > RATE, PATIENCE, lambda: f"load begins: {publisher.said}")
             rates = [kill_both(publisher, subscriber, load, handlers, chance) for _ in range(KILLS)]
             promised = load.finish()
         wait_handled(promised, subscriber)
         publisher.stop()
         subscriber.stop()
-        sent = [payload for payload in wire.wait(len(set(promised)), 10) if '"number"' in payload]
+        sent = [payload for payload in wire.wait(len(set(promised)), 60) if '"number"' in payload]
     publisher_lives, subscriber_lives = (len(agent.journal.of("connected")) for agent in (publisher, subscriber))
     return Run(
         result=account(promised, subscriber.journal, began),
@@ -167,8 +158,10 @@ def test_a_handler_runs_again_only_if_it_was_cut_short_and_is_told_so(run: Run) 
             done.add(record["event_id"])
 
 
-QUIET = 6.0
-"""Seconds without another PUBACK after which the store counts as full."""
+FULL = "Persistent store is Full"
+"""What a broker says that lets a publisher wait."""
+QUIET = 12
+"""Looks, two a second, without another PUBACK after which none comes any more."""
 LARGE_EVENTS = 350
 LARGE = json.dumps({"filling": "x" * 64_000})
 
@@ -182,24 +175,30 @@ def test_what_a_full_store_refuses_is_never_reported_as_delivered(lab_of: LabOf,
         subscriber.wait_subscribed(len(FILTERS))
         with publisher.client() as client:
             accepted = client.publish_all([(QUICK, LARGE)] * LARGE_EVENTS)
+        until(lambda: FULL in lab.log(BROKER).read_text(), PATIENCE, lambda: f"the store is full: {publisher.said}")
         acknowledged = _all_acknowledged(publisher)
-        wait_handled(acknowledged, subscriber, 10)
+        wait_handled(acknowledged, subscriber)
 
-        assert 20 <= len(acknowledged) <= LARGE_EVENTS - 20, "void: the store did not fill up"
+        if not 20 <= len(acknowledged) <= LARGE_EVENTS - 20:
+            pytest.fail(f"void: {len(acknowledged)} of {LARGE_EVENTS} events were acknowledged before it was full")
         assert set(acknowledged) <= set(subscriber.journal.ids("handled"))
         assert len(acknowledged) == len(set(acknowledged))
-        waiting = set(accepted) - set(acknowledged) - set(publisher.journal.ids("unconfirmed"))
+
+        def waiting() -> set[str]:
+            return set(accepted) - set(publisher.journal.ids("acknowledged", "unconfirmed"))
+
+        with publisher.client() as client, suppress(NotInTimeError):  # the journal is written after the store
+            until(lambda: client.status()["store"]["outbox_rows"] == len(waiting()), PATIENCE, "the journal tells all")
         with publisher.client() as client:
-            assert client.status()["store"]["outbox_rows"] == len(waiting) > 0
+            assert client.status()["store"]["outbox_rows"] == len(waiting()) > 0
 
 
 def _all_acknowledged(publisher: Agent) -> list[str]:
     """Ids of what a broker has acknowledged, when no more come."""
     found: list[str] = []
-    since = time.monotonic()
-    while time.monotonic() < since + QUIET:
+    looks = 0
+    while looks < QUIET:
         ids = publisher.journal.ids("acknowledged")
-        if len(ids) > len(found):
-            found, since = ids, time.monotonic()
+        found, looks = ids, looks + 1 if len(ids) == len(found) else 0
         time.sleep(0.5)
     return found

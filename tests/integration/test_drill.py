@@ -24,8 +24,8 @@ from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import settle
 from activemq_fleet.lab.drill_seats import seat_spec
-from tests.integration.agents import until
 from tests.integration.labs import pair, processes_of, write_inventory
+from tests.integration.waiting import PATIENCE, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("KILLS", "2"))
@@ -50,12 +50,39 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """The pair, up; every test leaves it whole."""
+    """The pair, up."""
     directory = tmp_path_factory.mktemp("drill") / "lab"
     with Lab.open([inventory], directory) as lab:
         lab.up()
         yield lab
     assert not processes_of(directory)
+
+
+@pytest.fixture(autouse=True)
+def whole(lab: Lab) -> None:
+    """Every test begins with both nodes, whatever the one before has left."""
+    for host in (A, B):
+        if lab.state(host) == "stopped":
+            lab.start(host)
+    wait_whole(lab)
+
+
+def wait_whole(lab: Lab) -> None:
+    """Until one is active and one stands by; a busy broker may not answer at once."""
+
+    def states() -> list[str]:
+        return sorted(host.state for host in lab.status())
+
+    until(lambda: states() == ["active", "standby"], PATIENCE, lambda: f"a node is active, one waits: {states()}")
+
+
+def check_clean(result: DrillResult) -> None:
+    """Nothing was lost; and the drill has proved that, or it may be tried again."""
+    assert (result.total("lost"), result.total("duplicate")) == (0, 0), result.reasons
+    if result.verdict != "clean":
+        pytest.fail(f"{result.verdict}: {result.reasons}; {result.blows}; {result.accounts}")
+    assert result.reasons == ()
+    assert result.total("accepted") == result.total("handled") > 0
 
 
 @pytest.mark.once
@@ -65,15 +92,14 @@ def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixtur
 
     with capsys.disabled():
         print(f"\n{len(result.counted)} kills: {[blow.silence for blow in result.counted]}; {result.accounts}")
-    assert (result.verdict, result.reasons) == ("clean", ())
-    assert result.total("accepted") == result.total("handled") > 0
-    struck = [blow.host for blow in result.counted]
-    assert len(struck) == KILLS
-    assert set(struck) == ({A, B} if KILLS > 1 else {A})  # each time the one that was active then
+    check_clean(result)
+    assert len(result.counted) == KILLS
+    # Each time the one that was active then; one that does not count is a blow all the same.
+    assert [blow.host for blow in result.blows[1:]] == [blow.successor for blow in result.blows[:-1]]
     assert all(blow.takeover and blow.silence and blow.publish_gap and blow.back for blow in result.counted)
     assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
     assert html_report(result).count('class="blow-line"') == len(result.blows)
-    assert sorted(host.state for host in lab.status()) == ["active", "standby"]  # it ran before, and still runs
+    wait_whole(lab)  # it ran before, and still runs
 
 
 @pytest.mark.timeout(600)
@@ -84,11 +110,11 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     sockets.mkdir()
     with Seat(seat_spec(fleet, fleet.pairs[PAIR], RATE), tmp_path / "seats", sockets) as seat:
         seat.start(120)
-        until(lambda: seat.handled_after(0), 60, "events are handled")
+        until(lambda: seat.handled_after(0), PATIENCE, lambda: f"events are handled: {seat.subscriber.said}")
         frozen_at = time.time()
         with frozen(seat):
             seat.burst(PREFETCH)
-            until(lambda: waiting(seat, frozen_at) > 2 * PREFETCH, 120, "events wait in the store")
+            until(lambda: waiting(seat, frozen_at) > 2 * PREFETCH, 240, lambda: f"events wait: {seat.publisher.said}")
             active = lab.wait_active(PAIR)
             lab.kill(B if active == A else A)
             lab.kill(active)
@@ -96,7 +122,8 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
                 path.unlink()
             bring_back(lab, A)
         bring_back(lab, B)
-        until(lambda: seat.handled_after(time.time() - 1), 90, "events are handled again")
+        again = time.time()
+        until(lambda: seat.handled_after(again), PATIENCE, lambda: f"handled again: {seat.subscriber.said}")
         seat.finish()
     account, _ = settle(tmp_path / "seats", PAIR, "MQTT", [])
 
@@ -150,9 +177,6 @@ def waiting(seat: Seat, since: float) -> int:
 @pytest.mark.once
 @pytest.mark.timeout(900)
 def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, tmp_path: Path) -> None:
-    for host in (A, B):
-        if lab.state(host) == "stopped":
-            lab.start(host)
     report = tmp_path / "drill.html"
     command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
     extra = {"activemq_drill_kills": 1, "activemq_drill_rate": RATE, "activemq_drill_report": str(report)}
@@ -165,12 +189,14 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
         timeout=860,
     )
 
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    said = done.stdout[-4000:] + done.stderr
+    if not report.exists():
+        pytest.fail(f"no drill came about, so nothing can be said about losses: {said}")
+    check_clean(DrillResult.from_dict(json.loads(report.with_suffix(".json").read_text())))
+    assert done.returncode == 0, said
     assert "Nothing was lost: 1 blow" in done.stdout
-    result = DrillResult.from_dict(json.loads(report.with_suffix(".json").read_text()))
-    assert result.verdict == "clean"
     assert "<h1>Nothing was lost" in report.read_text()
-    assert sorted(host.state for host in lab.status()) == ["active", "standby"]
+    wait_whole(lab)
 
 
 @pytest.mark.timeout(400)

@@ -11,6 +11,7 @@ import pytest
 
 from activemq_fleet.lab import Lab
 from tests.integration.traffic import drain, numbered, send
+from tests.integration.waiting import PATIENCE, until
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "ha-network-5.5"
 ROUNDS = int(os.environ.get("KILLS", "3"))
@@ -31,7 +32,11 @@ def test_a_promoted_slave_drains_its_masters_queue_to_the_other_master(lab: Lab)
     lab.kill("clustername-mq01-a")
 
     assert drain(lab, "clustername-mq02-a", "work", 200) == set(messages)
-    assert [bridge.remote_host for bridge in lab.bridges("clustername-mq01-b")] == ["clustername-mq02-a.example.com"]
+
+    def peers() -> list[str | None]:
+        return [bridge.remote_host for bridge in lab.bridges("clustername-mq01-b")]
+
+    until(lambda: peers() == ["clustername-mq02-a.example.com"], PATIENCE, lambda: f"one bridge, not {peers()}")
 
 
 def _victims(seed: int) -> list[str]:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from activemq_fleet.lab.clients import (
 )
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
+from tests.integration.waiting import PATIENCE, until
 
 A, B = pair("orders")
 NETWORK = {"network_username": "network", "network_password": "s3cret-network"}
@@ -48,7 +48,7 @@ def test_a_pair_that_shares_a_store_takes_over_and_comes_back(tmp_path: Path, la
     assert lab.wait_active("orders-mq01") == B
     lab.start(A)
     assert lab.state(A) == "standby"
-    got = stomp_drain(lab.addresses("orders-mq01", "stomp"), "/queue/q", lab.credentials(B), expected=1)
+    got = stomp_drain(lab.addresses("orders-mq01", "stomp"), "/queue/q", lab.credentials(B), expected=1, timeout=180)
     assert got == ["kept"]
 
     assert lab.down() == 2
@@ -61,7 +61,7 @@ def test_a_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, l
     assert [host.state for host in lab.up()] == ["active", "standby"]
 
     lab.kill(A)
-    lab.wait_state(B, "active", 10)
+    lab.wait_state(B, "active")
 
     with pytest.raises(LabError, match="stop it first"):
         lab.start(A)
@@ -80,7 +80,8 @@ def test_a_pure_pair_that_was_taken_down_whole_comes_up_again_with_its_messages(
     stomp_send(lab.addresses(A, "stomp"), "/queue/q", ["kept"], lab.credentials(A))
     lab.down()
     assert [host.state for host in lab.up()] == ["active", "standby"]
-    assert stomp_drain(lab.addresses(A, "stomp"), "/queue/q", lab.credentials(A), expected=1) == ["kept"]
+    got = stomp_drain(lab.addresses(A, "stomp"), "/queue/q", lab.credentials(A), expected=1, timeout=180)
+    assert got == ["kept"]
 
 
 def test_a_frozen_broker_hangs_until_it_goes_on(tmp_path: Path, lab_of: LabOf) -> None:
@@ -94,7 +95,7 @@ def test_a_frozen_broker_hangs_until_it_goes_on(tmp_path: Path, lab_of: LabOf) -
     with pytest.raises(LabError, match="in time"):
         stomp_round_trip(lab.addresses(A, "stomp")[0], lab.credentials(A), "x", timeout=0.5)
     lab.resume(A)
-    lab.wait_state(A, "active", 10)
+    lab.wait_state(A, "active")
 
     lab.pause(B)
     assert lab.state(B) == "hung"
@@ -113,7 +114,7 @@ def test_a_durable_mqtt_session_follows_its_pair(tmp_path: Path, lab_of: LabOf) 
         publisher.publish("events/1", "before")
         lab.kill(A)
         publisher.publish("events/2", "after")
-        assert set(subscriber.wait(2, 30)) == {"before", "after"}
+        assert set(subscriber.wait(2, 120)) == {"before", "after"}
 
 
 def test_two_labs_run_side_by_side(tmp_path: Path, lab_of: LabOf) -> None:
@@ -181,37 +182,42 @@ def test_brokers_outlive_the_command_that_started_them(tmp_path: Path, lab_of: L
     inventory = orders(tmp_path)
     lab = lab_of(inventory)
     named = ("-i", inventory, "--dir", lab.directory)
-    subprocess.run(command("up", *named), check=True, timeout=120)
-    told = subprocess.run(command("status", *named, "--format", "json"), check=True, capture_output=True, timeout=60)
+    subprocess.run(command("up", *named), check=True, timeout=300)
+    told = subprocess.run(command("status", *named, "--format", "json"), check=True, capture_output=True, timeout=120)
     assert [host["state"] for host in json.loads(told.stdout)] == ["active", "standby"]
-    subprocess.run(command("kill", "orders-mq01-a", *named), check=True, timeout=60)
+    subprocess.run(command("kill", "orders-mq01-a", *named), check=True, timeout=120)
     assert lab.wait_active("orders-mq01") == B
-    subprocess.run(command("down", *named), check=True, timeout=60)
+    subprocess.run(command("down", *named), check=True, timeout=120)
     assert processes_of(lab.directory) == []
+
+
+def starting(lab: Lab, inventory: Path) -> subprocess.Popen[bytes]:
+    """A command that brings a lab up, and has started a broker."""
+    started = subprocess.Popen(command("up", "-i", inventory, "--dir", lab.directory))
+    try:
+        until(lambda: processes_of(lab.directory), PATIENCE, "a broker is started", pause=0.05)
+    except BaseException:
+        started.kill()
+        raise
+    return started
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_up_leaves_nothing_running(tmp_path: Path, lab_of: LabOf, number: signal.Signals) -> None:
     inventory = orders(tmp_path)
     lab = lab_of(inventory)
-    started = subprocess.Popen(command("up", "-i", inventory, "--dir", lab.directory))
-    deadline = time.monotonic() + 60
-    while not processes_of(lab.directory) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    started = starting(lab, inventory)
     os.kill(started.pid, number)
-    assert started.wait(60) == 130
+    assert started.wait(120) == 130
     assert processes_of(lab.directory) == []
 
 
 def test_what_a_killed_up_left_running_is_taken_down(tmp_path: Path, lab_of: LabOf) -> None:
     inventory = orders(tmp_path)
     lab = lab_of(inventory)
-    started = subprocess.Popen(command("up", "-i", inventory, "--dir", lab.directory))
-    deadline = time.monotonic() + 60
-    while not processes_of(lab.directory) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    started = starting(lab, inventory)
     started.kill()
-    started.wait(60)
+    started.wait(120)
     assert lab.down() >= 1
     assert processes_of(lab.directory) == []
 
@@ -226,7 +232,7 @@ def test_a_lab_in_the_foreground_ends_with_its_command(tmp_path: Path, lab_of: L
     assert any("Ctrl-C" in line for line in started.stderr)
     assert len(processes_of(lab.directory)) == 2
     os.kill(started.pid, signal.SIGINT)
-    assert started.wait(60) == 130
+    assert started.wait(120) == 130
     assert processes_of(lab.directory) == []
 
 

@@ -25,13 +25,13 @@ def send(lab: Lab, host: str, queue: str, bodies: Sequence[str]) -> None:
     stomp_send(lab.addresses(host, "stomp"), f"/queue/{queue}", bodies, lab.credentials(host))
 
 
-def drain(lab: Lab, host: str, queue: str, expected: int, timeout: float = 60.0) -> set[str]:
+def drain(lab: Lab, host: str, queue: str, expected: int, timeout: float = 180.0) -> set[str]:
     """What different messages a consumer at one host gets until there are ``expected``."""
     addresses = lab.addresses(host, "stomp")
     return set(stomp_drain(addresses, f"/queue/{queue}", lab.credentials(host), expected=expected, timeout=timeout))
 
 
-def cross(lab: Lab, source: str, target: str, queue: str, count: int = 20, timeout: float = 90.0) -> set[str]:
+def cross(lab: Lab, source: str, target: str, queue: str, count: int = 20, timeout: float = 180.0) -> set[str]:
     """Messages sent at ``source`` that a consumer at ``target`` gets: the consumer is there first."""
     got: set[str] = set()
     consumer = threading.Thread(target=lambda: got.update(drain(lab, target, queue, count, timeout)))
@@ -45,7 +45,7 @@ def cross(lab: Lab, source: str, target: str, queue: str, count: int = 20, timeo
 def is_open(address: Address) -> bool:
     """True where somebody accepts connections."""
     try:
-        socket.create_connection(address, 1).close()
+        socket.create_connection(address, 5).close()
     except OSError:
         return False
     return True
@@ -53,22 +53,22 @@ def is_open(address: Address) -> bool:
 
 def speaks_openwire(address: Address) -> bool:
     """True where a broker introduces itself with WireFormatInfo."""
-    with socket.create_connection(address, 5) as connection:
-        connection.settimeout(5)
+    with socket.create_connection(address, 60) as connection:
+        connection.settimeout(60)
         return b"ActiveMQ" in connection.recv(512)
 
 
 def speaks_amqp(address: Address) -> bool:
     """True where AMQP 1.0 with SASL is answered in kind."""
-    with socket.create_connection(address, 5) as connection:
-        connection.settimeout(5)
+    with socket.create_connection(address, 60) as connection:
+        connection.settimeout(60)
         connection.sendall(b"AMQP\x03\x01\x00\x00")
         return connection.recv(8) == b"AMQP\x03\x01\x00\x00"
 
 
 def speaks_websocket(address: Address) -> bool:
     """True where an upgrade to STOMP over WebSocket is accepted."""
-    connection = http.client.HTTPConnection(*address, timeout=5)
+    connection = http.client.HTTPConnection(*address, timeout=60)
     key = base64.b64encode(os.urandom(16)).decode()
     headers = {
         "Upgrade": "websocket",
@@ -86,7 +86,7 @@ def speaks_websocket(address: Address) -> bool:
 
 def console(address: Address, path: str, who: Credentials | None = None) -> int:
     """The status with which the web console answers."""
-    connection = http.client.HTTPConnection(*address, timeout=20)
+    connection = http.client.HTTPConnection(*address, timeout=60)
     headers = {}
     if who:
         headers["Authorization"] = "Basic " + base64.b64encode(f"{who.username}:{who.password}".encode()).decode()
