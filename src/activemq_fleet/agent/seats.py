@@ -177,7 +177,7 @@ class Seat:
                 self._errors.append(error)
 
     def _client(self) -> Client:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 return Client(self.publisher.socket)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
@@ -56,6 +57,15 @@ def _is_linux_root() -> None:
 
 
 def _has_tools() -> None:
+    """Install what is missing: one process at a time, because a second apt-get would only say that there is a first."""
+    if all(shutil.which(tool) for tool in TOOLS):
+        return
+    with Path(tempfile.gettempdir(), "activemq-fleet-tools.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _install_tools()
+
+
+def _install_tools() -> None:
     missing = sorted(tool for tool in TOOLS if shutil.which(tool) is None)
     if not missing:
         return
@@ -65,11 +75,11 @@ def _has_tools() -> None:
         raise UnsupportedError(f"{names} not installed, and there is no apt-get to install it with")
     env = {"DEBIAN_FRONTEND": "noninteractive"}
     # The lists may be recent enough: an update needs the network, so it comes second.
-    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
-    done = attempt(install, timeout=300, env=env)
+    install = ["apt-get", "install", "-y", "-qq", "-o=DPkg::Lock::Timeout=300", "--no-install-recommends", *packages]
+    done = attempt(install, timeout=600, env=env)
     if done.returncode:
-        attempt(["apt-get", "update", "-qq"], timeout=300, env=env)
-        done = attempt(install, timeout=300, env=env)
+        attempt(["apt-get", "update", "-qq"], timeout=600, env=env)
+        done = attempt(install, timeout=600, env=env)
     if done.returncode:
         raise UnsupportedError(f"{names} not installed, and apt-get failed: {last_words(done)}")
 
