@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from activemq_fleet.alike import Alike
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import console, service
+from activemq_fleet.render import console, molds, service
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.agent import PASSWORD, agent_files, clients_of
 from activemq_fleet.render.balancer import HAPROXY, balancer_files
@@ -37,8 +37,13 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
     Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or extra files
     that cannot be used, or for a secret that is to be revealed and cannot be opened.
     """
-    secrets = Secrets(broker.host, reveal)
     # What is revealed is not remembered.
+    known = None if reveal else molds.tree_of(broker, _made)
+    return known or _made(broker, reveal=reveal)
+
+
+def _made(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
+    secrets = Secrets(broker.host, reveal)
     files = _of_settings(broker, secrets) if reveal else once(_shared, broker, lambda: _of_settings(broker, secrets))
     files = {ACTIVEMQ_XML: activemq_xml(broker), **files, **service.files(broker)}
     for position, extra in enumerate(broker.settings.extra_files):

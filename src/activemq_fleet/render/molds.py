@@ -1,0 +1,193 @@
+"""Files of brokers that are alike but for their names: made once, with places for the names.
+
+In a group most brokers have the same settings and as many links, and what is written of one is what is
+written of the next, with other names in it. So the files are made of a broker whose names are
+*stamps*, words that nobody has, and taken apart there; another broker's names in the places of
+the stamps give its files.
+
+What makes it exact. All that rendering may ask of a broker is either in the key, or a stamp. Stamps
+that stand for host names look like them, and only host names that look like stamps come into their
+place (``_PLAIN``): whatever holds of the one for an escaper or a pattern holds of the other. Any text may
+stand for the other stamps, which are names and URIs of links; each is written so that nothing but one
+escape for XML makes of it what is looked for. A stamp that is found otherwise, or that has no place
+in a file, raises ShapeError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from secrets import token_hex
+from typing import Any, TypeAlias
+
+from activemq_fleet.naming import Identity
+from activemq_fleet.render.engine import xml
+from activemq_fleet.render.holes import ShapeError
+from activemq_fleet.topology.model import Broker, Link
+
+Tree: TypeAlias = "dict[str, bytes]"
+Key: TypeAlias = "tuple[Any, ...]"
+
+# No input can hold it: it is new in every process and never leaves it.
+_WORD = f"q{token_hex(8)}"
+_NEVER = f"{_WORD}never"
+_PLAIN = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*")
+_STAMP = re.compile(rf"{_WORD}(?:p([0-9]+)z|t([0-9]+)&lt;--%\\&quot;z)")
+_SPECIAL = re.compile('[&<>"\n\r\t]')
+_STORES = "/srv/activemq/"
+_LABEL, _REST, _PAIR, _PEER, _BROKER_NAME, _LINKS = range(6)
+"""Places of the names of :func:`names_of`; of each link name and URI follow."""
+
+_MOST = 512
+_trees: dict[Key, _Made] = {}
+_seen: set[Key] = set()
+
+
+def tree_of(broker: Broker, make: Callable[[Broker], Tree]) -> Tree | None:
+    """What ``make`` makes of a broker; None where it has to be asked itself.
+
+    That is for a broker that is the first of its kind, has fragments, or a name that is not as names are.
+    """
+    names = names_of(broker)
+    if names is None:
+        return None
+    key = key_of(broker)
+    known = _trees.get(key)
+    if known is None:
+        if key not in _seen:
+            if len(_seen) >= _MOST:
+                _seen.clear()
+            _seen.add(key)
+            return None
+        if len(_trees) >= _MOST:
+            _trees.clear()
+        stamped = _stamped(broker)
+        known = _trees[key] = _Made(stamped, make(stamped))
+    return known.with_names(names)
+
+
+def names_of(broker: Broker) -> list[str] | None:
+    """The names that stand in a broker's files, as they stand there; None where stamps cannot stand for them."""
+    host, pair = broker.host, broker.identity.pair
+    peer = broker.peer_address[0] if broker.peer_address else "none"
+    if (
+        host != broker.identity.name
+        or broker.settings.xml_fragments
+        or not (_PLAIN.fullmatch(host) and _PLAIN.fullmatch(pair) and _PLAIN.fullmatch(peer))
+    ):
+        return None
+    label, _, rest = host.partition(".")
+    texts = [broker.broker_name]
+    for link in broker.links:
+        texts += link.name, link.uri
+    if _SPECIAL.search("\0".join(texts)):
+        texts = [xml(text) for text in texts]
+    return [label, rest, pair, peer, *texts]
+
+
+def key_of(broker: Broker) -> Key:
+    """Equal for brokers that differ in nothing but what :func:`names_of` has, and what no file says.
+
+    Settings and what follows from them are compared by identity: while they are remembered, no other has it.
+    """
+    identity, peer, store = broker.identity, broker.peer_address, broker.store_directory
+    return (
+        id(broker.settings),
+        id(broker.release),
+        id(broker.accounts),
+        id(broker.connectors),
+        id(broker.ports),
+        identity.node,
+        identity.role,
+        identity.group,
+        "." in broker.host,
+        None if store == _STORES + identity.pair else store,
+        peer and peer[1],
+        broker.networked,
+        broker.permissions,
+        tuple(
+            [
+                (
+                    link.kind,
+                    link.duplex,
+                    link.network_ttl,
+                    link.consumer_ttl,
+                    link.message_ttl,
+                    link.include,
+                    link.exclude,
+                    link.destination_filter,
+                )
+                for link in broker.links
+            ]
+        ),
+    )
+
+
+def _stamped(broker: Broker) -> Broker:
+    """The broker with a stamp for every name that a file may hold, and one that none may for each other."""
+    label, rest, pair, peer = map(_plain, (_LABEL, _REST, _PAIR, _PEER))
+    name = f"{label}.{rest}" if "." in broker.host else label
+    identity = Identity(
+        name=name,
+        group=broker.identity.group,
+        number=_NEVER,
+        node=broker.identity.node,
+        pair=pair,
+        role=broker.identity.role,
+        domain=_NEVER,
+    )
+    shared = broker.store_directory == _STORES + broker.identity.pair
+    return replace(
+        broker,
+        host=name,
+        identity=identity,
+        address=_NEVER,
+        broker_name=_text(_BROKER_NAME),
+        store_directory=_STORES + pair if shared else broker.store_directory,
+        peer=broker.peer and _NEVER,
+        peer_address=(peer, broker.peer_address[1]) if broker.peer_address else None,
+        links=tuple(_stamped_link(link, _LINKS + 2 * number) for number, link in enumerate(broker.links)),
+    )
+
+
+def _stamped_link(link: Link, place: int) -> Link:
+    return replace(link, name=_text(place), target=_NEVER, uri=_text(place + 1), addresses=((_NEVER, 1),))
+
+
+def _plain(place: int) -> str:
+    return f"{_WORD}p{place}z"
+
+
+def _text(place: int) -> str:
+    """Comes out as ``_STAMP`` looks for it after one escape for XML, and after no other."""
+    return f'{_WORD}t{place}<--%\\"z'
+
+
+class _Made:
+    """The files of a broker with stamps, taken apart. The broker is kept: its objects are part of the key."""
+
+    __slots__ = ("_broker", "_parts", "_tree")
+
+    def __init__(self, broker: Broker, tree: Mapping[str, bytes]) -> None:
+        self._broker = broker
+        self._tree = dict(tree)
+        parts = ((path, _apart(path, content)) for path, content in tree.items())
+        self._parts = [(path, *found) for path, found in parts if found]
+
+    def with_names(self, names: Sequence[str]) -> Tree:
+        tree = self._tree.copy()
+        for path, text, taken in self._parts:
+            tree[path] = (text % taken(names)).encode()
+        return tree
+
+
+def _apart(path: str, content: bytes) -> tuple[str, Callable[[Sequence[str]], Any]] | None:
+    """A file as a text with places, and what is to be put there; None where it has none."""
+    pieces = _STAMP.split(content.decode())
+    literals, plain, texts = pieces[::3], pieces[1::3], pieces[2::3]
+    if _WORD in path or any(_WORD in literal for literal in literals):
+        raise ShapeError(f"{path}: a name is looked into, changed, or written where none was expected")
+    places = [int(one or other) for one, other in zip(plain, texts, strict=True)]
+    return ("%s".join(literal.replace("%", "%%") for literal in literals), itemgetter(*places)) if places else None
