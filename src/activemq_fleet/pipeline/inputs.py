@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.zones import zone_of
-from activemq_fleet.pipeline.paths import uri_of
+from activemq_fleet.pipeline.paths import local_path, uri_of
+from activemq_fleet.pipeline.settings import temporarily
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
 LARGEST_HOST_FILE = 1 << 24
 """Bytes of a host.json that is read."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
+_TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", str((1 << 31) - 1)
 _GLOB = re.compile(r"([\[\]{}*?\\])")
 
 
@@ -77,18 +79,18 @@ class Inputs:
 
 
 def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
-    """The files below ``logs``, and their hosts. Runs two small jobs: the listing, and host.json.
+    """The files below ``logs``, and their hosts. Runs one small job.
 
     Raises InputError when there is no log and no journal, or ``logs`` is no directory of hosts.
     """
     root = uri_of(logs)
-    files = tuple(sorted(_listed(spark, root, logs), key=lambda file: (file.host, file.file)))
+    found, told = _listed(spark, root, logs)
+    files = tuple(sorted(found, key=lambda file: (file.host, file.file)))
     if not any(file.kind in ("log", "journal") for file in files):
         raise InputError(
             f"{logs}: there are no logs: HOST/activemq.log* and HOST/agent/*.jsonl* are looked for, "
             "as collect lays them down"
         )
-    told = _host_files(spark, [file for file in files if file.kind == "host"])
     return inputs_of(root, files, told, inventory_hosts)
 
 
@@ -108,32 +110,41 @@ def escaped(path: str) -> str:
     return _GLOB.sub(r"\\\1", path)
 
 
-def binary(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
+def binary(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
     """The files, one row each: path, modificationTime, length, content."""
-    return spark.read.format("binaryFile").load([escaped(path) for path in paths])
+    # Spark gives each directory a task of its own where there are more than a few; here that takes longer.
+    here = all(local_path(path) is not None for path in paths)
+    with temporarily(spark, {_TASKS_FROM: _NEVER} if here else {}):
+        return spark.read.format("binaryFile").options(**options).load([escaped(path) for path in paths])
 
 
-def _listed(spark: SparkSession, root: str, said: str) -> list[InputFile]:
+def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile], dict[str, bytes]]:
+    """The files, and what the hosts' files hold, by host."""
     from pyspark.sql import functions as sf
 
-    frame = (
-        spark.read.format("binaryFile")
-        .option("recursiveFileLookup", "true")
-        .option("pathGlobFilter", _NAMES)
-        .load(escaped(root))
-        .select("path", "length", sf.xxhash64("_metadata.file_path").alias("id"))
+    everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
+    listed = binary(spark, [root], **everywhere).select(
+        "path", "length", sf.xxhash64("_metadata.file_path").alias("id"), sf.lit(None).cast("binary").alias("content")
+    )
+    told = (
+        binary(spark, [root], **{**everywhere, "pathGlobFilter": HOST_FILE})
+        .where(f"length <= {LARGEST_HOST_FILE}")
+        .select("path", "length", sf.lit(0).cast("long").alias("id"), "content")
     )
     base = _SCHEME.sub("", root).rstrip("/")
-    files = []
-    for row in frame.toArrow().to_pylist():
+    files, contents = [], {}
+    for row in listed.unionAll(told).toArrow().to_pylist():
         inside = _SCHEME.sub("", row["path"]).removeprefix(f"{base}/")
         host, _, file = inside.partition("/")
         if not file:
             if kind_of(host) == "log":
                 raise InputError(f"{said} is the directory of one host: name the one above it")
-            continue
-        files.append(InputFile(row["path"], host, file, kind_of(file), row["length"], file.endswith(".gz"), row["id"]))
-    return files
+        elif row["content"] is None:
+            kind = kind_of(file)
+            files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz"), row["id"]))
+        elif file == HOST_FILE:
+            contents[host] = row["content"]
+    return files, contents
 
 
 def kind_of(file: str) -> FileKind:
@@ -143,15 +154,6 @@ def kind_of(file: str) -> FileKind:
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
         return "journal"
     return "host" if file == HOST_FILE else "other"
-
-
-def _host_files(spark: SparkSession, files: list[InputFile]) -> dict[str, bytes]:
-    """What the hosts' files hold, by host."""
-    if not files:
-        return {}
-    of = {file.path: file.host for file in files}
-    frame = binary(spark, of).where(f"length <= {LARGEST_HOST_FILE}").select("path", "content")
-    return {of[row["path"]]: row["content"] for row in frame.toArrow().to_pylist()}
 
 
 def _host(name: str, told: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:

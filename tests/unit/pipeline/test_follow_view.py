@@ -47,7 +47,7 @@ def of_batch(directory: Path) -> list[dict[str, Any]]:
         part = places[file.path].parts[0]
         row = {"host": "mq01a", "file": file.file, "order": places[file.path].order, "release": HOST.release}
         row |= {"timezone": HOST.timezone, "first_line": 1, "skip": part.skip, "after": part.after or None}
-        for batch in parse._chunk({**row, "compressed": file.compressed}, memoryview(found[file.file])):
+        for batch in parse.scan_file({**row, "compressed": file.compressed}, memoryview(found[file.file])):
             events += batch.to_pylist()
     return sorted(events, key=lambda event: event["sequence"])
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SPARKS_OWN = "200"
+# A file comes to its worker by itself: a batch of several is copied each time that it grows. Bytes.
+_BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22)}
 _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
@@ -100,7 +102,7 @@ class Logs:
 def read_logs(spark: SparkSession, output: Output, inputs: Inputs) -> Logs:
     """Parse the logs, and write the dataset ``events``: each worker its part, where it may, else Spark."""
     place = output.own_place("events")
-    with phase("reading logs"):
+    with phase("reading logs"), temporarily(spark, _BATCHES):
         if place is None:
             return _stored(output, events(spark, inputs), ordered=True)
         found = write_events(spark, inputs, place, schema_of("events"))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.events.chunks import blocks
-from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, IN_MEMORY, labelled, parse_chunks, with_problem
+from activemq_fleet.pipeline.events.files import IN_MEMORY, Log, scan_files
+from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, with_problem
 from activemq_fleet.pipeline.events.rolls import Roll, missing
-from activemq_fleet.pipeline.events.shares import shared_out
+from activemq_fleet.pipeline.events.shares import shares_of
 from activemq_fleet.pipeline.events.survey import Place, lines_of, survey, whole
 from activemq_fleet.pipeline.inputs import InputFile, Inputs, binary
+from activemq_fleet.pipeline.settings import cores_of, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,26 +27,9 @@ if TYPE_CHECKING:
 Through = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What is done with the events of a partition where they are read."""
 
-_FILES = pa.schema(
-    [
-        ("path", pa.string()),
-        ("host", pa.string()),
-        ("file", pa.string()),
-        ("order", pa.int32()),
-        ("release", pa.string()),
-        ("timezone", pa.string()),
-        ("first_line", pa.int64()),
-        ("skip", pa.int32()),
-        ("after", pa.binary()),
-        ("compressed", pa.bool_()),
-    ]
-)
-_UNPACKED = 12
-"""So many times its size is what a gzip file of logs holds."""
-
 
 def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    """Every event of the logs, in the columns of EVENTS. Looks at the files first, see ``survey``.
+    """Every event of the logs, in the columns of EVENTS. Looks first at files that need it, see ``survey``.
 
     A file is one row for Spark, and several make a partition, by host and file; one above 32 MB is read
     as lines, in blocks, by several tasks. So each partition is sorted by host, file and line, but for
@@ -55,50 +40,40 @@ def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
 
 def scanned(spark: SparkSession, inputs: Inputs, through: Through | None, schema: StructType) -> DataFrame:
     """What ``through`` makes of the events of each partition, in the worker that reads them; None: they themselves."""
-    places = survey(spark, inputs)
     logs = inputs.of_kind("log")
-    small, large = [file for file in logs if whole(file)], [file for file in logs if not whole(file)]
-    found = []
-    if small:
-        found.append(parse_chunks(_whole_files(spark, small, inputs, places), through, schema))
-    if large:
+    shares = shares_of(logs, whole, _at_once(spark))
+    places = survey(spark, inputs, {file.host for file in logs} - shares.together)
+    found = [_of_files(spark, files, inputs, places, through, schema) for files in shares.files]
+    if large := [file for file in logs if not whole(file)]:
         found.append(_of_blocks(spark, large, inputs, places, through, schema))
-    if not found:
-        return spark.createDataFrame([], schema)
-    return found[0] if len(found) == 1 else found[0].unionAll(found[1])
+    return reduce(lambda one, other: one.unionAll(other), found) if found else spark.createDataFrame([], schema)
 
 
-def _whole_files(spark: SparkSession, files: list[InputFile], inputs: Inputs, places: Mapping[str, Place]) -> DataFrame:
-    """A partition has whole files of hosts that follow each other. No content is shuffled: each share is a scan."""
-    shares = shared_out([file.size * (_UNPACKED if file.compressed else 1) for file in files])
-    about = spark.createDataFrame(pa.Table.from_pylist([_about(file, inputs, places) for file in files], schema=_FILES))
-    by_share: dict[int, list[InputFile]] = defaultdict(list)
-    for file, share in zip(files, shares, strict=True):
-        by_share[share].append(file)
-    scans = [
-        binary(spark, [file.path for file in mine]).select("path", sf.col("content").alias("chunk")).coalesce(1)
-        for mine in by_share.values()
-    ]
-    placed = reduce(lambda one, other: one.unionAll(other), scans).join(sf.broadcast(about), "path")
-    largest = max(sum(file.size for file in mine) for mine in by_share.values())
-    return placed if largest <= IN_MEMORY else placed.sortWithinPartitions("host", "file")
+def _at_once(spark: SparkSession) -> int:
+    """How many tasks run at a time, as far as that is known."""
+    master = spark.conf.get("spark.master", None)
+    return cores_of(master) if master is not None and is_local(master) else 1
 
 
-def _about(file: InputFile, inputs: Inputs, places: Mapping[str, Place]) -> dict[str, Any]:
-    host, place = inputs.hosts[file.host], places[file.path]
-    part = place.parts[0]
-    return {
-        "path": file.path,
-        "host": file.host,
-        "file": file.file,
-        "order": place.order,
-        "release": host.release,
-        "timezone": host.timezone,
-        "first_line": part.line,
-        "skip": part.skip,
-        "after": part.after or None,
-        "compressed": file.compressed,
-    }
+def _of_files(
+    spark: SparkSession,
+    files: Sequence[InputFile],
+    inputs: Inputs,
+    places: Mapping[str, Place],
+    through: Through | None,
+    schema: StructType,
+) -> DataFrame:
+    """Whole files, in one partition: nothing is shuffled, and what is known of them goes with the function."""
+    logs = {file.path: Log(file, inputs.hosts[file.host], places.get(file.path)) for file in files}
+
+    def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = scan_files(batches, logs)
+        return through(found) if through else found
+
+    read = binary(spark, list(logs)).select("path", "content").coalesce(1)
+    if sum(file.size for file in files) > IN_MEMORY:
+        read = read.sortWithinPartitions(sf.element_at(sf.split("path", "/"), -2), "path")
+    return read.mapInArrow(parse, schema)
 
 
 def _of_blocks(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,23 +33,15 @@ LINES = 1 << 40
 CUT_OFF = "the file is cut off: its last line has no end"
 """Loggers write whole lines; a collection that came in between sees this too."""
 
-IN_MEMORY = 1 << 28
-"""Bytes of files up to which a worker itself puts those of a partition in order: Java's sort would copy each."""
-
 _COLUMNS = ("host", "file", "order", "release", "timezone", "first_line", "skip", "after", "compressed", "chunk")
 
 
-def parse_chunks(
-    frame: DataFrame,
-    through: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None,
-    schema: StructType = EVENTS,
-) -> DataFrame:
+def parse_chunks(frame: DataFrame) -> DataFrame:
     """The events of chunks, each of whole records: host, file, first_line, chunk, release, timezone.
 
     Further columns count where they are there: ``order``, the place of the file among its host's
     (else 0); ``skip``, bytes at the beginning that belong to an earlier file; ``after``, bytes of a
     later one that belong to the last event; ``compressed``, for a chunk that is a whole gzip file.
-    ``through`` makes something else of a partition's events, with ``schema``.
     """
     defaults: dict[str, Any] = {"order": 0, "skip": 0, "after": None, "compressed": False}
     types = {"order": "int", "skip": "int", "after": "binary", "compressed": "boolean", "first_line": "long"}
@@ -57,36 +49,20 @@ def parse_chunks(
     for name in _COLUMNS:
         column = sf.col(name) if name in frame.columns else sf.lit(defaults[name])
         columns.append((column.cast(types[name]) if name in types else column).alias(name))
-
-    def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = _parse(batches)
-        return through(found) if through else found
-
-    return frame.select(*columns).mapInArrow(parse, schema)
+    return frame.select(*columns).mapInArrow(_parse, EVENTS)
 
 
 def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The events of files, those of as many as ``IN_MEMORY`` says by host and file."""
-    waiting: list[tuple[dict[str, Any], pa.Buffer]] = []
     for batch in batches:
         chunks = batch.column(len(_COLUMNS) - 1)
         for at, row in enumerate(batch.select(_COLUMNS[:-1]).to_pylist()):
             buffer = chunks[at].as_buffer()
             if buffer is not None:
-                waiting.append((row, buffer))
-        if sum(buffer.size for _, buffer in waiting) > IN_MEMORY:
-            yield from _in_order(waiting)
-            waiting = []
-    yield from _in_order(waiting)
+                yield from scan_file(row, memoryview(buffer))
 
 
-def _in_order(files: list[tuple[dict[str, Any], pa.Buffer]]) -> Iterator[pa.RecordBatch]:
-    # A line of a file read as lines comes before the next: the sort keeps their order.
-    for row, buffer in sorted(files, key=lambda one: (one[0]["host"], one[0]["file"], one[0]["first_line"])):
-        yield from _chunk(row, memoryview(buffer))
-
-
-def _chunk(row: dict[str, Any], chunk: memoryview) -> Iterator[pa.RecordBatch]:
+def scan_file(row: dict[str, Any], chunk: memoryview) -> Iterator[pa.RecordBatch]:
+    """The events of a whole file, or of a chunk of whole records; ``row``: the other columns of ``parse_chunks``."""
     scanner = Scanner(Source(row["release"], row["timezone"] or "UTC"), row["first_line"])
     skip = row["skip"]
     for piece, last, problem in unpacked(chunk, compressed=row["compressed"]):

@@ -1,7 +1,8 @@
 """A first look at the logs: in which order a host's files were written, and what reaches over their ends.
 
 Only what needs it is looked at: the beginnings of files that are not a host's only one, and the
-blocks of files that are so large that Spark reads them in parts.
+blocks of files that are so large that Spark reads them in parts. A worker that has all files of a host
+at hand needs no look beforehand.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import calendar
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -76,9 +77,9 @@ def whole(file: InputFile) -> bool:
     return file.size <= (_PACKED if file.compressed else WHOLE)
 
 
-def survey(spark: SparkSession, inputs: Inputs) -> dict[str, Place]:
-    """Every log's place, by path. Runs a job for hosts with several files, and one for large files."""
-    logs = inputs.of_kind("log")
+def survey(spark: SparkSession, inputs: Inputs, hosts: Collection[str]) -> dict[str, Place]:
+    """The place of each log of these hosts, by path. A job for hosts with several files, and one for large files."""
+    logs = [file for file in inputs.of_kind("log") if file.host in hosts]
     counts: dict[str, list[InputFile]] = defaultdict(list)
     for file in logs:
         counts[file.host].append(file)
@@ -118,14 +119,27 @@ def _first_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     for batch in batches:
         rows = []
         for path, beginning, cut, compressed in zip(*batch.to_pydict().values(), strict=True):
-            pieces = unpacked(memoryview(beginning), compressed=compressed)
-            data = b"".join(bytes(piece) for piece, _, _ in pieces)
-            head = head_of(data)
-            none = head == len(data)
-            kept = data[:head] if head <= _HEAD else b""
-            first = None if none else data[head : head + 23].decode(errors="replace")
-            rows.append({"path": path, "head": kept, "first": first, "too_long": none and cut})
+            seen = _first_record(memoryview(beginning), cut=cut, compressed=compressed)
+            rows.append({"path": path, "head": seen.head, "first": seen.first, "too_long": seen.too_long})
         yield pa.RecordBatch.from_pylist(rows, schema=_FIRST_RECORDS)
+
+
+def beginning_of(content: memoryview, *, compressed: bool) -> Seen:
+    """The beginning of a file, by one who has all of it."""
+    for limit in (_BEGINNING, WHOLE):
+        seen = _first_record(content[:limit], cut=len(content) > limit, compressed=compressed)
+        if not seen.too_long:
+            break
+    return seen
+
+
+def _first_record(beginning: memoryview, *, cut: bool, compressed: bool) -> Seen:
+    """``cut``: the file goes on after this. Where it has no record in it, it is too long."""
+    data = b"".join(bytes(piece) for piece, _, _ in unpacked(beginning, compressed=compressed))
+    head = head_of(data)
+    none = head == len(data)
+    first = None if none else data[head : head + 23].decode(errors="replace")
+    return Seen(0, 0, data[:head] if head <= _HEAD else b"", first, none and cut)
 
 
 _FIRST_RECORDS = pa.schema(
