@@ -83,6 +83,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A second try begins with everything anew: what a module shares is as the first try left it, for good or ill."""
+    if getattr(item, "execution_count", 1) > 1 and isinstance(item, pytest.Function):
+        for definitions in item._fixtureinfo.name2fixturedefs.values():
+            for definition in definitions:
+                if definition.scope == "module":
+                    definition.finish(item._request)  # type: ignore[arg-type]
+
+
 def tier_of(item: pytest.Item) -> str:
     """The tier of a test: the directory below tests/ that it lies in."""
     tier = item.path.relative_to(TESTS).parts[0]

@@ -72,7 +72,8 @@ def be_at(controller: Controller, release: str) -> None:
     """Both run this release, and are whole: an earlier try may have ended anywhere."""
     wait_for_pair(controller.rack.machines)
     if running(controller) != [release, release]:
-        play(controller, "upgrade", release)
+        for step in (BETWEEN, NEW) if release == NEW else (release,):
+            play(controller, "upgrade", step)
         wait_for_pair(controller.rack.machines)
 
 

@@ -15,16 +15,6 @@ from tests.integration.planted import Ground
 LabOf = Callable[..., Lab]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A second try begins with everything anew: what a module shares is as the first try left it, for good or ill."""
-    if getattr(item, "execution_count", 1) > 1 and isinstance(item, pytest.Function):
-        for definitions in item._fixtureinfo.name2fixturedefs.values():
-            for definition in definitions:
-                if definition.scope == "module":
-                    definition.finish(item._request)  # type: ignore[arg-type]
-
-
 @pytest.fixture
 def lab_of(tmp_path: Path) -> Iterator[LabOf]:
     """Opens labs, each in a directory of its own; no process of them is left after the test."""
