@@ -53,7 +53,7 @@ class Database:
             str(data),
         ]
         processes.launch(ground.layout, "database", command, data, "")
-        if not until(lambda: is_open((self._address, _PORT)), 30):
+        if not until(lambda: is_open((self._address, _PORT)), 120):
             raise AssertionError((data / "console.log").read_text())
 
     @property

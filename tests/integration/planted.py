@@ -152,13 +152,16 @@ class Planted:
         self._process = psutil.Process(self._run.pid)
         self._tail = LogTail(self.data, self._run)
 
-    def boot(self, timeout: float = 60.0) -> Outcome:
+    def boot(self, timeout: float = 180.0, *, stays: float = _SETTLED) -> Outcome:
         """Start it, and wait until it is settled whether it does."""
         self.launch()
-        return self.settle(timeout)
+        return self.settle(timeout, stays=stays)
 
-    def settle(self, timeout: float = 60.0) -> Outcome:
-        """Wait until a launched broker has started, refused, or let ``timeout`` seconds pass."""
+    def settle(self, timeout: float = 180.0, *, stays: float = _SETTLED) -> Outcome:
+        """Wait until a launched broker has started, refused, or let ``timeout`` seconds pass.
+
+        ``stays``: seconds for which one that says that it has started must not end.
+        """
         began = time.monotonic()
         fate: Fate = "neither"
         while fate == "neither" and time.monotonic() - began < timeout:
@@ -170,7 +173,7 @@ class Planted:
                 until(lambda: not self._runs, _LAST_WORDS)
                 fate = "refused"
             elif phase == "started":
-                time.sleep(_SETTLED)
+                until(lambda: not self._runs or self.story.phase != "started", stays)
                 fate = "started" if self._runs and self.story.phase == "started" else "refused"
         return Outcome(fate, self._exit_code(), self.said)
 
@@ -185,11 +188,11 @@ class Planted:
         paths = (self.data / LOG, self.data / "console.log")
         return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
 
-    def await_phase(self, phase: str, timeout: float = 90.0) -> bool:
+    def await_phase(self, phase: str, timeout: float = 120.0) -> bool:
         """Whether its log comes to this phase in time."""
         return until(lambda: self.story.phase == phase, timeout)
 
-    def await_said(self, text: str, timeout: float = 90.0, *, times: int = 1) -> bool:
+    def await_said(self, text: str, timeout: float = 120.0, *, times: int = 1) -> bool:
         """Whether its log says something, so many times, in time."""
         return until(lambda: self.said.count(text) >= times, timeout)
 

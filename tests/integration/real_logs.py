@@ -27,7 +27,7 @@ from tests.integration.database import Database
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 
 RELEASES = ("5.5.1", "5.7.0", "5.8.0", "5.11.4", "5.16.7", "5.17.6", "5.18.3", "6.3.1")
-PATIENCE = 90.0
+PATIENCE = 120.0
 SILENT = "one link's name on both ends, and no broker complains"
 ROLLED = "8KB"
 """Size at which the logs of a busy broker are rolled, so that what happened spans files."""
@@ -260,7 +260,7 @@ def _steal_lease(database: Database) -> None:
     """Another name in the lock's row, whose lease has run out: the standby may have it."""
     statement = "UPDATE ACTIVEMQ_LOCK SET BROKER_NAME = 'somebody', TIME = 0 WHERE ID = 1"
     shell = [str(java(11)), "-cp", str(database.driver), "org.h2.tools.Shell", "-url", database.url, "-user", "sa"]
-    subprocess.run([*shell, "-sql", statement], check=True, capture_output=True, timeout=60)
+    subprocess.run([*shell, "-sql", statement], check=True, capture_output=True, timeout=180)
 
 
 def _boot(*brokers: Planted) -> None:

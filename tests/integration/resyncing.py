@@ -19,6 +19,8 @@ from activemq_fleet.operate.resync import Node, ResyncStep, plan_resync
 
 _COLLECTION = "ansible_collections.activemq.fleet.plugins"
 _ROUNDS = 200
+_PATIENCE = 180.0
+"""Seconds that a run may wait between two acts: a JVM of a busy machine may take a minute to start."""
 
 
 class Cut(Exception):
@@ -64,18 +66,21 @@ class Controller:
 
     def run(self, chosen: str = "", cut: str = "") -> ResyncStep:
         """Go on until nothing is to do. Raises Cut after the act ``cut``, ResyncRefused as the library does."""
-        self.acts = []
-        for _ in range(_ROUNDS):
+        self.acts, rounds, since = [], 0, time.monotonic()
+        while rounds < _ROUNDS and time.monotonic() - since < _PATIENCE:
             step = self.step(chosen)
             self.said.append(step.say)
             if step.act == "done":
                 return step
             if step.act == "wait":
                 time.sleep(0.3)
+                continue
+            rounds += 1
             for act in self._act(step):
                 self.acts.append(act)
                 if act == cut:
                     raise Cut
+            since = time.monotonic()
         raise AssertionError(f"no end: {self.said[-5:]}")
 
     def _act(self, step: ResyncStep) -> Iterator[str]:

@@ -32,7 +32,7 @@ QUEUES = ("/queue/first", "/queue/second")
 TOPICS = ("/topic/first", "/topic/second")
 OLD, NEW, TAKEN = 24, 8, 10
 PAD = "." * 200  # so that an index has more than one page
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds for a message that must come …"""
 WATCHED = 3.0
 """… and for those that must not."""
@@ -99,7 +99,7 @@ def subscribe(client: StompConnection, destination: str) -> None:
 
 
 def boot(broker: Planted) -> None:
-    outcome = broker.boot(timeout=120)
+    outcome = broker.boot(timeout=180)
     assert outcome.fate == "started", outcome.said
 
 
@@ -123,7 +123,7 @@ def begin(store: Store, release: str) -> None:
 def come_back(store: Store, release: str, patience: float) -> Sequence[Sequence[str]]:
     """What the old release still finds; nothing where it does not start."""
     broker = store.plant(release)
-    if broker.boot(timeout=120).fate != "started":
+    if broker.boot(timeout=180).fate != "started":
         return []
     return store.take(OLD - TAKEN + NEW, patience)
 
@@ -145,7 +145,7 @@ def test_the_store_takes_the_way_there_and_back_as_the_table_says(ground: Ground
 def test_rows_of_a_database_from_before_5_12_need_their_openwire_version(ground: Ground) -> None:
     store = Store(ground, Database(ground, 9))
     begin(store, "5.11.4")
-    unread = store.plant("5.15.16").boot(timeout=120)
+    unread = store.plant("5.15.16").boot(timeout=180)
     assert unread.fate == "refused"
     assert "UTFDataFormatException" in unread.said
     go_on(store, "5.15.16", storeOpenWireVersion="6")

@@ -79,7 +79,9 @@ def test_a_pure_pair_that_was_taken_down_whole_comes_up_again_with_its_messages(
     lab.up()
     stomp_send(lab.addresses(A, "stomp"), "/queue/q", ["kept"], lab.credentials(A))
     lab.down()
-    assert [host.state for host in lab.up()] == ["active", "standby"]
+    lab.up()
+    lab.wait_state(A, "active")
+    lab.wait_state(B, "standby")
     got = stomp_drain(lab.addresses(A, "stomp"), "/queue/q", lab.credentials(A), expected=1, timeout=180)
     assert got == ["kept"]
 

@@ -48,29 +48,34 @@ def examples(kind: str) -> list[object]:
     ]
 
 
-def started(ground: Ground, example: Example) -> Outcome:
+ENDS = 20.0
+"""Seconds after which a broker that is to refuse its document, and says that it has started, has not refused it."""
+
+
+def started(ground: Ground, example: Example, fate: Fate) -> Outcome:
     """What a broker of the example's release makes of it."""
-    return outcome_of(ground, example.release, complete(example.text, Release.of(example.release)).decode())
+    return outcome_of(ground, example.release, complete(example.text, Release.of(example.release)).decode(), fate)
 
 
 def outcome_of(
-    ground: Ground, release: str, whole: str, *, java: Path | None = None, under: Sequence[str] = ()
+    ground: Ground, release: str, whole: str, fate: Fate, *, java: Path | None = None, under: Sequence[str] = ()
 ) -> Outcome:
-    """What a broker makes of a document, on an address of its own."""
+    """What a broker makes of a document, on an address of its own; ``fate`` is what is expected."""
     mine = whole.replace("0.0.0.0", ground.address(1))
-    return ground.plant("broker", release, mine, java=java, under=under).boot()
+    broker = ground.plant("broker", release, mine, java=java, under=under)
+    return broker.boot(stays=ENDS) if fate == "refused" else broker.boot()
 
 
 @pytest.mark.parametrize(("one", "example"), examples("fires"))
 def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rule, example: Example) -> None:
-    outcome = started(ground, example)
+    outcome = started(ground, example, "refused")
     assert outcome.fate == "refused", outcome.said
     assert re.search(CAUSES[one.id], outcome.said), outcome.said
 
 
 @pytest.mark.parametrize(("one", "example"), examples("silent"))
 def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, one: Rule, example: Example) -> None:
-    outcome = started(ground, example)
+    outcome = started(ground, example, "started")
     assert outcome.fate == "started", outcome.said
 
 
@@ -82,14 +87,14 @@ def test_v010_a_versioned_schema_is_found_only_by_releases_that_bring_it(
 ) -> None:
     """Without the Internet, which these brokers do not have: their hosts file is all they resolve."""
     whole = complete("", Release.of(release)).decode().replace("activemq-core.xsd", "activemq-core-5.16.5.xsd")
-    outcome = outcome_of(ground, release, whole)
+    outcome = outcome_of(ground, release, whole, fate)
     assert outcome.fate == fate, outcome.said
     assert ("no declaration can be found for element 'broker'" in outcome.said) == (fate == "refused")
 
 
 @pytest.mark.parametrize(("release", "fate"), [("5.18.3", "started"), ("6.3.1", "refused")])
 def test_v012_a_java_older_than_the_release_needs_ends_the_start(ground: Ground, release: str, fate: Fate) -> None:
-    outcome = outcome_of(ground, release, complete("", Release.of(release)).decode(), java=java_11())
+    outcome = outcome_of(ground, release, complete("", Release.of(release)).decode(), fate, java=java_11())
     assert outcome.fate == fate, outcome.said
     assert ("UnsupportedClassVersionError" in outcome.said) == (fate == "refused")
 
@@ -108,7 +113,7 @@ def test_m005_multicast_without_an_interface_ends_the_start(
     if subprocess.run([*LONELY, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this account may not make network namespaces")
     link = f'<networkConnector name="all" uri="multicast://224.1.2.3:26255?group=lonely{options}"/>'
-    outcome = outcome_of(ground, release, complete(link, Release.of(release)).decode(), under=LONELY)
+    outcome = outcome_of(ground, release, complete(link, Release.of(release)).decode(), fate, under=LONELY)
     assert outcome.fate == fate, outcome.said
     assert bool(re.search(r"Invalid value 'null'|setsockopt failed", outcome.said)) == (fate == "refused")
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.operate.recency import ResyncRefused
 from tests.integration.labs import pair, write_inventory
 from tests.integration.resyncing import Controller, Cut
+from tests.integration.waiting import PATIENCE, until
 
 MASTER, SLAVE = pair("orders")
 QUEUE = "/queue/work"
@@ -97,8 +97,8 @@ class Pair:
         with self._connect(who) as connection:
             connection.subscribe(QUEUE, headers={"activemq.prefetchSize": "1"})
             for _ in range(count):
-                message = connection.receive(30)
-                assert message is not None
+                message = connection.receive(120)
+                assert message is not None, f"{count} messages are to come of {who}: {self.sent - self.taken}"
                 connection.acknowledge(message)
                 connection.send("/topic/nobody", "", {"persistent": "false"})
                 self.taken.add(message.body)
@@ -109,7 +109,7 @@ class Pair:
         self._over.clear()
         self._load_thread = threading.Thread(target=self._send_on, args=(who, running))
         self._load_thread.start()
-        assert running.wait(60)
+        assert running.wait(120), f"nothing was sent to {who} in 120 s"
 
     def _send_on(self, who: str, running: threading.Event) -> None:
         with suppress(LabError, OSError), self._connect(who) as connection:
@@ -134,9 +134,10 @@ class Pair:
         alone = not hosts.is_alive(self.lab.fleet.broker(NODES["s" if who == "m" else "m"]))
         hosts.launch(broker)
         if who == "m":
-            wait(lambda: hosts.listens(broker, broker.ports["replication"]))
+            until(lambda: hosts.listens(broker, broker.ports["replication"]), PATIENCE, lambda: hosts.failure(broker))
         else:
-            wait(lambda: hosts.look(broker).state == ("active" if alone else "standby"))
+            state = "active" if alone else "standby"
+            until(lambda: hosts.look(broker).state == state, PATIENCE, lambda: f"{state}: {hosts.failure(broker)}")
 
     def _lose(self, who: str) -> None:
         """The disk was replaced."""
@@ -153,10 +154,10 @@ class Pair:
 
         def dial() -> bool:
             with suppress(LabError, OSError):
-                found.append(StompConnection(address, self.lab.credentials(MASTER), timeout=30))
+                found.append(StompConnection(address, self.lab.credentials(MASTER), timeout=60))
             return bool(found)
 
-        wait(dial)
+        until(dial, PATIENCE, f"{address} takes a client")
         return found[0]
 
     def held(self) -> set[str]:
@@ -165,7 +166,7 @@ class Pair:
         with self._connect("m") as connection:
             connection.subscribe(QUEUE, headers={"activemq.prefetchSize": "10000"})
             # What must come is waited for; what must not has a second to come after it.
-            while message := connection.receive(60 if self.sent - self.taken - bodies else 1):
+            while message := connection.receive(120 if self.sent - self.taken - bodies else 1):
                 bodies.add(message.body)
         return bodies
 
@@ -185,14 +186,6 @@ class Pair:
         """Move the times of the files, as far as the clocks are apart."""
         for host, seconds in ((MASTER, SKEW), (SLAVE, -SKEW)):
             self.controller.shift(host, seconds)
-
-
-def wait(condition: Callable[[], bool], timeout: float = 120.0) -> None:
-    """Return once it is so."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def inventory(directory: Path, ahead: str) -> Path:

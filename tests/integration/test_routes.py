@@ -39,7 +39,7 @@ takes advisoryConnectionContext; apache/activemq pull request 2540 mends it afte
 MESSAGES = 3
 BETWEEN = 0.05
 """Seconds between two subscriptions, so that their advisories seldom meet."""
-ARRIVAL = 40.0
+ARRIVAL = 120.0
 """Seconds within which everything must be there that is to be: demand that has to come first included."""
 FORGOTTEN = 12.0
 """Seconds after which a consumer whose messages do not come announces itself once more, on such a release."""
@@ -99,7 +99,7 @@ class Consumer:
 
     def _begin(self) -> None:
         self._ended = threading.Event()
-        self._connection = StompConnection(self._where, self._who, timeout=20)
+        self._connection = StompConnection(self._where, self._who, timeout=60)
         for queue in self.queues:
             self._connection.subscribe(f"/queue/{queue}", ack="auto", headers={"id": queue})
             time.sleep(BETWEEN)
@@ -157,9 +157,12 @@ def _exchange(lab: Lab, tag: str, at: dict[str, str], asked: dict[Pair, Answer])
     return {pair: sum(queue == _queue(tag, pair) for queue, _ in got) for pair in asked}
 
 
-def _wait(consumers: Sequence[Consumer], expected: set[tuple[str, str]], timeout: float) -> None:
+def _wait(
+    consumers: Sequence[Consumer], expected: set[tuple[str, str]], timeout: float, enough: int | None = None
+) -> None:
+    """Until so many of the expected are there, by default all, or time is up."""
     deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline and expected - _all(consumers):
+    while time.monotonic() < deadline and len(expected & _all(consumers)) < (enough or len(expected)):
         time.sleep(0.1)
 
 
@@ -195,7 +198,7 @@ def _fits(answer: Answer, arrived: int) -> bool:
     return {"reaches": arrived == MESSAGES, "does not reach": arrived == 0, "may strand": True}[answer.outcome]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("release", "seed"), CASES)
 def test_what_routes_say_arrives_and_nothing_else(release: str, seed: int, tmp_path: Path) -> None:
     inventory, chosen = _network(seed, release)
@@ -232,7 +235,7 @@ def _mesh(near: str) -> dict[str, Any]:
     return {"all": {"hosts": hosts, "vars": VARIABLES | {"activemq_release": "5.18.3", "activemq_network_ttl": 3}}}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("near", "rules"), [("true", []), ("false", ["R004"])])
 def test_messages_are_stranded_where_routes_find_that_the_brokers_choice_strands(
     near: str, rules: list[str], tmp_path: Path
@@ -251,7 +254,10 @@ def test_messages_are_stranded_where_routes_find_that_the_brokers_choice_strands
             time.sleep(QUIET)  # demand that comes over the longer ways, too
             bodies = [str(number) for number in range(SENT)]
             stomp_send(lab.addresses(here, "stomp"), "/queue/astray", bodies, lab.credentials(here))
-            _wait([consumer], {("astray", body) for body in bodies}, SETTLED if rules else ARRIVAL)
+            everything = {("astray", body) for body in bodies}
+            _wait([consumer], everything, ARRIVAL, enough=1 if rules else SENT)
+            if rules:
+                _wait([consumer], everything, SETTLED)
         finally:
             consumer.close()
 

@@ -18,7 +18,7 @@ from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document
 # Seconds: so long nothing comes of a mistake, where its fix needs a tenth of that on an idle machine …
 WATCHED = 3.0
 # … and so long a test waits for it on a busy one.
-PATIENCE = 90.0
+PATIENCE = 120.0
 BODIES = ["1", "2", "3", "4", "5"]
 NEXT_MASTER = 1000  # milliseconds between two looks of a waiting broker at the lock
 
@@ -137,13 +137,13 @@ def test_a_bridge_to_a_promoted_slave_hangs_the_clients_of_the_broker_that_dials
         "north", release, document("north", ground.address(3), link(f"static:({openwire(ground, 2)})"))
     )
     boot(north)
-    assert answers(ground, 3)
+    assert until(lambda: answers(ground, 3), PATIENCE), north.said
     master.kill()
     assert until(lambda: slave.story.promoted, PATIENCE), slave.said
     assert north.await_said("Slave Broker slave is attached", PATIENCE)
     with pytest.raises(StompSilence), StompConnection(stomp(ground, 3), timeout=WATCHED) as client:
         client.subscribe("/queue/q")
-    assert answers(ground, 2)
+    assert until(lambda: answers(ground, 2), PATIENCE), slave.said
 
 
 # -- N002, N003 -------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_a_transport_that_reconnects_under_its_bridge_leaves_half_a_duplex_link(
     ground: Ground, release: str, uri: str
 ) -> None:
     north = moved(ground, release, uri)
-    assert north.await_said("Successfully reconnected")
+    assert north.await_said("Successfully reconnected"), north.said
     assert crosses(ground, 3, 2, "there")
     assert not crosses(ground, 2, 3, "back", WATCHED)
     assert north.said.count("Establishing network connection") == 1
@@ -212,13 +212,13 @@ def complaints(*brokers: Planted) -> int:
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
 def test_duplex_links_of_one_name_on_both_ends_throw_each_other_out(ground: Ground, release: str) -> None:
     brokers = both_ends(ground, release, "link", "link")
-    assert until(lambda: complaints(*brokers) >= 6, PATIENCE)
+    assert until(lambda: complaints(*brokers) >= 6, PATIENCE), [broker.said for broker in brokers]
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3"])
 def test_duplex_links_of_two_names_on_both_ends_are_two_bridges(ground: Ground, release: str) -> None:
     north, south = both_ends(ground, release, "to-south", "to-north")
-    assert until(lambda: peers(north) == ["south"] * 2 and peers(south) == ["north"] * 2, PATIENCE)
+    assert until(lambda: peers(north) == ["south"] * 2 and peers(south) == ["north"] * 2, PATIENCE), north.said
     assert not complaints(north, south)
 
 

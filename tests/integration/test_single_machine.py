@@ -12,6 +12,7 @@ from activemq_fleet.artifacts import distribution_for, java
 from activemq_fleet.lab import Credentials, Lab
 from activemq_fleet.lab.clients import mqtt_round_trip, stomp_round_trip
 from tests.integration import traffic
+from tests.integration.waiting import PATIENCE, until
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "single-machine"
 MASTER, SLAVE = "office-mq01-a", "office-mq01-b"
@@ -50,7 +51,7 @@ def _java_consumer(lab: Lab, url: str, queue: str) -> str:
         "--messageCount": "1",
     }
     command += [word for option in options.items() for word in option]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.stdout + done.stderr
 
 
@@ -75,8 +76,10 @@ def test_after_the_take_over_every_connector_and_the_console_answer(lab: Lab) ->
     ports = lab.fleet.broker(active).ports
     app, operator = _account(lab, "app"), _account(lab, "operator")
 
-    stomp_round_trip((address, ports["stomp"]), app, "answers")
-    mqtt_round_trip((address, ports["mqtt"]), app, "answers")
+    # The console comes last, and what logs in first may find that classes are still being loaded.
+    until(lambda: traffic.is_open((address, ports["console"])), PATIENCE, lambda: lab.log(active).read_text()[-2000:])
+    stomp_round_trip((address, ports["stomp"]), app, "answers", timeout=60)
+    mqtt_round_trip((address, ports["mqtt"]), app, "answers", timeout=60)
     assert traffic.speaks_openwire((address, ports["openwire"]))
     assert traffic.speaks_amqp((address, ports["amqp"]))
     assert traffic.speaks_websocket((address, ports["ws"]))
