@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lxml import etree
 
@@ -113,14 +113,15 @@ class Node:
 
     def children(self, *names: str) -> list[Node]:
         """The elements directly inside, of these names or all."""
-        return self._of(self._element.iterchildren(etree.Element), names)
+        return self._of(self._element.iterchildren(*_filters(names)))
 
     def all(self, *names: str) -> list[Node]:
         """The elements anywhere inside, of these names or all."""
-        return self._of(self._element.iterdescendants(etree.Element), names)
+        return self._of(self._element.iterdescendants(*_filters(names)))
 
-    def _of(self, elements: Iterable[etree._Element], names: tuple[str, ...]) -> list[Node]:
-        return [Node(one, self.document) for one in elements if not names or _name(one) in names]
+    def _of(self, elements: Iterable[etree._Element]) -> list[Node]:
+        document = self.document
+        return [Node(one, document) for one in elements]
 
     def child(self, name: str) -> Node | None:
         """The first element of that name directly inside."""
@@ -145,6 +146,12 @@ class Node:
         from activemq_fleet.lint.engine import Problem
 
         return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix)
+
+
+@cache
+def _filters(names: tuple[str, ...]) -> tuple[Any, ...]:
+    """What lxml is asked for: elements of these names whatever their namespace, or all elements."""
+    return tuple(f"{{*}}{name}" for name in names) or (etree.Element,)
 
 
 def _name(element: etree._Element) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from activemq_fleet.findings import Finding
@@ -95,9 +96,13 @@ def document_findings(
     document: Document, host: str, file: str = ACTIVEMQ_XML, selection: Selection = _EVERY_RULE
 ) -> Iterator[Finding]:
     """What the file rules say about a document, in the order of the rules."""
-    for one in rules("file"):
-        if selection.takes(one.id) and one.applies_to(document.release):
-            yield from told(one, one.check(document), host, file)
+    for one in _asked(document.release, selection):
+        yield from told(one, one.check(document), host, file)
+
+
+@lru_cache(maxsize=256)
+def _asked(release: Release, selection: Selection) -> tuple[Rule, ...]:
+    return tuple(one for one in rules("file") if selection.takes(one.id) and one.applies_to(release))
 
 
 def told(one: Rule, problems: Iterable[Problem], host: str, file: str | None = None) -> Iterator[Finding]:

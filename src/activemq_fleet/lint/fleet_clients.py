@@ -22,6 +22,7 @@ _LINKS = frozenset({"networkConnector", "masterConnector"})
 _REMOTE_CODE = "CVE-2023-46604"
 _HAS_IT = "5.3.0 !5.15.16 5.16.0 !5.16.7 5.17.0 !5.17.6 5.18.0 !5.18.3"
 _PREFETCH = 1000
+_REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 _MOST_NAMED = 3
 
 
@@ -44,9 +45,8 @@ def _client_uris(view: FleetView) -> Iterator[_Use]:
                 for match in _FAILOVER.finditer(line):
                     where = {"file": extra.path, "line": number, "column": match.start() + 1}
                     yield _Use(broker, Uri.read(match[0].replace("&amp;", "&")), where)
-    for broker in view.changed_by_hand:
-        document = view.document(broker)
-        for node in document.nodes if document and b"failover:" in document.data else ():
+    for broker, document in view.changed_to_say("failover:"):
+        for node in document.nodes:
             if node.name not in _LINKS:
                 yield from _in_node(broker, node)
 
@@ -166,12 +166,9 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
           orders-mq02-a.example.com:
           orders-mq02-b.example.com:
     """
-    for broker in view.changed_by_hand:
-        document = view.document(broker)
-        if document is None:
-            continue
+    for broker, document in view.changed_to_say(*_REMEMBERED, "maxAuditDepth"):
         for node in document.all("kahaDB", "policyEntry"):
-            for attribute in ("maxFailoverProducersToTrack", "maxProducersToAudit"):
+            for attribute in _REMEMBERED:
                 remembered = node.number(attribute)
                 if remembered is not None and remembered < (producers := _producers(view, broker)):
                     yield view.problem(

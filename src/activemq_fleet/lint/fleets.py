@@ -67,6 +67,15 @@ class FleetView:
         """Brokers whose document holds fragments or attributes of the user's: the model does not show those."""
         return tuple(b for b in self.brokers if b.settings.xml_fragments or b.settings.broker_attributes)
 
+    def changed_to_say(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
+        """Those whose document holds one of these texts. The others are not parsed."""
+        encoded = [text.encode() for text in texts]
+        for broker in self.changed_by_hand:
+            data = self._documents.get(broker.host, b"")
+            document = self.document(broker) if any(text in data for text in encoded) else None
+            if document:
+                yield broker, document
+
     @cached_property
     def _by_address(self) -> dict[tuple[str, int], Broker]:
         return {(b.address, port): b for b in self.brokers for port in b.ports.values()}
