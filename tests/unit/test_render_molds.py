@@ -63,6 +63,9 @@ def fleets(draw: st.DrawFn) -> Fleet | None:
             for node in "ab":
                 name = f"{group}-{label.format(number, node)}{domain}"
                 hosts[name] = dict(inputs.BASE) | {f"activemq_{key}": value for key, value in said.items()}
+    if said["jdbc"] and draw(st.booleans()):
+        for name, variables in hosts.items():
+            variables["activemq_jdbc"] = JDBC | {"url": f"jdbc:x://db/{name.rpartition('-')[0]}?a=b&c=%s"}
     own = draw(any_of(*sorted(NAMED)))
     hosts[draw(any_of(*hosts))][f"activemq_{own}"] = draw(NAMED[own])
     try:
@@ -177,6 +180,19 @@ def test_no_more_kinds_are_kept_than_a_limit(monkeypatch: pytest.MonkeyPatch) ->
 
     assert len(molds._trees) <= 3
     assert len(molds._seen) <= 3
+
+
+def test_pairs_with_a_database_of_their_own_are_alike() -> None:
+    hosts = {
+        f"orders-mq{number}-{node}": inputs.BASE
+        | {"activemq_ha": "shared-jdbc", "activemq_jdbc": JDBC | {"url": f"jdbc:x://db/{number}?a=b&c=d"}}
+        for number in range(1, 7)
+        for node in "ab"
+    }
+    brokers = build_fleet(hosts, {}, read=read_once()).brokers
+
+    assert len(list(filled(brokers))) >= 8
+    assert [render(broker) for broker in brokers] == [_made(broker) for broker in brokers]
 
 
 def test_links_whose_uris_have_to_be_escaped_are_filled_in() -> None:

@@ -22,9 +22,11 @@ from operator import itemgetter
 from secrets import token_hex
 from typing import Any, TypeAlias
 
+from activemq_fleet.likeness import but_for_database
 from activemq_fleet.naming import Identity
 from activemq_fleet.render.engine import xml
 from activemq_fleet.render.holes import ShapeError
+from activemq_fleet.settings import Settings
 from activemq_fleet.topology.model import Broker, Link
 
 Tree: TypeAlias = "dict[str, bytes]"
@@ -37,7 +39,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*")
 _STAMP = re.compile(rf"{_WORD}(?:p([0-9]+)z|t([0-9]+)&lt;--%\\&quot;z)")
 _SPECIAL = re.compile('[&<>"\n\r\t]')
 _STORES = "/srv/activemq/"
-_LABEL, _REST, _PAIR, _PEER, _BROKER_NAME, _LINKS = range(6)
+_LABEL, _REST, _PAIR, _PEER, _DATABASE, _BROKER_NAME, _LINKS = range(7)
 """Places of the names of :func:`names_of`; of each link name and URI follow."""
 
 _MOST = 512
@@ -64,7 +66,7 @@ def tree_of(broker: Broker, make: Callable[[Broker], Tree]) -> Tree | None:
         if len(_trees) >= _MOST:
             _trees.clear()
         stamped = _stamped(broker)
-        known = _trees[key] = _Made(stamped, make(stamped))
+        known = _trees[key] = _Made((stamped, but_for_database(broker.settings)), make(stamped))
     return known.with_names(names)
 
 
@@ -79,7 +81,8 @@ def names_of(broker: Broker) -> list[str] | None:
     ):
         return None
     label, _, rest = host.partition(".")
-    texts = [broker.broker_name]
+    database = broker.settings.jdbc
+    texts = [database.url if database else "", broker.broker_name]
     for link in broker.links:
         texts += link.name, link.uri
     if _SPECIAL.search("\0".join(texts)):
@@ -94,7 +97,7 @@ def key_of(broker: Broker) -> Key:
     """
     identity, peer, store = broker.identity, broker.peer_address, broker.store_directory
     return (
-        id(broker.settings),
+        id(but_for_database(broker.settings)),
         id(broker.release),
         id(broker.accounts),
         id(broker.connectors),
@@ -141,6 +144,7 @@ def _stamped(broker: Broker) -> Broker:
     shared = broker.store_directory == _STORES + broker.identity.pair
     return replace(
         broker,
+        settings=_with_stamped_database(broker.settings),
         host=name,
         identity=identity,
         address=_NEVER,
@@ -150,6 +154,13 @@ def _stamped(broker: Broker) -> Broker:
         peer_address=(peer, broker.peer_address[1]) if broker.peer_address else None,
         links=tuple(_stamped_link(link, _LINKS + 2 * number) for number, link in enumerate(broker.links)),
     )
+
+
+def _with_stamped_database(settings: Settings) -> Settings:
+    alike = but_for_database(settings)
+    if alike.jdbc is None:
+        return alike
+    return alike.model_copy(update={"jdbc": alike.jdbc.model_copy(update={"url": _text(_DATABASE)})})
 
 
 def _stamped_link(link: Link, place: int) -> Link:
@@ -166,12 +177,12 @@ def _text(place: int) -> str:
 
 
 class _Made:
-    """The files of a broker with stamps, taken apart. The broker is kept: its objects are part of the key."""
+    """The files of a broker with stamps, taken apart. ``kept`` are the objects that the key knows by identity."""
 
-    __slots__ = ("_broker", "_parts", "_tree")
+    __slots__ = ("_kept", "_parts", "_tree")
 
-    def __init__(self, broker: Broker, tree: Mapping[str, bytes]) -> None:
-        self._broker = broker
+    def __init__(self, kept: object, tree: Mapping[str, bytes]) -> None:
+        self._kept = kept
         self._tree = dict(tree)
         parts = ((path, _apart(path, content)) for path, content in tree.items())
         self._parts = [(path, *found) for path, found in parts if found]

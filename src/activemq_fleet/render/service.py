@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from activemq_fleet.alike import Alike
+from activemq_fleet.likeness import but_for_database
 from activemq_fleet.render import shapes
 from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.model import Broker
@@ -84,8 +85,11 @@ _same_files: Alike[dict[str, bytes]] = Alike()
 
 
 def once(known: Alike[_T], broker: Broker, make: Callable[[], _T]) -> _T:
-    """What ``make`` makes, which may ask a broker for its settings, release, accounts and connectors only."""
-    return known.get(make, broker.settings, broker.release, broker.accounts, broker.connectors)
+    """What ``make`` makes, which may ask a broker for its release, accounts, connectors and settings only.
+
+    Of the settings it may ask for all but the database's URL.
+    """
+    return known.get(make, but_for_database(broker.settings), broker.release, broker.accounts, broker.connectors)
 
 
 def paths(broker: Broker) -> Paths:

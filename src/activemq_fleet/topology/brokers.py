@@ -10,6 +10,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import check_host
 from activemq_fleet.alike import Alike
 from activemq_fleet.findings import Finding
+from activemq_fleet.likeness import but_for_database
 from activemq_fleet.naming import Identity
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import ConnectorSettings, Settings
@@ -43,8 +44,10 @@ def build_broker(member: Member) -> tuple[Broker, list[Finding]]:
     """The broker of a member, and what is wrong with it alone (T005, T011, T013)."""
     identity, settings, release = member.identity, member.settings, member.release
     findings = [*_check_name(member), *_check_profile(member)]
-    # Role and group are all of its identity that connectors look at.
-    listening = _listening.get(lambda: _listen(member), settings, release, names=(identity.role, identity.group))
+    # Role and group are all of its identity that connectors look at, and no database is.
+    listening = _listening.get(
+        lambda: _listen(member), but_for_database(settings), release, names=(identity.role, identity.group)
+    )
     connectors, ports = listening.connectors, listening.ports
     findings += [_unknown_scheme(member, *unknown) for unknown in listening.unknown]
     findings += [

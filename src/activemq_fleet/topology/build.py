@@ -15,6 +15,7 @@ from typing import Any
 from activemq_fleet.alike import Alike
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.findings import Finding
+from activemq_fleet.likeness import but_for_database
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings, read_settings
@@ -310,7 +311,8 @@ def _complete(
     for broker in brokers:
         mine = at_home[broker.group]
         looking = [one for one in balancers if any(address.group == broker.group for address in one.addresses)]
-        accounts = known.get(partial(access.accounts_of, broker, mine, looking), broker.settings, names=broker.group)
+        alike = but_for_database(broker.settings)
+        accounts = known.get(partial(access.accounts_of, broker, mine, looking), alike, names=broker.group)
         bridged = broker.unit in includes or len(network.multicast_groups.get(broker.group, ())) > 1
         links = links_of(broker, network)
         carried = access.carried_by([*includes.get(broker.unit, ()), *(link.include for link in links)])

@@ -1,0 +1,36 @@
+"""Settings that differ in a pair's own database only. Pure.
+
+With ``activemq_ha: shared-jdbc`` each pair of a group says a URL of its own, and so has settings of
+its own. What does not look at that URL need be made once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from activemq_fleet.alike import Alike
+from activemq_fleet.settings import Settings
+
+_known: Alike[Settings] = Alike()
+_firsts: deque[Settings] = deque(maxlen=8)
+
+
+def but_for_database(settings: Settings) -> Settings:
+    """The first of the settings seen lately that differ from these in ``activemq_jdbc.url`` at most."""
+    return settings if settings.jdbc is None else _known.get(lambda: _first_like(settings), settings)
+
+
+def _first_like(settings: Settings) -> Settings:
+    for first in _firsts:
+        if _are_alike(first, settings):
+            return first
+    _firsts.append(settings)
+    return settings
+
+
+def _are_alike(one: Settings, other: Settings) -> bool:
+    if one.jdbc is None or other.jdbc is None or one.model_fields_set != other.model_fields_set:
+        return False
+    if one.jdbc.model_copy(update={"url": other.jdbc.url}) != other.jdbc:
+        return False
+    return all(getattr(one, name) == getattr(other, name) for name in type(one).model_fields if name != "jdbc")
