@@ -20,7 +20,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Where a demo wrote, and what it said."""
     output = tmp_path_factory.mktemp("run") / "demo"
     command = [sys.executable, "-m", "activemq_fleet.lab.demo", "--output", str(output)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=REPOSITORY)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900, cwd=REPOSITORY)
     assert done.returncode == 0, done.stdout + done.stderr
     return output, done.stdout
 
@@ -34,7 +34,7 @@ def takeovers(demo: tuple[Path, str]) -> list[Mapping[str, Any]]:
     return rows
 
 
-@pytest.mark.timeout(700)
+@pytest.mark.timeout(1000)
 def test_the_demo_kills_a_master_and_loses_nothing(demo: tuple[Path, str]) -> None:
     output, said = demo
 
