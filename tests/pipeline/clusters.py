@@ -6,11 +6,11 @@ empty directories: what Python functions need can only come from the archive tha
 
 from __future__ import annotations
 
+import random
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,13 +21,14 @@ import psutil
 import pyspark
 
 from activemq_fleet.pipeline.surroundings import java_home
+from tests.waiting import LateError, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # A test's job ends before the second compiler's work pays.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE = 600.0  # seconds, for a machine that others load
 _MASTER = "org.apache.spark.deploy.master.Master"
-_WORKER = "org.apache.spark.deploy.worker.Worker"
+WORKER = "org.apache.spark.deploy.worker.Worker"
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -45,8 +46,8 @@ def can_hide() -> bool:
 
 
 def free_port() -> int:
-    """A port below those that the kernel gives out by itself."""
-    for port in range(21000, 32000, 7):
+    """A port below those that the kernel gives out by itself; by chance, because others look for one, too."""
+    for port in random.sample(range(21000, 32000), 200):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -73,28 +74,39 @@ class Cluster:
         self.url = f"spark://127.0.0.1:{port}"
         arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
         self._spawn("master", [_MASTER, *arguments])
-        _until("the master is up", lambda: "I have been elected leader" in self.log("master"))
+        self._until("the master is up", lambda: "I have been elected leader" in self.log("master"))
         for number in range(workers):
             self.add_worker(number)
-        _until(f"{workers} workers are registered", lambda: self.log("master").count("Registering worker") >= workers)
+        self._until(
+            f"{workers} workers are registered", lambda: self.log("master").count("Registering worker") >= workers
+        )
+
+    @property
+    def started(self) -> int:
+        """How many processes there have been: a number for one more worker."""
+        return len(self._started)
 
     def add_worker(self, number: int) -> subprocess.Popen[bytes]:
         """One more worker, of one core."""
         arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
         work = self.place / f"work{number}"
-        worker = self._spawn(f"worker{number}", [_WORKER, *arguments, "--work-dir", str(work), self.url])
+        worker = self._spawn(f"worker{number}", [WORKER, *arguments, "--work-dir", str(work), self.url])
         self.workers.append(worker)
         return worker
 
-    def start_connect(self, *settings: str) -> str:
-        """A Spark Connect server of its own, on this machine alone; its URL."""
+    @contextmanager
+    def connect(self, *settings: str) -> Iterator[str]:
+        """A Spark Connect server of its own, on this machine alone; its URL. It ends with the block."""
         port = free_port()
         confs = [f"spark.connect.grpc.binding.port={port}", "spark.connect.grpc.binding.address=127.0.0.1", *settings]
         words = [word for conf in confs for word in ("--conf", conf)]
         submit = ["org.apache.spark.deploy.SparkSubmit", "--class", _CONNECT, *words, "spark-internal"]
-        self._spawn("connect", submit)
-        _until("the Connect server is up", lambda: _answers(port))
-        return f"sc://127.0.0.1:{port}"
+        server = self._spawn("connect", submit)
+        try:
+            self._until("the Connect server is up", lambda: _answers(port))
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            self.kill(server)
 
     def log(self, name: str) -> str:
         """What a process said so far."""
@@ -102,12 +114,14 @@ class Cluster:
 
     def kill(self, worker: subprocess.Popen[bytes]) -> list[int]:
         """Kill a worker and its executors, at once and without warning; their process ids."""
-        family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
-        for process in family:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
-        worker.wait(timeout=PATIENCE)
-        return [process.pid for process in family]
+        with suppress(psutil.NoSuchProcess):
+            family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
+            for process in family:
+                with suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGKILL)
+            worker.wait(timeout=PATIENCE)
+            return [process.pid for process in family]
+        return []
 
     def stop(self) -> None:
         """End everything that was started here."""
@@ -141,6 +155,22 @@ class Cluster:
         self._started.append(process)
         self._names[process.pid] = name
         return process
+
+    def _until(self, what: str, holds: Callable[[], bool]) -> None:
+        """Wait until it holds. LateError with the ends of all logs, at once when a process has ended by itself."""
+
+        def comes() -> bool:
+            if holds():
+                return True
+            if dead := [self._names[one.pid] for one in self._started if one.poll() not in (None, -signal.SIGKILL)]:
+                raise LateError(f"{', '.join(dead)} ended before {what}: {self.ends()}")
+            return False
+
+        wait_until(comes, what, seen=self.ends, patience=PATIENCE)
+
+    def ends(self) -> str:
+        """The last that every process said."""
+        return "\n".join(f"== {name}: {self.log(name)[-1500:]}" for name in dict.fromkeys(self._names.values()))
 
     def local_of(self, worker: subprocess.Popen[bytes]) -> Path:
         """Where a worker's executors keep their temporary files, those of shuffles among them."""
@@ -180,11 +210,3 @@ def _answers(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _until(what: str, holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > end:
-            raise AssertionError(f"after {PATIENCE:.0f} s it does not hold that {what}")
-        time.sleep(0.2)

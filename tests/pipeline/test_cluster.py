@@ -31,6 +31,7 @@ from tests.pipeline import clusters
 from tests.pipeline.clusters import Cluster, cluster
 from tests.pipeline.collected import Fleet
 from tests.unit.pipeline.planned import lines, pairs
+from tests.waiting import LateError
 
 _LINE = "2026-11-21 05:22:{0:02d},001 | INFO  | Slave stopped {0} | org.apache.activemq.broker.BrokerService | main\n"
 FILES = int(os.environ.get("CLUSTER_FILES", "600"))
@@ -121,7 +122,7 @@ def test_a_worker_sees_nothing_of_the_checkout(jobs: Jobs) -> None:
     if not clusters.can_hide():
         pytest.skip("this user may not mount: the workers' variables are empty, but the checkout can be seen")
     for worker in jobs.cluster.workers:
-        (java,) = (one.pid for one in _family(worker.pid) if one.name() == "java")
+        (java,) = (one.pid for one in _family(worker.pid) if clusters.WORKER in _words(one))
         assert not any(Path(f"/proc/{java}/root{clusters.CHECKOUT}").iterdir())
         assert "PYTHONPATH" not in psutil.Process(java).environ()
 
@@ -169,28 +170,39 @@ def test_audit_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path:
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "here", *datasets)
 
 
+@pytest.mark.timeout(4 * _PATIENCE)
 def test_a_lost_worker_changes_no_row(jobs: Jobs, fleet: Fleet, expected: str, tmp_path: Path) -> None:
-    log = tmp_path / "events"
-    command = jobs.command(*_drift(fleet, tmp_path / "out"), log=log)
+    """Where this process had no processor at the time, the worker is killed too late, and the next job is tried."""
+    for attempt in range(3):
+        out, log = tmp_path / f"out{attempt}", tmp_path / f"events{attempt}"
+        killed = _run_and_kill(jobs, jobs.command(*_drift(fleet, out), log=log))
+        assert rows_hash(out, "drift") == expected
+        events = _events(log)
+        if len(killed) > 1 and _ran_twice(events):
+            assert [event for event in events if event["Event"] == "SparkListenerExecutorRemoved"]
+            return
+    raise LateError("no task was run again: the worker was killed too late")
+
+
+def _run_and_kill(jobs: Jobs, command: Sequence[str]) -> list[int]:
+    """Run a job to its end, and kill a worker as soon as its executor has written for a shuffle; what was killed."""
+    # What jobs before have left goes some time after their ends.
+    before = set(_shuffled(jobs.cluster))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
-        victim = _first_that_shuffles(jobs.cluster, job)
-        killed = jobs.cluster.kill(victim)
+        victim = _first_that_shuffles(jobs.cluster, job, before)
+        killed = jobs.cluster.kill(victim) if victim else []
         said = job.communicate(timeout=_PATIENCE)
-    number = jobs.cluster.workers.index(victim)
-    jobs.cluster.workers.remove(victim)
-    jobs.cluster.add_worker(number + 2)
-    assert job.returncode == 1, said
-    assert len(killed) >= 2, "the worker's executor was to die with it"
-    assert rows_hash(tmp_path / "out", "drift") == expected
-    events = _events(log)
-    assert [event for event in events if event["Event"] == "SparkListenerExecutorRemoved"]
-    assert _ran_twice(events), "no task was run again: the worker was killed too late"
+    if victim:
+        jobs.cluster.workers.remove(victim)
+        jobs.cluster.add_worker(jobs.cluster.started)
+    assert job.returncode == 1, (said, jobs.cluster.ends())
+    return killed
 
 
 def test_all_of_it_runs_over_connect(jobs: Jobs, fleet: Fleet, expected: str, tmp_path: Path) -> None:
-    url = jobs.cluster.start_connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m")
-    done = jobs.run(*_drift(fleet, tmp_path / "out"), where=("--remote", url))
-    assert done.returncode == 1, done.stderr
+    with jobs.cluster.connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m") as url:
+        done = jobs.run(*_drift(fleet, tmp_path / "out"), where=("--remote", url))
+    assert done.returncode == 1, (done.stderr, jobs.cluster.ends())
     assert done.stderr == ""
     assert rows_hash(tmp_path / "out", "drift") == expected
 
@@ -200,18 +212,33 @@ def _family(pid: int) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
 
 
-def _first_that_shuffles(running: Cluster, job: subprocess.Popen[str]) -> Any:
-    """The worker whose executor has written the first file of a shuffle."""
+def _words(process: psutil.Process) -> list[str]:
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
+
+
+def _first_that_shuffles(running: Cluster, job: subprocess.Popen[str], before: set[Path]) -> Any:
+    """The worker whose executor has written the first file of a shuffle, or None when the job ended unseen."""
     end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end and job.poll() is None:
-        for worker in running.workers:
-            with suppress(FileNotFoundError):  # what is looked through comes and goes
-                if any(running.local_of(worker).rglob("shuffle_*.data")):
-                    return worker
+    while time.monotonic() < end:
+        for file, worker in _shuffled(running).items():
+            if file not in before:
+                return worker
+        if job.poll() is not None:
+            return None
         time.sleep(0.02)
-    raise AssertionError(
-        f"no shuffle was seen: {job.communicate() if job.poll() is not None else 'the job still runs'}"
-    )
+    job.kill()
+    raise LateError(f"no shuffle was seen in {_PATIENCE:g} s: {job.communicate()}, {running.ends()}")
+
+
+def _shuffled(running: Cluster) -> dict[Path, Any]:
+    """The files that shuffles have written, and the worker of each."""
+    found: dict[Path, Any] = {}
+    for worker in running.workers:
+        with suppress(FileNotFoundError):  # what is looked through comes and goes
+            found |= dict.fromkeys(running.local_of(worker).rglob("shuffle_*.data"), worker)
+    return found
 
 
 def _events(log: Path) -> list[dict[str, Any]]:

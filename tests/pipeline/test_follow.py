@@ -21,6 +21,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.audit.job import audit
 from activemq_fleet.pipeline.follow.job import Job, follow
 from tests.pipeline.growing import LOST, RUN, WAIT, A, B, Fleet, Writer
+from tests.waiting import LateError
 
 KILLS = int(os.environ.get("FOLLOW_KILLS", "2"))
 DATASETS = ("events", "incidents", "bridges", "messages", "deliveries")
@@ -128,7 +129,8 @@ def newest(offsets: Path) -> int:
 def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not condition():
-        assert time.monotonic() < deadline
+        if time.monotonic() > deadline:
+            raise LateError(f"no micro-batch was begun in {_PATIENCE} s")
         time.sleep(0.2)
 
 
