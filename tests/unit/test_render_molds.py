@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from activemq_fleet.errors import FleetError
+from activemq_fleet.errors import FleetError, SettingsError
 from activemq_fleet.render import _made, molds, render
 from activemq_fleet.render.holes import ShapeError
 from activemq_fleet.topology import Broker, Fleet, build_fleet
@@ -112,6 +112,7 @@ def test_of_a_group_that_is_alike_most_brokers_are_not_made_themselves() -> None
     brokers = of_group("orders")
 
     assert len(list(filled(brokers))) >= 6
+    assert None not in list(molds.trees_of(brokers, _made))
     assert [render(broker) for broker in brokers] == [_made(broker) for broker in brokers]
 
 
@@ -170,6 +171,12 @@ def test_a_name_that_is_used_otherwise_than_the_files_do_is_refused(use: Any) ->
 
     with pytest.raises(ShapeError):
         [molds.tree_of(broker, made) for broker in of_group("orders")]
+
+
+def test_what_is_refused_is_told_by_its_own_name() -> None:
+    for broker in of_group("orders", extra_files=[{"path": "conf/activemq.xml", "content": ""}]):
+        with pytest.raises(SettingsError, match=rf"^{broker.host}: activemq_extra_files\[0\]"):
+            render(broker)
 
 
 def test_no_more_kinds_are_kept_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@ Spark call the same functions."""
 
 from __future__ import annotations
 
+from itertools import repeat
+
 from activemq_fleet.alike import Alike
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, molds, service
@@ -86,7 +88,11 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
     def once(tree: dict[str, bytes]) -> dict[str, bytes]:
         return {path: shared.setdefault(content, content) for path, content in tree.items()}
 
-    trees = {broker.host: once(render(broker, reveal=reveal)) for broker in fleet.brokers}
+    known = repeat(None) if reveal else molds.trees_of(fleet.brokers, _made)
+    trees = {
+        broker.host: once(tree or _made(broker, reveal=reveal))
+        for broker, tree in zip(fleet.brokers, known, strict=not reveal)
+    }
     for agent in fleet.agents:
         trees[agent.host] = trees.get(agent.host, {}) | once(render_agent(agent, reveal=reveal))
     for balancer in fleet.balancers:

@@ -16,12 +16,14 @@ in a file, raises ShapeError.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from secrets import token_hex
 from typing import Any, TypeAlias
 
+from activemq_fleet.errors import FleetError
 from activemq_fleet.likeness import but_for_database
 from activemq_fleet.naming import Identity
 from activemq_fleet.render.engine import xml
@@ -50,24 +52,42 @@ _seen: set[Key] = set()
 def tree_of(broker: Broker, make: Callable[[Broker], Tree]) -> Tree | None:
     """What ``make`` makes of a broker; None where it has to be asked itself.
 
-    That is for a broker that is the first of its kind, has fragments, or a name that is not as names are.
+    That is for a broker that is the first of its kind, has fragments, a name that is not as names are, or
+    is refused by ``make``.
     """
-    names = names_of(broker)
-    if names is None:
-        return None
-    key = key_of(broker)
-    known = _trees.get(key)
-    if known is None:
-        if key not in _seen:
+    (tree,) = trees_of((broker,), make)
+    return tree
+
+
+def trees_of(brokers: Sequence[Broker], make: Callable[[Broker], Tree]) -> Iterator[Tree | None]:
+    """The same of several: of a kind that is there twice the first is not asked itself either."""
+    names = [names_of(broker) for broker in brokers]
+    keys = [key_of(broker) if mine else None for broker, mine in zip(brokers, names, strict=True)]
+    often = Counter(keys)
+    for broker, mine, key in zip(brokers, names, keys, strict=True):
+        if mine is None or key is None:
+            yield None
+            continue
+        known = _trees.get(key)
+        if known is None and (often[key] > 1 or key in _seen):
+            known = _kept(broker, key, make)
+        if known is None:
             if len(_seen) >= _MOST:
                 _seen.clear()
             _seen.add(key)
-            return None
-        if len(_trees) >= _MOST:
-            _trees.clear()
-        stamped = _stamped(broker)
-        known = _trees[key] = _Made((stamped, but_for_database(broker.settings)), make(stamped))
-    return known.with_names(names)
+        yield known.with_names(mine) if known else None
+
+
+def _kept(broker: Broker, key: Key, make: Callable[[Broker], Tree]) -> _Made | None:
+    stamped = _stamped(broker)
+    try:
+        tree = make(stamped)
+    except FleetError:  # to be told of the broker itself, by its name
+        return None
+    if len(_trees) >= _MOST:
+        _trees.clear()
+    _trees[key] = _Made((stamped, but_for_database(broker.settings)), tree)
+    return _trees[key]
 
 
 def names_of(broker: Broker) -> list[str] | None:
