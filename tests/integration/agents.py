@@ -25,7 +25,8 @@ from activemq_fleet.agent.reading import read_config
 from activemq_fleet.lab import Lab
 from activemq_fleet.render.agent import CONFIGURATION
 from tests.integration.agent_journals import Journal
-from tests.integration.waiting import PATIENCE, NotInTimeError, until
+from tests.integration.waiting import PATIENCE, until
+from tests.waiting import LateError
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 PROGRAM = str(Path(sys.executable).with_name("activemq-agent"))
@@ -87,7 +88,7 @@ def wait_rate(rate: Callable[[], float], what: Callable[[], str]) -> float:
     """Wait until a rate, in events a second, proves something; returns it. A starved machine may stay below that."""
     try:
         until(lambda: rate() >= LOWEST_RATE, PATIENCE, what)
-    except NotInTimeError:
+    except LateError:
         if rate() < STARVED_RATE:
             raise
     return rate()
@@ -229,7 +230,7 @@ class Load:
         self.__exit__()
         # What it is promised later would count as lost.
         if any(worker.is_alive() for worker in self._workers):
-            raise NotInTimeError(f"events are still being handed over after 60 s: {self.agent.said}")
+            raise LateError(f"events are still being handed over after 60 s: {self.agent.said}")
         if self.errors:
             raise self.errors[0]
         return self.promised
@@ -312,7 +313,7 @@ class Load:
 def wait_handled(promised: Iterable[str], subscriber: Agent, timeout: float = PATIENCE) -> None:
     """Wait until all of it is handled, as long as there is progress; who is lost is told by ``account``.
 
-    What comes only to a subscriber that is started anew is late and not lost: NotInTimeError.
+    What comes only to a subscriber that is started anew is late and not lost: LateError.
     """
     missing = _unhandled(promised, subscriber, timeout)
     if missing:
@@ -320,7 +321,7 @@ def wait_handled(promised: Iterable[str], subscriber: Agent, timeout: float = PA
         subscriber.kill()
         subscriber.start()
         if not _unhandled(missing, subscriber, timeout):
-            raise NotInTimeError(f"{len(missing)} events came only to a new process of {subscriber.host}: {said}")
+            raise LateError(f"{len(missing)} events came only to a new process of {subscriber.host}: {said}")
 
 
 def _unhandled(promised: Iterable[str], subscriber: Agent, timeout: float) -> set[str]:

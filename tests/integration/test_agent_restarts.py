@@ -23,7 +23,8 @@ from tests.integration.agent_handlers import Handlers
 from tests.integration.agent_journals import Account, Record, account
 from tests.integration.agents import Agent, Load, bound_of, sockets, wait_handled, write_fleet
 from tests.integration.conftest import LabOf
-from tests.integration.waiting import PATIENCE, NotInTimeError, until
+from tests.integration.waiting import PATIENCE, until
+from tests.waiting import LateError
 
 __all__ = ["sockets"]  # the fixture
 
@@ -187,7 +188,7 @@ def test_what_a_full_store_refuses_is_never_reported_as_delivered(lab_of: LabOf,
         def waiting() -> set[str]:
             return set(accepted) - set(publisher.journal.ids("acknowledged", "unconfirmed"))
 
-        with publisher.client() as client, suppress(NotInTimeError):  # the journal is written after the store
+        with publisher.client() as client, suppress(LateError):  # the journal is written after the store
             until(lambda: client.status()["store"]["outbox_rows"] == len(waiting()), PATIENCE, "the journal tells all")
         with publisher.client() as client:
             assert client.status()["store"]["outbox_rows"] == len(waiting()) > 0

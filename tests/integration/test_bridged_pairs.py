@@ -11,7 +11,8 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
 from tests.integration.traffic import cross, numbered
-from tests.integration.waiting import NotInTimeError, until
+from tests.integration.waiting import until
+from tests.waiting import LateError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bridged-pairs"
 STUCK = 10.0
@@ -45,7 +46,7 @@ def _bridge_to(lab: Lab, spoke: str, hub: str) -> None:
         lab.wait_bridge(owner, hub, timeout=STUCK)
         # The hub's log may tell of its end later than the owner's.
         until(lambda: link in lab.half_links(hub) or _knows(lab, hub, owner), STUCK, f"{hub} has no end of {link}")
-    except (LabError, NotInTimeError) as stuck:
+    except (LabError, LateError) as stuck:
         wrong = str(stuck)
     if link in lab.half_links(hub):
         wrong = f"{hub} knows only half of the link of {owner}"
