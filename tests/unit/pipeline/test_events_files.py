@@ -40,8 +40,10 @@ def batches(contents: Mapping[str, bytes], paths: list[str]) -> Iterator[pa.Reco
         yield pa.RecordBatch.from_pydict({"path": [path], "content": pa.array([contents[path]], pa.binary())})
 
 
-def read(contents: Mapping[str, bytes], paths: list[str], logs: Mapping[str, Log] | None = None) -> list[Row]:
-    found = pa.Table.from_batches(scan_files(batches(contents, paths), logs or logs_of(contents)))
+def read(
+    contents: Mapping[str, bytes], paths: list[str], logs: Mapping[str, Log] | None = None, *, in_order: bool = True
+) -> list[Row]:
+    found = pa.Table.from_batches(scan_files(batches(contents, paths), logs or logs_of(contents), in_order=in_order))
     rows: list[Row] = found.to_pylist()
     return rows
 
@@ -61,18 +63,18 @@ def rolled(host: str, random: Random) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("in_memory", [1 << 28, 100])
-def test_files_cut_anywhere_are_one_log(seed: int, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.pipeline.events.files.IN_MEMORY", in_memory)
+@pytest.mark.parametrize("in_order", [True, False])
+def test_files_cut_anywhere_are_one_log(seed: int, in_order: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Files that do not come in order are all waited for, however much they have grown since they were listed.
+    monkeypatch.setattr("activemq_fleet.pipeline.events.files.IN_MEMORY", 100)
     random = Random(seed)
     contents = {**rolled("a", random), **rolled("a-b", random), "c/activemq.log": STACK + WHOLE}
     hosts = ["a", "a-b", "c"]
     paths = sorted(contents)
-    # Those of a host in any order; where there are too many for the memory, one host after the other.
     random.shuffle(paths)
-    if in_memory < len(WHOLE):
+    if in_order:  # those of a host in any order, one host after the other
         paths.sort(key=lambda path: PurePosixPath(path).parts[0])
-    rows = read(contents, paths)
+    rows = read(contents, paths, in_order=in_order)
     whole = pa.Table.from_batches(Scanner(Source()).scan(WHOLE), schema=SCHEMA).to_pylist()
 
     assert [row["host"] for row in rows] == sorted(row["host"] for row in rows)

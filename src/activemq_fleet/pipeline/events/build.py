@@ -65,13 +65,14 @@ def _of_files(
 ) -> DataFrame:
     """Whole files, in one partition: nothing is shuffled, and what is known of them goes with the function."""
     logs = {file.path: Log(file, inputs.hosts[file.host], places.get(file.path)) for file in files}
+    in_order = sum(file.size for file in files) > IN_MEMORY
 
     def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = scan_files(batches, logs)
+        found = scan_files(batches, logs, in_order=in_order)
         return through(found) if through else found
 
     read = binary(spark, list(logs)).select("path", "content").coalesce(1)
-    if sum(file.size for file in files) > IN_MEMORY:
+    if in_order:
         read = read.sortWithinPartitions(sf.element_at(sf.split("path", "/"), -2), "path")
     return read.mapInArrow(parse, schema)
 

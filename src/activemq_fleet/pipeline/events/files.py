@@ -33,10 +33,12 @@ class Log:
 _Read = tuple[Log, pa.Buffer]
 
 
-def scan_files(batches: Iterator[pa.RecordBatch], logs: Mapping[str, Log]) -> Iterator[pa.RecordBatch]:
-    """The events of files (path, content), by host and file.
+def scan_files(
+    batches: Iterator[pa.RecordBatch], logs: Mapping[str, Log], *, in_order: bool
+) -> Iterator[pa.RecordBatch]:
+    """The events of files (path, content), by host and file. ``logs``: by path.
 
-    Where they are more than ``IN_MEMORY``, they have to come in that order. ``logs``: by path.
+    ``in_order``: so they come, and nobody has to wait for all of them before the first is parsed.
     """
     waiting: list[_Read] = []
     size = 0
@@ -45,7 +47,7 @@ def scan_files(batches: Iterator[pa.RecordBatch], logs: Mapping[str, Log]) -> It
             buffer = content.as_buffer()
             waiting.append((logs[path], buffer))
             size += buffer.size
-        if size > IN_MEMORY:
+        if in_order and size > IN_MEMORY:
             ready, waiting = _complete(waiting)
             size = sum(buffer.size for _, buffer in waiting)
             yield from _in_order(ready)
