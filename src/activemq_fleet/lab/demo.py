@@ -36,7 +36,7 @@ from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.topology import Fleet
 
 QUEUE = "demo.orders"
-_BEFORE, _AFTER = 300, 300  # messages of each protocol before and after the kill
+_BEFORE, _AFTER = 200, 200  # messages of each protocol before and after the kill
 _RATE = 150.0  # events a second over MQTT
 _PATIENCE = 120.0
 _SHOWN_LINES = 12

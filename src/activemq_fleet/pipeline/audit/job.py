@@ -22,7 +22,7 @@ from activemq_fleet.pipeline.footers import schema_of
 from activemq_fleet.pipeline.inputs import Host, Inputs, list_inputs
 from activemq_fleet.pipeline.progress import phase
 from activemq_fleet.pipeline.schemas import SCHEMAS
-from activemq_fleet.pipeline.settings import temporarily
+from activemq_fleet.pipeline.settings import is_local, temporarily
 from activemq_fleet.pipeline.verdicts import RECORDS, journal_records, settled
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ _SPARKS_OWN = "200"
 # A file comes to its worker by itself: a batch of several is copied each time that it grows. Bytes.
 _BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22)}
 _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
+_AT_ONCE = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
 __all__ = ["Logs", "Result", "audit", "conclude", "find", "partitions", "read_logs", "settle", "told", "write"]
@@ -178,10 +182,16 @@ def settle(output: Output, records: DataFrame) -> list[Gap]:
 
 
 def partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
-    """As many shuffle partitions as the input is worth: what is kept in memory is not made fewer by Spark itself."""
+    """As many shuffle partitions as the input is worth: what is kept in memory is not made fewer by Spark itself.
+
+    A small input on this machine is worth one; its plans, each of which runs once, are worth neither code of their own
+    nor a second thought. For ten hosts and a kill that is 32 jobs in place of 100, and a fifth of the time.
+    """
     if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
         return {}
     size = sum(file.size * (_PACKED if file.compressed else 1) for file in inputs.files)
+    if size <= _EACH and is_local(spark.conf.get("spark.master", None)):
+        return {"spark.sql.shuffle.partitions": "1", **_AT_ONCE}
     return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}
 
 
