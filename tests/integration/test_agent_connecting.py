@@ -28,6 +28,8 @@ from activemq_fleet.agent.subscribing import Subscriber
 from activemq_fleet.lab import Credentials, Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
+from tests.integration.waiting import PATIENCE, until
+from tests.waiting import LateError
 
 KILLS = int(os.environ.get("KILLS") or "3")
 ACQUIRE = 1.0
@@ -117,20 +119,10 @@ class Load(threading.Thread):
         return self.accepted
 
 
-def until(holds: Callable[[], bool], timeout: float, pause: float = 0.05) -> float:
-    """Wait for it; returns the seconds it took. A wait that runs out says something of time, and nothing of losses."""
-    began = time.monotonic()
-    while not holds():
-        if time.monotonic() - began >= timeout:
-            raise TimeoutError(f"it did not come to that in {timeout:g} s")
-        time.sleep(pause)
-    return time.monotonic() - began
-
-
 def until_received(accepted: list[str], sender: Agent, receiver: Agent) -> None:
     """Wait for the rest of the events, as long as they keep coming; what stays away is told, and is lost or not.
 
-    Raises TimeoutError for what is late: kept by the sender, or delivered once the receiver connects anew.
+    Raises LateError for what is late: kept by the sender, or delivered once the receiver connects anew.
     """
     if arrives(accepted, receiver):
         return
@@ -145,8 +137,13 @@ def until_received(accepted: list[str], sender: Agent, receiver: Agent) -> None:
     link = receiver.subscriber.link
     link.put(Gone(link.conn, "the test connects it anew"))
     if kept or arrives(accepted, receiver):
-        raise TimeoutError(seen)
+        raise LateError(seen)
     raise AssertionError(f"{seen}; a new connection brought no more")
+
+
+def recent(receiver: Agent) -> int:
+    """Events that came in the last three seconds."""
+    return sum(at > time.time() - 3 for at in list(receiver.stored_at))
 
 
 def arrives(accepted: list[str], receiver: Agent) -> bool:
@@ -185,9 +182,9 @@ def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
 def agents(lab: Lab, tmp_path: Path) -> Iterator[tuple[Agent, Agent]]:
     with ExitStack() as stack:
         receiver = stack.enter_context(Agent("receiver", lab, tmp_path, ("instance/#",)))
-        until(lambda: receiver.subscriber.granted == {"instance/#"}, 90)
+        until(lambda: receiver.subscriber.granted == {"instance/#"}, PATIENCE, "the receiver is subscribed")
         sender = stack.enter_context(Agent("sender", lab, tmp_path))
-        until(lambda: sender.publisher.link.broker is not None, 90)
+        until(lambda: sender.publisher.link.broker is not None, PATIENCE, "the sender is connected")
         yield sender, receiver
 
 
@@ -202,11 +199,11 @@ def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_aga
     for _ in range(KILLS):
         active = lab.wait_active("orders-mq01")
         time.sleep(3 if KILLS <= 5 else 15)
-        until(lambda: sum(at > time.time() - 3 for at in list(receiver.stored_at)) >= 150, 120)
-        until(lambda: bool(sender.publisher._flying), 60, pause=0)
-        killed_at = len(receiver.stored_at)
+        until(lambda: recent(receiver) >= 150, PATIENCE, lambda: f"{recent(receiver)} of 150 events in 3 s")
+        until(lambda: bool(sender.publisher._flying), PATIENCE, "a publish is in flight", pause=0)
+        wanted = len(receiver.stored_at) + 50
         lab.kill(active)
-        until(lambda seen=killed_at: len(receiver.stored_at) > seen + 50, 120)  # type: ignore[misc]
+        until(lambda: len(receiver.stored_at) > wanted, PATIENCE, "events come again")  # noqa: B023
         lab.start(active)
     accepted = load.finish()
     until_received(accepted, sender, receiver)
@@ -229,14 +226,15 @@ def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, 
     sender, receiver = agents
     load = Load(sender)
     load.start()
-    until(lambda: len(receiver.stored_at) > 100, 90)
+    until(lambda: len(receiver.stored_at) > 100, PATIENCE, "events come")
     active = lab.wait_active("orders-mq01")
 
     lab.pause(active)
-    left = until(lambda: sender.publisher.link.broker is None and receiver.subscriber.link.broker is None, 90)
+    links = sender.publisher.link, receiver.subscriber.link
+    left = until(lambda: not any(link.broker for link in links), PATIENCE, "both leave the frozen broker")
     lab.kill(active)
     killed_at = len(receiver.stored_at)
-    resumed = until(lambda: len(receiver.stored_at) > killed_at, 120)
+    resumed = until(lambda: len(receiver.stored_at) > killed_at, PATIENCE, "events come again")
     accepted = load.finish()
     until_received(accepted, sender, receiver)
 
@@ -259,10 +257,19 @@ def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(
     who, brisk = Credentials("agent", "s3cret-agent"), Policy(canary_interval=8, canary_timeout=8)
 
     with Agent("receiver", lab, tmp_path, ("secret/#", "instance/#"), who, brisk) as agent:
-        until(lambda: agent.subscriber.granted == {"instance/#"} and "secret/#" in agent.subscriber.refused, 90)
+        subscriber = agent.subscriber
+        until(
+            lambda: subscriber.granted == {"instance/#"} and "secret/#" in subscriber.refused,
+            PATIENCE,
+            lambda: f"granted: {subscriber.granted}, refused: {subscriber.refused}",
+        )
         delivered = agent.store.accept("instance/status/E", b"{}")
         denied = agent.store.accept("secret/status/E", b"{}")
-        until(lambda: agent.store.counts().outbox_rows == 0 and delivered in agent.ids("received"), 90)
+        until(
+            lambda: agent.store.counts().outbox_rows == 0 and delivered in agent.ids("received"),
+            PATIENCE,
+            lambda: f"the outbox is empty: {agent.store.counts()}; received: {agent.ids('received')}",
+        )
 
         assert agent.ids("unconfirmed") == [denied]
         assert agent.ids("acknowledged") == [delivered]

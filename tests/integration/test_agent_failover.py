@@ -195,8 +195,9 @@ def void(kills: list[Kill], silence: float) -> str | None:
     busy = sum(kill.in_flight > 0 for kill in kills)
     if busy <= len(kills) / 2:
         return f"publishes were in flight at {busy} of {len(kills)} kills only"
-    # One kill may hit a moment in which the machine has no time for us; all do only if it is our doing.
-    if silence > LONGEST or not any(is_in_time(kill.silent, kill.take_over) for kill in kills):
+    # A kill may hit a moment in which the machine has no time for us; several of five do only if it is our doing.
+    late = sum(not is_in_time(kill.silent, kill.take_over) for kill in kills)
+    if silence > LONGEST or late > max(1, len(kills) // 5):
         each = ", ".join(f"{kill.silent:.1f} s ({kill.take_over:.1f} s)" for kill in kills)
         return f"silent for {silence:.1f} s; after each kill (and the brokers' part of it): {each}"
     return None
