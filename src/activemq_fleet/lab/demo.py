@@ -31,7 +31,7 @@ from activemq_fleet.lab.drill_files import settle
 from activemq_fleet.lab.drill_seats import Load as Seat
 from activemq_fleet.lab.drill_seats import load_for
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.load import Account, stomp_load
+from activemq_fleet.lab.load import Account, Load, stomp_load
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.topology import Fleet
 
@@ -128,14 +128,12 @@ def _kill_under_load(lab: Lab) -> Takeover:
         stack.callback(seat.__exit__)
         seat.start(_PATIENCE)
         stomp = stack.enter_context(stomp_load(lab.addresses(pair, "stomp"), QUEUE, lab.credentials(pair)))
-        _flow(seat, time.time())
-        stomp.wait_for(_BEFORE)
+        _both_flow(seat, stomp, _BEFORE)
         began = lab.kill(victim)
         successor = lab.wait_active(pair)
         seconds = time.time() - began
         started = (lab.started(successor) or time.time()) - began
-        _flow(seat, time.time())
-        stomp.wait_for(_AFTER)
+        _both_flow(seat, stomp, _AFTER)
         seat.finish()
         seat.forget()
         queued = stomp.account()
@@ -143,10 +141,17 @@ def _kill_under_load(lab: Lab) -> Takeover:
     return Takeover(pair, victim, pid or 0, successor, seconds, started, (_account(directory, pair, blow), queued))
 
 
-def _flow(seat: Seat, since: float) -> None:
-    """Wait until enough events have come, the last of them after a moment. Raises LabError when they do not."""
-    deadline, needed = time.monotonic() + _PATIENCE, _BEFORE / _RATE
-    while not seat.handled_after(since + needed):
+def _both_flow(seat: Seat, stomp: Load, count: int) -> None:
+    """Wait for as many messages of each protocol from now on. Raises LabError when they do not come."""
+    so_far = stomp.accepted
+    _flow(seat, time.time() + count / _RATE)
+    stomp.wait_for(so_far + count - stomp.accepted)
+
+
+def _flow(seat: Seat, moment: float) -> None:
+    """Wait until an event has come that was handled after a moment. Raises LabError when none does."""
+    deadline = time.monotonic() + _PATIENCE
+    while not seat.handled_after(moment):
         seat.check()
         if time.monotonic() > deadline:
             raise LabError(f"no event was handled in {_PATIENCE:g} s")
