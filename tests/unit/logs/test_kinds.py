@@ -6,9 +6,7 @@ import pytest
 
 from activemq_fleet.logs.kinds import kind, kinds
 
-OLD_TEMP = (
-    "Temporary Store limit is 51200 mb, whilst the temporary data directory: /tmp only has 20 mb of usable space"
-)
+OLD_TEMP = "Temporary Store limit is 51200 mb, whilst the temporary data directory: /tmp only has 20 mb of usable space"
 NEW_TEMP = (
     "Temporary Store limit is 51200 mb (current store usage is 0 mb). The data directory: /srv only has 49876 mb of "
     "usable space. - resetting to maximum available disk space: 49876 mb"
