@@ -18,8 +18,8 @@ from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
 from activemq_fleet.pipeline.audit.gathering import turns_of
 from activemq_fleet.pipeline.audit.job import read_logs
 from activemq_fleet.pipeline.datasets import Output
-from activemq_fleet.pipeline.events import EVENTS, events, gaps, parse_chunks
-from activemq_fleet.pipeline.events.parse import CUT_OFF
+from activemq_fleet.pipeline.events import EVENTS, events, gaps
+from activemq_fleet.pipeline.events.parse import CUT_OFF, scan_file
 from activemq_fleet.pipeline.inputs import Host, list_inputs
 from tests.log_reading import LINES
 
@@ -188,15 +188,17 @@ def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, 
     assert (read.count, read.seen["problems"]) == (0, [])
 
 
-def test_chunks_of_a_stream_are_parsed_with_the_columns_of_the_batch(spark: SparkSession) -> None:
-    chunks = [
-        ("h", "activemq.log", 7, LINE + b"\n" + STACK, "5.18.3", "UTC"),
-        ("h", "activemq.log", 12, b"", None, None),
+def test_a_chunk_is_parsed_with_the_columns_of_the_batch() -> None:
+    about = {"host": "h", "file": "activemq.log", "order": 0, "skip": 0, "after": None, "compressed": False}
+    first = {**about, "first_line": 7, "release": "5.18.3", "timezone": "UTC"}
+    empty = {**about, "first_line": 12, "release": None, "timezone": None}
+    (row,) = [
+        row
+        for of, chunk in ((first, LINE + b"\n" + STACK), (empty, b""))
+        for batch in scan_file(of, memoryview(chunk))
+        for row in batch.to_pylist()
     ]
-    frame = spark.createDataFrame(
-        chunks, "host string, file string, first_line long, chunk binary, release string, timezone string"
-    )
-    (row,) = parse_chunks(frame).collect()
+    assert list(row) == EVENTS.names
     assert (row["line"], row["end_line"], row["kind"], row["sequence"]) == (7, 10, "LIFE-CONNECTOR-UP", 7)
 
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from activemq_fleet.pipeline.events.build import events, gaps
-from activemq_fleet.pipeline.events.parse import EVENTS, parse_chunks
+from activemq_fleet.pipeline.events.parse import EVENTS
 
-__all__ = ["EVENTS", "events", "gaps", "parse_chunks"]
+__all__ = ["EVENTS", "events", "gaps"]

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
-from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.pipeline.events.chunks import unpacked
 from activemq_fleet.pipeline.schemas import SCHEMAS
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 EVENTS = StructType(
     [
@@ -33,36 +29,14 @@ LINES = 1 << 40
 CUT_OFF = "the file is cut off: its last line has no end"
 """Loggers write whole lines; a collection that came in between sees this too."""
 
-_COLUMNS = ("host", "file", "order", "release", "timezone", "first_line", "skip", "after", "compressed", "chunk")
-
-
-def parse_chunks(frame: DataFrame) -> DataFrame:
-    """The events of chunks, each of whole records: host, file, first_line, chunk, release, timezone.
-
-    Further columns count where they are there: ``order``, the place of the file among its host's
-    (else 0); ``skip``, bytes at the beginning that belong to an earlier file; ``after``, bytes of a
-    later one that belong to the last event; ``compressed``, for a chunk that is a whole gzip file.
-    """
-    defaults: dict[str, Any] = {"order": 0, "skip": 0, "after": None, "compressed": False}
-    types = {"order": "int", "skip": "int", "after": "binary", "compressed": "boolean", "first_line": "long"}
-    columns = []
-    for name in _COLUMNS:
-        column = sf.col(name) if name in frame.columns else sf.lit(defaults[name])
-        columns.append((column.cast(types[name]) if name in types else column).alias(name))
-    return frame.select(*columns).mapInArrow(_parse, EVENTS)
-
-
-def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        chunks = batch.column(len(_COLUMNS) - 1)
-        for at, row in enumerate(batch.select(_COLUMNS[:-1]).to_pylist()):
-            buffer = chunks[at].as_buffer()
-            if buffer is not None:
-                yield from scan_file(row, memoryview(buffer))
-
 
 def scan_file(row: dict[str, Any], chunk: memoryview) -> Iterator[pa.RecordBatch]:
-    """The events of a whole file, or of a chunk of whole records; ``row``: the other columns of ``parse_chunks``."""
+    """The events of a whole file, or of a chunk of whole records.
+
+    ``row`` has host, file, release, timezone, first_line; ``order``, the place of the file among its host's; ``skip``,
+    bytes at the beginning that belong to an earlier file; ``after``, bytes of a later one that belong to the last
+    event, or null; ``compressed``, for a chunk that is a whole gzip file.
+    """
     scanner = Scanner(Source(row["release"], row["timezone"] or "UTC"), row["first_line"])
     skip = row["skip"]
     for piece, last, problem in unpacked(chunk, compressed=row["compressed"]):
