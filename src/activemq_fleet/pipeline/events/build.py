@@ -18,7 +18,7 @@ from activemq_fleet.pipeline.events.rolls import Roll, missing
 from activemq_fleet.pipeline.events.shares import shares_of
 from activemq_fleet.pipeline.events.survey import Place, lines_of, survey, whole
 from activemq_fleet.pipeline.inputs import InputFile, Inputs, binary
-from activemq_fleet.pipeline.settings import cores_of, is_local
+from activemq_fleet.pipeline.settings import cores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,18 +41,13 @@ def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
 def scanned(spark: SparkSession, inputs: Inputs, through: Through | None, schema: StructType) -> DataFrame:
     """What ``through`` makes of the events of each partition, in the worker that reads them; None: they themselves."""
     logs = inputs.of_kind("log")
-    shares = shares_of(logs, whole, _at_once(spark))
+    # One for a Spark elsewhere: how many tasks run there at a time is not known.
+    shares = shares_of(logs, whole, cores_of(spark.conf.get("spark.master", None) or ""))
     places = survey(spark, inputs, {file.host for file in logs} - shares.together)
     found = [_of_files(spark, files, inputs, places, through, schema) for files in shares.files]
     if large := [file for file in logs if not whole(file)]:
         found.append(_of_blocks(spark, large, inputs, places, through, schema))
     return reduce(lambda one, other: one.unionAll(other), found) if found else spark.createDataFrame([], schema)
-
-
-def _at_once(spark: SparkSession) -> int:
-    """How many tasks run at a time, as far as that is known."""
-    master = spark.conf.get("spark.master", None)
-    return cores_of(master) if master is not None and is_local(master) else 1
 
 
 def _of_files(
