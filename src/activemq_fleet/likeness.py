@@ -7,9 +7,13 @@ its own. What does not look at that URL need be made once for all of them.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
 
 from activemq_fleet.alike import Alike
-from activemq_fleet.settings import Settings
+from activemq_fleet.settings import JdbcSettings, Settings
 
 _known: Alike[Settings] = Alike()
 _firsts: deque[Settings] = deque(maxlen=8)
@@ -18,6 +22,14 @@ _firsts: deque[Settings] = deque(maxlen=8)
 def but_for_database(settings: Settings) -> Settings:
     """The first of the settings seen lately that differ from these in ``activemq_jdbc.url`` at most."""
     return settings if settings.jdbc is None else _known.get(lambda: _first_like(settings), settings)
+
+
+def with_database(settings: Settings, database: Mapping[str, Any]) -> Settings | None:
+    """The settings with another ``activemq_jdbc``; None where that is not as it should be, which is to be told."""
+    try:
+        return settings.model_copy(update={"jdbc": JdbcSettings.model_validate(database)})
+    except ValidationError:
+        return None
 
 
 def _first_like(settings: Settings) -> Settings:

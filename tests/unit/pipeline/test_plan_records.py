@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.pipeline.plan.facts import SCHEMA, facts, facts_of, said
 from activemq_fleet.pipeline.plan.records import Record, read_line, read_listed, read_record, text_of, variables_of
 from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings import read_settings
 from tests.unit.pipeline.planned import pairs
 
 HOST = "orders-mq01-a.example.com"
@@ -121,6 +122,39 @@ def test_settings_of_a_group_are_read_once() -> None:
     assert said.cache_info().misses == 1
 
 
+@pytest.mark.parametrize(
+    "database",
+    [
+        {"url": "jdbc:x://db/2"},
+        {"url": "jdbc:x://db/1", "username": "other"},
+        {"url": "jdbc:x://db/1", "jar": "/other.jar"},
+        {"url": "x"},
+        {"url": "5"},
+        {"url": 5},
+        {"url": None},
+        {"url": "amq"},
+        {"url": "jdbc:x://${evil}"},
+    ],
+)
+def test_pairs_with_databases_of_their_own_have_the_settings_that_their_variables_say(database: dict[str, Any]) -> None:
+    usual = {
+        "activemq_release": "5.18.3",
+        "activemq_ha": "shared-jdbc",
+        "activemq_users": [{"name": "a", "password": "pw-a-1"}],
+    }
+    base = {"url": "jdbc:x://db/1", "driver": "org.x.Driver", "username": "amq", "password": "only-jdbc"}
+    said.cache_clear()
+    said(text_of(usual | {"activemq_jdbc": base}))
+    variables = usual | {"activemq_jdbc": base | database}
+
+    found = said(text_of(variables))
+
+    try:
+        assert found.settings == read_settings("x", variables)
+    except SettingsError as wrong:
+        assert [problem[1:] for problem in found.problems] == [text.removeprefix("x: ") for text in wrong.problems]
+
+
 def test_half_a_surrogate_pair_is_a_problem_and_no_failure() -> None:
     batch = pa.RecordBatch.from_pydict({"text": ['{"host": "x-mq01-a\\ud800"}', "", '{"host": "\\ud800-mq01-a"}']})
 
@@ -141,6 +175,7 @@ def test_half_a_surrogate_pair_is_a_problem_and_no_failure() -> None:
         '{"host": "\\u0061", "variables": {"activemq_heap": "1g"}}',
         '{"variables": {"activemq_heap": "1g"}, "host": "a"}',
         '{"host": "a", "variables": {"activemq_jdbc": {"password": {"__ansible_vault": "x"}}}}',
+        '{"host": "a", "variables": {"activemq_jdbc": {"password": {"__\\u0061nsible_vault": "x"}}}}',
     ],
 )
 def test_a_line_says_the_same_whether_its_variables_are_known_or_not(line: str) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
 from activemq_fleet.alike import Alike
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
+from activemq_fleet.likeness import with_database
 from activemq_fleet.lint.fleet_stores import store_of
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.pipeline.plan.records import (
@@ -33,17 +34,19 @@ from activemq_fleet.pipeline.plan.records import (
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import Settings, read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
-from activemq_fleet.topology.brokers import Member, store_directory
+from activemq_fleet.topology.brokers import Member, shares_store, store_directory
 from activemq_fleet.topology.build import NAME
 
 # Problems by the order in which they are told: a kind is told only when there is none before it.
 INPUT, SETTINGS, NO_RELEASE, RELEASE = "1", "2", "3", "4"
-_REMEMBERED = 4096
+_REMEMBERED, _FEW = 4096, 64
 _NOBODY = "?"
-_written: Alike[str] = Alike()
 _PLACE = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")
 _GROUP = re.compile(r"\bgroup=([^&;\"'\s)]+)")
 _MULTICAST = "group:"
+_DATABASE, _ELSEWHERE = "activemq_jdbc", "\0"  # which no JSON holds
+_with_databases: dict[str, Said] = {}
+_quoted = json.JSONEncoder().encode
 
 _TEXTS = pa.list_(pa.string())
 SCHEMA = pa.schema(
@@ -95,8 +98,28 @@ def said(variables: str) -> Said:
     """The settings that a text of ``records.text_of`` holds: those of a group are the same for many hosts."""
     found = variables_of(variables)
     found.pop(PATTERN, None)
+    database = found.get(_DATABASE)
+    if not isinstance(database, dict):
+        return _read(found)
+    url = json.dumps(database.get("url"))
+    if variables.count(url) != 1:
+        return _read(found)
+    # Pairs with databases of their own have texts that differ in this one place, and settings that differ in it.
+    but_for_url = variables.replace(url, _ELSEWHERE)
+    first = _with_databases.get(but_for_url)
+    if first is not None and first.settings is not None:
+        settings = with_database(first.settings, database)
+        if settings is not None:
+            return replace(first, settings=settings)
+    if len(_with_databases) >= _FEW:
+        _with_databases.clear()
+    _with_databases[but_for_url] = first = _read(found)
+    return first
+
+
+def _read(variables: Mapping[str, Any]) -> Said:
     try:
-        settings = read_settings(_NOBODY, found)
+        settings = read_settings(_NOBODY, variables)
     except SettingsError as error:
         return Said(None, tuple(SETTINGS + problem.removeprefix(f"{_NOBODY}: ") for problem in error.problems))
     release: Release | None = None
@@ -130,68 +153,132 @@ def _json(found: list[Any]) -> str | None:
     return json.dumps(found) if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Variables:
+    """What variables say before anything is known of the host: ``own`` are those without ``pattern``."""
+
+    own: Mapping[str, Any]
+    pattern: str | None
+    letter: str
+
+    @classmethod
+    def of(cls, variables: Mapping[str, Any]) -> _Variables:
+        own = dict(variables)
+        pattern = own.pop(PATTERN, None) or None
+        return cls(own, None if pattern is None else str(pattern), str(own.get("activemq_master_node") or "a"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What hosts with the very same variables have in common: columns of any of them, and of brokers."""
+
+    text: str
+    found: Said
+    every: dict[str, Any] = field(default_factory=dict)
+    broker: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, variables: Mapping[str, Any]) -> _Shared:
+        """Raises InputError for what no text can say."""
+        text = text_of(variables)
+        found = said(text)
+        settings, release = found.settings, found.release
+        if settings is None:
+            return cls(text, found)
+        every = {
+            "variables": text,
+            "waivers": found.waivers,
+            "vip": settings.vip is not None or settings.vip_router_id is not None,
+            "agent_group": settings.agent_group,
+            "problems": None,
+        }
+        if release is None:
+            return cls(text, found, every)
+        broker = every | {
+            "release": release.text,
+            "likeness": f"{settings.topology} {settings.ha} {release.text}",
+            "own_store": settings.store_directory is not None or settings.ha == "shared-jdbc",
+            "links": found.links,
+        }
+        return cls(text, found, every, broker)
+
+
+_variables: Alike[_Variables] = Alike()
+_shared: Alike[_Shared] = Alike()
+
+
 def facts_of(record: Record, place: int | None, pattern: str | None) -> dict[str, Any]:
     """One row. ``pattern`` is the naming pattern of the whole inventory, None where it is not known yet."""
-    variables = dict(record.variables)
-    own = variables.pop(PATTERN, None) or None
-    row: dict[str, Any] = {"host": record.host, "place": place or 0, "pattern": None if own is None else str(own)}
-    naming = _naming(pattern or row["pattern"] or DEFAULT_PATTERN, str(variables.get("activemq_master_node") or "a"))
-    identity = naming.identify(record.host)
-    roles = {"agent": AGENTS in record.groups, "balancer": BALANCERS in record.groups, "broker": identity is not None}
-    row |= roles | {"by_hand": BROKERS in record.groups and identity is None}
-    row["nearly"] = identity is None and naming.looks_like_broker(record.host)
-    if not (any(roles.values()) or row["by_hand"]):
+    variables = _variables.get(lambda: _Variables.of(record.variables), record.variables)
+    host, groups = record.host, record.groups
+    naming = _naming(pattern or variables.pattern or DEFAULT_PATTERN, variables.letter)
+    identity = naming.identify(host)
+    row: dict[str, Any] = {
+        "host": host,
+        "place": place or 0,
+        "pattern": variables.pattern,
+        "broker": identity is not None,
+        "agent": AGENTS in groups,
+        "balancer": BALANCERS in groups,
+        "by_hand": BROKERS in groups and identity is None,
+        "nearly": identity is None and naming.looks_like_broker(host),
+    }
+    has_role = row["broker"] or row["agent"] or row["balancer"]
+    if not (has_role or row["by_hand"]):
         return row
-    if not NAME.fullmatch(record.host):
+    if not NAME.fullmatch(host):
         what = "cannot be a host of a fleet: letters, digits and . - _ : only; rename it"
-        return row | {"problems": [f"{INPUT}{record.host[:80]!r} {what}"]}
-    if not any(roles.values()):
+        return row | {"problems": [f"{INPUT}{host[:80]!r} {what}"]}
+    if not has_role:
         return row
     try:
-        row["variables"] = _written.get(partial(text_of, variables), record.variables)
+        shared = _shared.get(lambda: _Shared.of(variables.own), record.variables)
     except InputError as error:
-        return row | {"problems": [f"{INPUT}{record.host}: {error}"]}
-    found = said(row["variables"])
-    problems = list(found.problems) if identity or not found.settings else []
+        return row | {"problems": [f"{INPUT}{host}: {error}"]}
+    return row | _of_role(host, identity, shared)
+
+
+def _of_role(host: str, identity: Identity | None, shared: _Shared) -> dict[str, Any]:
+    """Columns of a host that has a role."""
+    found = shared.found
     if found.settings is None:
-        return row | {"problems": problems}
-    row |= _of_settings(record.host, identity, found)
-    if identity and found.settings.release is None:
-        problems = [f"{NO_RELEASE}activemq_release is not set: say the release that runs there, '5.18.3'"]
-    return row | {"problems": problems or None}
+        return {"variables": shared.text, "problems": list(found.problems)}
+    if identity is None:
+        return shared.every
+    if found.release is None:
+        missing = f"{NO_RELEASE}activemq_release is not set: say the release that runs there, '5.18.3'"
+        return {**shared.every, "problems": list(found.problems) or [missing]}
+    return {**shared.broker, **_of_name(host, identity, found.settings, found)}
 
 
-def _of_settings(host: str, identity: Identity | None, found: Said) -> dict[str, Any]:
-    settings = found.settings
-    assert settings is not None  # noqa: S101 -- the caller has told the problems of those without
-    row: dict[str, Any] = {
-        "waivers": found.waivers,
-        "vip": settings.vip is not None or settings.vip_router_id is not None,
-        "agent_group": settings.agent_group,
-    }
-    if identity is None or found.release is None:
-        return row
-    label, address = identity.host.lower(), (settings.address or "").lower()
-    announced = _MULTICAST + (f"{settings.environment}-{identity.group}" if settings.environment else identity.group)
+def _of_name(host: str, identity: Identity, settings: Settings, found: Said) -> dict[str, Any]:
+    """Columns of a broker that its name decides, together with its settings."""
+    lower, label, address = host.lower(), identity.host, (settings.address or "").lower()
+    group = identity.group
+    announced = f"{_MULTICAST}{settings.environment}-{group}" if settings.environment else _MULTICAST + group
     points = [*found.dialled, *found.announced, *([announced] if settings.environment else ())]
-    if address and address not in (host.lower(), label):
+    short = label.lower()
+    if address and address not in (lower, short):
         points.append(address)
     if settings.vip:
         points.append(settings.vip.lower())
-    store = store_of(settings, settings.address or host, store_directory(Member(identity, settings, found.release)))
-    return row | {
-        "group": identity.group,
+    return {
+        "group": group,
         "pair": identity.pair,
-        "unit": identity.host if settings.ha == "none" else identity.pair,
-        "release": found.release.text,
-        "likeness": f"{settings.topology} {settings.ha} {found.release.text}",
+        "unit": label if settings.ha == "none" else identity.pair,
         "address": address or None,
-        "names": list({host.lower(), label, address or label, announced}),
+        "names": list({lower, short, address or short, announced}),
         "points": points or None,
-        "store": None if store[0] == "machine" else json.dumps(store),
-        "own_store": store[0] == "database" or settings.store_directory is not None,
-        "links": found.links,
+        "store": _store(host, identity, settings, found),
     }
+
+
+def _store(host: str, identity: Identity, settings: Settings, found: Said) -> str | None:
+    """The store that others may name too; None for one on the machine's own disk."""
+    if found.release is None or not shares_store(settings):
+        return None
+    store = store_of(settings, settings.address or host, store_directory(Member(identity, settings, found.release)))
+    return None if store[0] == "machine" else f"[{', '.join(map(_quoted, store))}]"
 
 
 @lru_cache(maxsize=64)

@@ -23,6 +23,7 @@ PATTERN = "activemq_naming_pattern"
 HOST_KEYS = ("host", "inventory_hostname")
 VARIABLES_KEYS = ("variables", "vars", "hostvars")
 _VAULT, _UNSAFE, _MARKED = "__ansible_vault", "__ansible_unsafe", "__ansible_"
+_ESCAPE = "\\u"  # of JSON, with which a mark could be written too
 _TEMPLATE = ("{{", "{%")
 _USERS_OWN = PREFIX + "x_"
 _MOST_SHOWN = 80
@@ -46,6 +47,10 @@ def read_record(text: str, *, cells: bool = False) -> Record:
         raise InputError(f"a line of --hosts is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise InputError("a line of --hosts is not a JSON object with host and variables")
+    return _record(found, cells=cells)
+
+
+def _record(found: Mapping[str, Any], *, cells: bool, marked: bool = True) -> Record:
     host = next((found[key] for key in HOST_KEYS if found.get(key)), None)
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, found)))[:_MOST_SHOWN] or "nothing"
@@ -59,7 +64,7 @@ def read_record(text: str, *, cells: bool = False) -> Record:
     variables = {**said, **beside}
     if cells:
         variables = {name: _cell(host, name, value) for name, value in variables.items()}
-    return Record(host, plain(variables), _groups(host, found.get("groups")))
+    return Record(host, plain(variables, marked=marked), _groups(host, found.get("groups")))
 
 
 _USUAL = re.compile(r'\{"host": ?"([^"\\\x00-\x1f]+)", ?"variables": ?(\{.*\})\}')
@@ -76,8 +81,8 @@ def read_line(text: str) -> Record:
 def _variables(text: str) -> Mapping[str, Any] | None:
     """What an object of variables says; None where it is no object alone, or says what has to be told of a host."""
     try:
-        json.loads(text)
-        return read_record(f'{{"host": "?", "variables": {text}}}').variables
+        marked = _MARKED in text or _ESCAPE in text
+        return _record({"host": "?", "variables": json.loads(text)}, cells=False, marked=marked).variables
     except (InputError, ValueError, RecursionError):
         return None
 
@@ -94,10 +99,10 @@ def read_listed(host: str, text: str, groups: Iterable[str]) -> Record:
     return Record(host, variables, tuple(groups))
 
 
-def plain(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Our variables of a host, with what Ansible marks put back: closed secrets are ``Sealed``."""
+def plain(variables: Mapping[str, Any], *, marked: bool = True) -> dict[str, Any]:
+    """Our variables of a host, with what Ansible marks put back (``marked``): closed secrets are ``Sealed``."""
     return {
-        name: _plain(value)
+        name: _plain(value) if marked else value
         for name, value in variables.items()
         if name.startswith(PREFIX) and not name.startswith(_USERS_OWN) and (name not in NOT_SETTINGS or name == PATTERN)
     }
