@@ -15,11 +15,12 @@ _REMEMBERED = 64
 
 
 class Alike(Generic[_T]):
-    """Remembers what was made of the objects that were last asked for."""
+    """Remembers what was made of the ``most`` objects that were last asked for."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_most")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _REMEMBERED) -> None:
+        self._most = most
         self._known: dict[tuple[Hashable, ...], tuple[tuple[object, ...], _T]] = {}
 
     def get(self, make: Callable[[], _T], *objects: object, names: Hashable = None) -> _T:
@@ -27,7 +28,7 @@ class Alike(Generic[_T]):
         key = names, *map(id, objects)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= self._most:
                 self._known.clear()
             # The objects are kept too: as long as they are there, no other has their identity.
             known = self._known[key] = objects, make()

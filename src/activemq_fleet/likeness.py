@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from activemq_fleet.alike import Alike
 from activemq_fleet.settings import JdbcSettings, Settings
 
-_known: Alike[Settings] = Alike()
+_known: Alike[Settings] = Alike(most=1024)  # each pair has its own
 _firsts: deque[Settings] = deque(maxlen=8)
 
 
@@ -41,8 +41,13 @@ def _first_like(settings: Settings) -> Settings:
 
 
 def _are_alike(one: Settings, other: Settings) -> bool:
-    if one.jdbc is None or other.jdbc is None or one.model_fields_set != other.model_fields_set:
+    if one.jdbc is None or other.jdbc is None:
         return False
-    if one.jdbc.model_copy(update={"url": other.jdbc.url}) != other.jdbc:
+    return _are_equal_but_for(one, other, "jdbc") and _are_equal_but_for(one.jdbc, other.jdbc, "url")
+
+
+def _are_equal_but_for(one: BaseModel, other: BaseModel, field: str) -> bool:
+    """As ``==`` of models, of which dictionaries are quick to compare."""
+    if one.model_fields_set != other.model_fields_set:
         return False
-    return all(getattr(one, name) == getattr(other, name) for name in type(one).model_fields if name != "jdbc")
+    return one.__dict__ | {field: None} == other.__dict__ | {field: None}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.likeness import but_for_database
+from activemq_fleet.likeness import but_for_database, with_database
 from activemq_fleet.settings import Settings, read_settings
 from tests.unit.fuzz_inputs import BASE
 from tests.unit.test_render_shapes import JDBC
@@ -54,3 +54,13 @@ def test_settings_without_a_database_are_their_own() -> None:
 
     assert but_for_database(one) is one
     assert but_for_database(other) is other
+
+
+def test_the_database_of_a_pair_comes_into_settings_that_were_read() -> None:
+    other = JDBC | {"url": "jdbc:x://db/other"}
+
+    assert with_database(settings_of(), other) == settings_of(jdbc=other)
+
+
+def test_a_database_that_is_wrong_comes_into_no_settings() -> None:
+    assert with_database(settings_of(), JDBC | {"url": "db"}) is None

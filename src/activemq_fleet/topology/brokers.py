@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import check_host
+from activemq_fleet.addresses import Address, check_host
 from activemq_fleet.alike import Alike
 from activemq_fleet.findings import Finding
 from activemq_fleet.likeness import but_for_database
@@ -22,6 +22,7 @@ _DEFAULT_CONNECTORS = (
     ConnectorSettings(name="mqtt", scheme="mqtt+nio", port=1883),
 )
 _NO_OPTIONS: dict[str, str] = {}
+_MOST_PORT = 65535
 # Measured on 5.5.1, 5.8.0, 5.11.4, 5.18.3 and 6.3.1, each TLS listener there is. Without "transport."
 # ws, https, AMQP and auto over NIO, and MQTT over NIO to 5.12, let in who has no certificate.
 _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
@@ -40,21 +41,13 @@ class Member:
         return self.identity.name
 
 
-def build_broker(member: Member) -> tuple[Broker, list[Finding]]:
-    """The broker of a member, and what is wrong with it alone (T005, T011, T013)."""
+def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, list[Finding]]:
+    """The broker of a member, and what is wrong with it alone (T005, T011, T013). ``peer`` is its pair's other node."""
     identity, settings, release = member.identity, member.settings, member.release
-    findings = [*_check_name(member), *_check_profile(member)]
-    # Role and group are all of its identity that connectors look at, and no database is.
-    listening = _listening.get(
-        lambda: _listen(member), but_for_database(settings), release, names=(identity.role, identity.group)
-    )
-    connectors, ports = listening.connectors, listening.ports
-    findings += [_unknown_scheme(member, *unknown) for unknown in listening.unknown]
-    findings += [
-        _finding("T011", member, f"port {port} of {name} is above 65535", "lower activemq_port_offset")
-        for name, port in ports.items()
-        if port > 65535
-    ]
+    listening = _listening_of(member)
+    findings = [*_check_name(member)]
+    if not listening.sound:
+        findings += [*_check_profile(member), *_check_ports(member, listening)]
     broker = Broker(
         host=identity.name,
         identity=identity,
@@ -63,10 +56,22 @@ def build_broker(member: Member) -> tuple[Broker, list[Finding]]:
         address=settings.address or identity.name,
         broker_name=settings.broker_name or (identity.pair if shares_store(settings) else identity.host),
         store_directory=store_directory(member),
-        ports=ports,
-        connectors=connectors,
+        ports=listening.ports,
+        connectors=listening.connectors,
+        peer=peer.host if peer and settings.ha != "none" else None,
+        peer_address=_peer_address(member, peer) if peer else None,
     )
     return broker, findings
+
+
+def _peer_address(member: Member, peer: Member) -> Address | None:
+    if member.settings.ha == "none":
+        return None
+    listening = _listening_of(peer)
+    port = listening.ports.get("replication") if member.settings.ha == "pure" else None
+    if port is None and listening.openwire:
+        port = listening.openwire.port
+    return (peer.settings.address or peer.host, port) if port else None
 
 
 def shares_store(settings: Settings) -> bool:
@@ -92,14 +97,31 @@ def multicast_uri(member: Member | Broker) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Listening:
-    """``unknown`` are connectors of which the release has no scheme, with their positions."""
+    """What settings and release decide alone.
+
+    ``unknown`` are connectors of which the release has no scheme, with their positions; ``sound`` is
+    True where neither those nor the profile are anything to be told of.
+    """
 
     connectors: tuple[Connector, ...]
     ports: Mapping[str, int]
     unknown: tuple[tuple[int, ConnectorSettings], ...]
+    openwire: Connector | None
+    sound: bool
 
 
 _listening: Alike[_Listening] = Alike()
+
+
+def _listening_of(member: Member) -> _Listening:
+    # Role and group are all of its identity that connectors look at, and no database is.
+    identity = member.identity
+    return _listening.get(
+        lambda: _listen(member),
+        but_for_database(member.settings),
+        member.release,
+        names=(identity.role, identity.group),
+    )
 
 
 def _listen(member: Member) -> _Listening:
@@ -108,7 +130,9 @@ def _listen(member: Member) -> _Listening:
     ports = {connector.name: connector.port for connector in connectors}
     if member.settings.console:
         ports["console"] = member.settings.console_port + member.settings.port_offset
-    return _Listening(connectors, ports, tuple(unknown))
+    sound = not unknown and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
+    openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
+    return _Listening(connectors, ports, tuple(unknown), openwire, sound)
 
 
 def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) -> Iterator[Connector]:
@@ -158,6 +182,14 @@ def _scheme(member: Member, scheme: str) -> str | None:
     if found and tls.client_auth and not release.has_nio_client_auth:
         return found.replace("nio+ssl", "ssl")
     return found
+
+
+def _check_ports(member: Member, listening: _Listening) -> Iterator[Finding]:
+    for unknown in listening.unknown:
+        yield _unknown_scheme(member, *unknown)
+    for name, port in listening.ports.items():
+        if port > _MOST_PORT:
+            yield _finding("T011", member, f"port {port} of {name} is above {_MOST_PORT}", "lower activemq_port_offset")
 
 
 def _unknown_scheme(member: Member, position: int, connector: ConnectorSettings) -> Finding:

@@ -34,6 +34,7 @@ from activemq_fleet.topology.model import (
     Group,
     KnownGroups,
     Pair,
+    Permission,
     Rest,
 )
 
@@ -168,7 +169,10 @@ def _members(identities: Mapping[str, Identity], settings: Mapping[str, Settings
 
 
 def _brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding]]:
-    built = [build_broker(member) for member in members]
+    nodes: dict[str, list[Member]] = defaultdict(list)
+    for member in members:
+        nodes[member.identity.pair].append(member)
+    built = [build_broker(member, _peer(member, nodes[member.identity.pair])) for member in members]
     brokers = [broker for broker, _ in built]
     findings = [finding for _, found in built for finding in found]
     by_pair = _by_pair(brokers)
@@ -180,7 +184,7 @@ def _brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding]]:
     findings += problems.groups(by_group)
     findings += problems.ports(brokers)
     findings += problems.instances(brokers)
-    return [_with_peer(broker, by_pair[broker.pair]) for broker in brokers], findings
+    return brokers, findings
 
 
 def _by_pair(brokers: Iterable[Broker]) -> dict[str, list[Broker]]:
@@ -190,14 +194,11 @@ def _by_pair(brokers: Iterable[Broker]) -> dict[str, list[Broker]]:
     return found
 
 
-def _with_peer(broker: Broker, pair: Sequence[Broker]) -> Broker:
-    peer = next((other for other in pair if other.identity.node != broker.identity.node), None)
-    if peer is None or broker.settings.ha == "none":
-        return broker
-    port = peer.ports.get("replication") if broker.settings.ha == "pure" else None
-    if port is None and peer.openwire:
-        port = peer.openwire.port
-    return replace(broker, peer=peer.host, peer_address=(peer.address, port) if port else None)
+def _peer(member: Member, pair: Sequence[Member]) -> Member | None:
+    for other in pair:
+        if other.identity.node != member.identity.node:
+            return other
+    return None
 
 
 def _network(brokers: Sequence[Broker], findings: list[Finding], rest: Rest | None) -> Network:
@@ -308,26 +309,33 @@ def _complete(
             includes[plan.target].append(plan.include)
     complete = []
     known: Alike[tuple[Account, ...]] = Alike()
+    allowed: Alike[tuple[Permission, ...]] = Alike()
+    agreed: Alike[bool] = Alike()
     for broker in brokers:
-        mine = at_home[broker.group]
-        looking = [one for one in balancers if any(address.group == broker.group for address in one.addresses)]
+        group, unit = broker.group, broker.unit
+        mine = at_home.get(group, [])
+        looking = [one for one in balancers if any(address.group == group for address in one.addresses)]
         alike = but_for_database(broker.settings)
-        accounts = known.get(partial(access.accounts_of, broker, mine, looking), alike, names=broker.group)
-        bridged = broker.unit in includes or len(network.multicast_groups.get(broker.group, ())) > 1
+        accounts = known.get(partial(access.accounts_of, broker, mine, looking), alike, names=group)
         links = links_of(broker, network)
-        carried = access.carried_by([*includes.get(broker.unit, ()), *(link.include for link in links)])
-        done = replace(
-            broker,
-            links=links,
-            networked=bridged,
-            accounts=accounts,
-            permissions=access.permissions_of(broker, accounts, mine, carried),
-        )
+        permissions: tuple[Permission, ...] = ()
+        if alike.acl:
+            carried = access.carried_by([*includes.get(unit, ()), *(link.include for link in links)])
+            make = partial(access.permissions_of, broker, accounts, mine, carried)
+            permissions = allowed.get(make, alike, broker.release, accounts, names=(group, carried))
+        bridged = unit in includes or len(network.multicast_groups.get(group, ())) > 1
+        done = broker.joined(links, accounts, permissions, networked=bridged)
         complete.append(done)
         findings += problems.closed_doors(done)
-        findings += problems.account_passwords(done, mine, looking)
+        if not agreed.get(partial(_agree, done, mine, looking), alike, accounts, names=group):
+            findings += problems.account_passwords(done, mine, looking)
         findings += problems.doubled_names(done)
     return complete
+
+
+def _agree(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer]) -> bool:
+    """The same for all brokers of a group that have the same accounts."""
+    return next(problems.account_passwords(broker, agents, balancers), None) is None
 
 
 def _waivers(settings: Iterable[Settings], today: date) -> tuple[list[WaiverSettings], list[str]]:

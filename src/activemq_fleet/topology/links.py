@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import count, pairwise
 from typing import TypeVar
@@ -126,6 +126,7 @@ class Network:
     components: Sequence[Sequence[Unit]]
     longest: Mapping[str, int]
     pure_mesh: Mapping[str, bool]
+    _planned: dict[tuple[str, int, int, bool], tuple[Link, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, units: Mapping[str, Unit], plans: Sequence[Plan]) -> Network:
@@ -156,6 +157,21 @@ class Network:
             longest |= dict.fromkeys((unit.name for unit in component), max(1, furthest))
             mesh |= dict.fromkeys((unit.name for unit in component), meshed)
         return cls(units, by_source, multicast, components, longest, mesh)
+
+    def planned(self, broker: Broker) -> tuple[Link, ...]:
+        """The links of the plans of a broker's unit, the same ones for both nodes of a pair where those are alike."""
+        slave = broker.settings.ha == "pure" and broker.role == "slave"
+        # All brokers are kept by their units: no other object has the identity of their settings and releases.
+        key = broker.unit, id(broker.settings), id(broker.release), slave
+        known = self._planned.get(key)
+        if known is None:
+            targets = ((plan, self.units[plan.target]) for plan in self.plans.get(broker.unit, ()))
+            known = self._planned[key] = tuple(
+                _planned_link(broker, plan, target, self, duplex=plan.duplex and not slave)
+                for plan, target in targets
+                if target.addresses
+            )
+        return known
 
 
 @lru_cache(maxsize=512)
@@ -201,11 +217,7 @@ def links_of(broker: Broker, network: Network) -> tuple[Link, ...]:
 def _links(broker: Broker, network: Network) -> Iterator[Link]:
     if broker.group in network.multicast_groups:
         yield _multicast_link(broker)
-    slave = broker.settings.ha == "pure" and broker.role == "slave"
-    for plan in network.plans.get(broker.unit, ()):
-        target = network.units[plan.target]
-        if target.addresses:
-            yield _planned_link(broker, plan, target, network, duplex=plan.duplex and not slave)
+    yield from network.planned(broker)
     peer = broker.peer_address
     if broker.settings.pair_links == "static" and broker.peer and peer and broker.settings.ha != "pure":
         scheme = broker.openwire.scheme if broker.openwire else "tcp"

@@ -154,6 +154,33 @@ class Broker:
         """The first connector of a protocol: ``mqtt``, ``stomp``, ``amqp``, ``ws``."""
         return next((c for c in self.connectors if c.scheme.split("+")[0] == protocol), None)
 
+    def joined(
+        self,
+        links: tuple[Link, ...],
+        accounts: tuple[Account, ...],
+        permissions: tuple[Permission, ...],
+        *,
+        networked: bool,
+    ) -> Broker:
+        """The broker as its network makes it: said by name, which takes half the time of ``dataclasses.replace``."""
+        return Broker(
+            host=self.host,
+            identity=self.identity,
+            settings=self.settings,
+            release=self.release,
+            address=self.address,
+            broker_name=self.broker_name,
+            store_directory=self.store_directory,
+            ports=self.ports,
+            connectors=self.connectors,
+            peer=self.peer,
+            peer_address=self.peer_address,
+            links=links,
+            networked=networked,
+            accounts=accounts,
+            permissions=permissions,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """As in fleet.json."""
         return {

@@ -93,6 +93,8 @@ def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
         first = brokers[0]
         if first.settings.ha != "none":
             yield from _uneven(pair, brokers)
+        if len(brokers) == 1 or _are_the_same(brokers):
+            continue
         for other in brokers[1:]:
             if other.release.line != first.release.line:
                 yield error(
@@ -106,6 +108,12 @@ def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
         yield from _unequal(brokers, _PAIR_EQUAL, f"pair {pair}")
         if shares_store(first.settings):
             yield from _unequal(brokers, _SHARED_EQUAL, f"pair {pair}")
+
+
+def _are_the_same(brokers: Sequence[Broker]) -> bool:
+    """True for nodes of one pair of which nothing that is asked of them can differ: it follows from these objects."""
+    first = brokers[0]
+    return all(other.settings is first.settings and other.release is first.release for other in brokers)
 
 
 def _uneven(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
@@ -194,6 +202,8 @@ def networks(network: Network) -> Iterator[Finding]:
         brokers = [broker for unit in units for broker in unit.brokers]
         if len(units) == 1 and units[0].group not in network.multicast_groups and not _has_pair_links(brokers):
             continue
+        if len({id(broker.settings) for broker in brokers}) == 1 and _may_log_in(brokers[0]):
+            continue
         for broker in brokers:
             yield from _credentials(broker)
         names = sorted({unit.group for unit in units})
@@ -214,6 +224,11 @@ def _undialled(name: str, target: Unit) -> Iterator[Finding]:
             f"link {name} has nothing to dial: activemq_connectors has no OpenWire connector",
             "add one with scheme nio or tcp",
         )
+
+
+def _may_log_in(broker: Broker) -> bool:
+    settings = broker.settings
+    return settings.network_username is not None and settings.network_password is not None
 
 
 def _credentials(broker: Broker) -> Iterator[Finding]:
@@ -241,6 +256,9 @@ def doubled_names(broker: Broker) -> Iterator[Finding]:
 
     Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.
     """
+    names = [*(connector.name for connector in broker.connectors), *(link.name for link in broker.links)]
+    if len({"broker", "store", *names}) == 2 + len(names):
+        return
     taken = {"broker": "the broker itself"}
     if broker.settings.ha == "shared-jdbc":
         taken["store"] = "the data source"
