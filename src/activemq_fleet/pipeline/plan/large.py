@@ -70,7 +70,7 @@ class LargeComponent:
         if identity is not None:
             self._groups.setdefault(identity.group)
             broker, findings = build_broker(Member(identity, found.settings, found.release))
-            tables.broker(broker)
+            tables.brokers([broker])
             tables.findings(waive(findings, self._context.waived))
 
     def _finding(self) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,28 +26,28 @@ class Tables:
 
     def component(self, name: str, fingerprint: str, hosts: Iterable[str]) -> None:
         """A component and its members."""
-        for host in hosts:
-            self._add("components", {"host": host, "component": name, "fingerprint": fingerprint})
+        self._add("components", [{"host": host, "component": name, "fingerprint": fingerprint} for host in hosts])
 
     def fleet(self, fleet: Fleet) -> None:
         """Brokers, links and findings."""
-        for broker in fleet.brokers:
-            self.broker(broker)
+        self.brokers(fleet.brokers)
         self.findings(fleet.findings)
 
-    def broker(self, broker: Broker) -> None:
-        """A broker and its links, as in fleet.json."""
-        said = broker.to_dict()
-        links = said.pop("links")
-        self._add("brokers", said | {"ports": list(said["ports"].items())})
-        for link in links:
-            self._add("links", {"host": broker.host, **link})
+    def brokers(self, brokers: Iterable[Broker]) -> None:
+        """Brokers and their links, as in fleet.json."""
+        rows = [broker.to_dict() for broker in brokers]
+        links = []
+        for row in rows:
+            row["ports"] = list(row["ports"].items())
+            links += [{"host": row["host"], **link} for link in row["links"]]
+        self._add("brokers", rows)
+        self._add("links", links)
 
     def findings(self, findings: Iterable[Finding]) -> None:
         """Findings, in the order of a report."""
-        for finding in findings:
-            self._add("findings", finding.to_dict())
-            self.blocking += finding.blocks
+        found = list(findings)
+        self._add("findings", [finding.to_dict() for finding in found])
+        self.blocking += sum(finding.blocks for finding in found)
 
     def files(self, fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]], withheld: set[str]) -> None:
         """Every file of every host but those ``withheld``; files for clients of a group have no host."""
@@ -90,7 +90,8 @@ class Tables:
         if not content and self.columns.get("files"):
             self.columns["files"]["content"] = [None] * len(self.columns["files"]["path"])
 
-    def _add(self, name: str, row: Mapping[str, Any]) -> None:
-        columns = self.columns[name]
-        for column in TABLES[name].names:
-            columns[column].append(row[column])
+    def _add(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            columns = self.columns[name]
+            for column in TABLES[name].names:
+                columns[column] += [row[column] for row in rows]
