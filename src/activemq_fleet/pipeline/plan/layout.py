@@ -13,13 +13,14 @@ from pyspark.sql import functions as sf
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.pipeline.plan.components import pairs_of, pointed, shared, united
 from activemq_fleet.pipeline.plan.links import Said, edges_of, groups_of, said_links, unknown_ends
+from activemq_fleet.pipeline.plan.packing import TEXT
 from activemq_fleet.pipeline.plan.parts import COLUMNS, FINDING, HOST, LINK, STORE
 from activemq_fleet.pipeline.plan.shares import Size, shares
 from activemq_fleet.pipeline.plan.survey import Survey
 
 _FLAGS = ("broker", "agent", "balancer", "by_hand")
 _MOST_GROUPS = 200_000
-_TOLD = "kind int, home string, host string, text string, place bigint"
+_TOLD = pa.schema([("kind", pa.int32()), ("home", TEXT), ("host", TEXT), ("text", TEXT), ("place", pa.int64())])
 
 
 class _Told(NamedTuple):
@@ -54,7 +55,9 @@ def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
     spark, of_group = facts.sparkSession, united(edges)
     every = _hosts(hosts)
     if told:
-        every = every.unionByName(_other(spark.createDataFrame(told, _TOLD)))
+        # Of a list Spark would make rows in Python workers of another kind, which it would have to start first.
+        table = pa.Table.from_pylist([one._asdict() for one in told], _TOLD)
+        every = every.unionByName(_other(spark.createDataFrame(table)))
     return _divided(every, of_group, sizes, tasks).sortWithinPartitions("component", "kind", "host", "place")
 
 

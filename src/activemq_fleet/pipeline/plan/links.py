@@ -68,8 +68,7 @@ def groups_of(names: Collection[str], facts: DataFrame, known: Iterable[str] = (
 
 
 def _asked(names: Sequence[str], facts: DataFrame) -> dict[str, tuple[str, ...]]:
-    wanted = [(name,) for name in names]
-    frame = facts.sparkSession.createDataFrame(wanted, "name string")
+    frame = facts.sparkSession.createDataFrame(pa.table({"name": pa.array(names, pa.string())}))
     brokers = facts.where("group is not null").select("group", "pair")
     as_group, as_pair = (sf.broadcast(frame.select(sf.col("name").alias(name))) for name in ("as_group", "as_pair"))
     rows = (
