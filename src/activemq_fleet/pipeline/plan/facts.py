@@ -62,7 +62,6 @@ SCHEMA = pa.schema(
         ("pair", pa.string()),
         ("unit", pa.string()),
         ("release", pa.string()),
-        ("likeness", pa.string()),  # equal where networks and documents are probably alike
         ("address", pa.string()),  # where the variables say one
         ("names", _TEXTS),  # by which others may mean this host
         ("points", _TEXTS),  # names that it means
@@ -196,7 +195,6 @@ class _Shared:
             return cls(text, found, every)
         broker = every | {
             "release": release.text,
-            "likeness": f"{settings.topology} {settings.ha} {release.text}",
             "own_store": settings.store_directory is not None or settings.ha == "shared-jdbc",
             "links": found.links,
         }

@@ -44,7 +44,7 @@ Told = Callable[[str], None]
 
 _FACTS = (
     "host string, variables string, place bigint, broker boolean, agent boolean, balancer boolean, by_hand boolean, "
-    "`group` string, pair string, unit string, release string, likeness string, address string, "
+    "`group` string, pair string, unit string, release string, address string, "
     "names array<string>, points array<string>, store string, own_store boolean, links string, waivers string, "
     "vip boolean, agent_group string, pattern string, nearly boolean, problems array<string>"
 )

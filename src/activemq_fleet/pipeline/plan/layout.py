@@ -15,11 +15,9 @@ from activemq_fleet.pipeline.plan.components import pairs_of, pointed, shared, u
 from activemq_fleet.pipeline.plan.links import Said, edges_of, groups_of, said_links, unknown_ends
 from activemq_fleet.pipeline.plan.packing import TEXT
 from activemq_fleet.pipeline.plan.parts import COLUMNS, FINDING, HOST, LINK, STORE
-from activemq_fleet.pipeline.plan.shares import Size, shares
 from activemq_fleet.pipeline.plan.survey import Survey
 
 _FLAGS = ("broker", "agent", "balancer", "by_hand")
-_MOST_GROUPS = 200_000
 _TOLD = pa.schema([("kind", pa.int32()), ("home", TEXT), ("host", TEXT), ("text", TEXT), ("place", pa.int64())])
 
 
@@ -42,11 +40,10 @@ def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
     hosts = _homes(facts, found)
     frames = _edges_of_hosts(facts, hosts, found)
     edges = pairs_of(reduce(lambda one, more: one.unionByName(more), frames)) if frames else []
-    sizes = _sizes(facts, found) if tasks > 1 or found.links else []
     told: list[_Told] = []
     if found.links:
         links = said_links(facts)
-        groups = groups_of({name for link in links for name in link.ends}, facts, [size.group for size in sizes])
+        groups = groups_of({name for link in links for name in link.ends}, facts, found.names)
         edges += edges_of(links, groups)
         told += _links(links, groups)
         told += [_Told(FINDING, *one) for one in unknown_ends(links, groups, facts)]
@@ -58,35 +55,18 @@ def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
         # Of a list Spark would make rows in Python workers of another kind, which it would have to start first.
         table = pa.Table.from_pylist([one._asdict() for one in told], _TOLD)
         every = every.unionByName(_other(spark.createDataFrame(table)))
-    return _divided(every, of_group, sizes, tasks).sortWithinPartitions("component", "kind", "host", "place")
+    return _divided(every, of_group, tasks).sortWithinPartitions("component", "kind", "host", "place")
 
 
-def _sizes(facts: DataFrame, found: Survey) -> list[Size]:
-    """All groups; none where they are too many for a table that every worker has."""
-    if found.groups > _MOST_GROUPS:
-        return []
-    groups = facts.where("group is not null").groupBy("group")
-    table = groups.agg(sf.coalesce(sf.min("likeness"), sf.lit("")), sf.count("*")).toArrow()
-    return [Size(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
-
-
-def _divided(every: DataFrame, of_group: Mapping[str, str], sizes: Sequence[Size], tasks: int) -> DataFrame:
-    """The rows with their component, each component in one partition: alike ones in the same, where sizes are known."""
-    task_of = shares(sizes, of_group, tasks)
-    component_of = {**{size.group: size.group for size in sizes}, **of_group}
-    if not component_of:
-        return every.withColumn("component", sf.col("home")).select(*COLUMNS).repartition(tasks, "component")
-    names = pa.table(
-        {
-            "home": pa.array(component_of.keys(), pa.string()),
-            "component": pa.array(component_of.values(), pa.string()),
-            "task": pa.array([task_of.get(component, 0) for component in component_of.values()], pa.int32()),
-        }
-    )
-    every = every.join(sf.broadcast(every.sparkSession.createDataFrame(names)), "home", "left")
-    every = every.withColumn("component", sf.coalesce("component", "home"))
-    divided = every.repartitionById(tasks, sf.col("task")) if sizes else every.repartition(tasks, "component")
-    return divided.select(*COLUMNS)
+def _divided(every: DataFrame, of_group: Mapping[str, str], tasks: int) -> DataFrame:
+    """The rows with their component, each component in one partition; a group that ``of_group`` lacks is one."""
+    component = sf.col("home")
+    if of_group:
+        joined = {"home": pa.array(of_group.keys(), TEXT), "in": pa.array(of_group.values(), TEXT)}
+        table = every.sparkSession.createDataFrame(pa.table(joined))
+        every = every.join(sf.broadcast(table), "home", "left")
+        component = sf.coalesce("in", "home")
+    return every.withColumn("component", component).select(*COLUMNS).repartition(tasks, "component")
 
 
 def _homes(facts: DataFrame, found: Survey) -> DataFrame:

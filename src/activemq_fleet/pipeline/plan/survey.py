@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MOST_NAMED = 3
+_KINDS = ("group", "pattern", "release")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Survey:
     own_stores: int
     waivers: int
     nearly: int
+    names: tuple[str, ...] = ()
+    """Of all groups."""
 
     @property
     def pattern(self) -> str:
@@ -68,24 +73,30 @@ class Survey:
 
 
 def survey(facts: DataFrame) -> Survey:
-    """One look at every host."""
-    row = facts.agg(
+    """One look at every host: numbers by group, of which the driver makes those of all."""
+    by_group = facts.groupBy(*_KINDS).agg(
         sf.count("*").alias("rows"),
         *(sf.count_if(sf.col(name)).alias(f"{name}s") for name in ("broker", "agent", "balancer")),
         sf.count_if("by_hand").alias("by_hand"),
-        sf.size(sf.collect_set("group")).alias("groups"),  # to count them is to group all rows by them once more
-        sf.coalesce(sf.min("group"), sf.lit("")).alias("first_group"),
-        sf.collect_set("pattern").alias("patterns"),
         sf.count("pattern").alias("said_pattern"),
-        sf.collect_set("release").alias("releases"),
         *(sf.count(name).alias(name) for name in ("problems", "links", "points", "waivers")),
         sf.count("address").alias("addresses"),
         sf.count_if("own_store").alias("own_stores"),
         sf.count_if("nearly").alias("nearly"),
-    ).collect()[0]
-    found = row.asDict()
+    )
+    return _survey_of(by_group.toArrow())
+
+
+def _survey_of(table: pa.Table) -> Survey:
+    said = {name: [text for text in table[name].unique().to_pylist() if text is not None] for name in _KINDS}
+    numbers = {name: pc.sum(table[name]).as_py() or 0 for name in table.column_names if name not in _KINDS}
     return Survey(
-        **found | {"patterns": tuple(sorted(found["patterns"])), "releases": tuple(sorted(found["releases"]))}
+        **numbers,
+        groups=len(said["group"]),
+        first_group=min(said["group"], default=""),
+        patterns=tuple(sorted(said["pattern"])),
+        releases=tuple(sorted(said["release"])),
+        names=tuple(said["group"]),
     )
 
 
