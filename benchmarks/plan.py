@@ -95,14 +95,15 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
     """One run of the job, timed."""
     from activemq_fleet.pipeline.plan.job import Options, plan
     from activemq_fleet.pipeline.plan.sources import source_of
+    from activemq_fleet.pipeline.plan.waking import waking
     from activemq_fleet.pipeline.session import SessionOptions, session
 
     began = time.perf_counter()
     conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}
     with session("benchmark", SessionOptions(master=MASTER, conf=conf)) as spark:
         started = time.perf_counter()
-        options = Options(content=content == "1")
-        result = plan(spark, source_of(spark, hosts), out, options, tell=say, warn=say)
+        with waking(spark):
+            result = plan(spark, source_of(spark, hosts), out, Options(content=content == "1"), tell=say, warn=say)
         ended = time.perf_counter()
     if result.blocking:
         raise BenchmarkError("the fleet that is measured is not sound")

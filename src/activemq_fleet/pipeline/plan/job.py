@@ -30,7 +30,6 @@ from activemq_fleet.pipeline.plan.survey import (
     waivers_of,
     warnings_of,
 )
-from activemq_fleet.pipeline.plan.waking import waking
 from activemq_fleet.pipeline.settings import cores_of, is_local, temporarily
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
@@ -83,8 +82,7 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
     Raises FleetError for what ``check`` or ``render`` would refuse. Then ``out`` stays what it was.
     """
     with Output(spark, out, kind="plan") as output, temporarily(spark, _INTERPRETED | _at_once(spark, options)):
-        with waking(spark):
-            facts, found = _facts(source)
+        facts, found = _facts(source)
         try:
             for warning in (*source.warnings, *warnings_of(facts, found)):
                 warn(warning)
