@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import count, pairwise
-from typing import TypeVar
+from operator import or_
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address
@@ -20,7 +20,6 @@ from activemq_fleet.settings import LinkSettings
 from activemq_fleet.topology.brokers import discovery_of, multicast_uri
 from activemq_fleet.topology.model import Broker, Connector, Link
 
-_Name = TypeVar("_Name", str, int)
 MULTICAST_TTL = 3
 # A duplex link tells its far end which advisories to follow. To 5.5 the far end puts the prefix before
 # it, so that of what later releases send nothing is left and nothing ever comes back (measured:
@@ -176,9 +175,20 @@ class Network:
 
 @lru_cache(maxsize=512)
 def _furthest(onward: tuple[tuple[int, ...], ...]) -> int:
-    """The longest shortest path of a component, whose units are numbers: many networks look alike."""
-    peers = {number: set(targets) for number, targets in enumerate(onward)}
-    return max(max(_reach(number, peers).values()) for number in peers)
+    """The longest shortest path of a component, whose units are numbers: many networks look alike.
+
+    As many rounds as from each unit another is reached for the first time; those that are reached are bits.
+    """
+    whole, hops = (1 << len(onward)) - 1, 0
+    within = [1 << number for number in range(len(onward))]
+    while True:
+        wider = [
+            known if known == whole else reduce(or_, [within[target] for target in targets], known)
+            for known, targets in zip(within, onward, strict=True)
+        ]
+        if wider == within:
+            return hops
+        within, hops = wider, hops + 1
 
 
 def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
@@ -196,7 +206,7 @@ def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
         yield sorted(joined, key=place.__getitem__)
 
 
-def _reach(start: _Name, onward: Mapping[_Name, set[_Name]]) -> dict[_Name, int]:
+def _reach(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     """Hops to each unit that can be reached, breadth first."""
     hops, frontier = {start: 0}, {start}
     seen = {start}  # a set beside the dict: subtracting the keys of a dict walks all of them
