@@ -97,10 +97,11 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
     from activemq_fleet.pipeline.plan.sources import source_of
     from activemq_fleet.pipeline.plan.waking import waking
     from activemq_fleet.pipeline.session import SessionOptions, session
+    from activemq_fleet.pipeline.settings import for_python
 
     began = time.perf_counter()
     conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}
-    with session("benchmark", SessionOptions(master=MASTER, conf=conf)) as spark:
+    with session("benchmark", for_python(SessionOptions(master=MASTER, conf=conf))) as spark:
         started = time.perf_counter()
         with waking(spark):
             result = plan(spark, source_of(spark, hosts), out, Options(content=content == "1"), tell=say, warn=say)

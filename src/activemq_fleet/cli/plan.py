@@ -75,12 +75,13 @@ def command(
     from activemq_fleet.pipeline.plan.job import Options, plan
     from activemq_fleet.pipeline.plan.waking import waking
     from activemq_fleet.pipeline.session import session
+    from activemq_fleet.pipeline.settings import for_python
 
     if bool(hosts) == bool(inventory):
         raise click.UsageError("say where the hosts are: --hosts FILE, or -i INVENTORY")
     if since and anew:
         raise click.UsageError("--since and --anew exclude each other")
-    with session("plan", spark) as running, waking(running):
+    with session("plan", for_python(spark)) as running, waking(running):
         options = Options(
             content=not without_content,
             largest=largest,

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.pipeline.options import SessionOptions
-from activemq_fleet.pipeline.settings import cores_of, master_of, remote_settings, settings_of
+from activemq_fleet.pipeline.settings import cores_of, for_python, master_of, remote_settings, settings_of
 
 _SCRATCH = Path("/scratch")
+_JAVA = "spark.driver.extraJavaOptions"
 
 
 def test_this_machine_is_the_default() -> None:
@@ -82,3 +83,27 @@ def test_the_packed_python_runs_over_connect_whatever_the_archive_is_called() ->
 )
 def test_a_local_master_says_how_many_cores_it_takes(master: str, cores: int) -> None:
     assert cores_of(master) == cores
+
+
+@pytest.mark.parametrize(
+    ("options", "alone"),
+    [
+        (SessionOptions(master="local[2]"), True),
+        (SessionOptions(master="local[2]", conf={_JAVA: "-Dmine=1"}), True),
+        (SessionOptions(master="local[2]", conf={_JAVA: "-XX:+UseG1GC"}), False),
+        (SessionOptions(master="local[3]"), False),
+        (SessionOptions(master="spark://far:7077"), False),
+        (SessionOptions(remote="sc://far"), False),
+    ],
+)
+def test_java_collects_alone_where_it_would_take_cores_from_python(options: SessionOptions, *, alone: bool) -> None:
+    found = for_python(options).conf.get(_JAVA, "")
+
+    assert ("UseSerialGC" in found) is alone
+    assert found.endswith(options.conf.get(_JAVA, ""))
+
+
+def test_a_collector_chosen_for_all_of_java_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseParallelGC")
+
+    assert for_python(SessionOptions(master="local[2]")) == SessionOptions(master="local[2]")
