@@ -10,7 +10,7 @@ from zlib import crc32
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import HostFacts, Selection, Subject, fleet_findings, host_findings
 from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
-from activemq_fleet.lint.fleets import kind_of
+from activemq_fleet.lint.molded import kinds_of
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.routes import routes_of
@@ -38,7 +38,7 @@ def checked(
     documents. With ``proof`` documents that are alike are validated once. Waivers are applied. Raises
     what ``schema_of`` raises.
     """
-    kinds = {broker.host: kind_of(broker, documents[broker.host]) for broker in fleet.brokers} if proof else None
+    kinds = kinds_of(fleet.brokers, documents) if proof else None
     by_schema = _by_schema(fleet, documents, schema_of, proof, kinds or {}) if schema_of else ()
     by_routes = routes_of(fleet, documents).findings()
     found = [*by_schema, *fleet_findings(fleet, documents, selection, kinds), *by_routes]
@@ -72,7 +72,7 @@ def preflight(
 class Proof:
     """Remembers which kinds of documents are valid, so that of many that are alike one is validated in full.
 
-    A kind is a release and what a document says but for the fleet's own names (``lint.fleets.kind_of``),
+    A kind is a release and what a document says but for the fleet's own names (``lint.kinds.kind_of``),
     which no schema looks into. One document in a thousand is validated whatever its kind, chosen by
     its content, so that every run chooses the same.
     """

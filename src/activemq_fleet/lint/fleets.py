@@ -8,17 +8,16 @@ rules that fired look at the document itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import Problem
 from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings, told
+from activemq_fleet.lint.kinds import kind_of, names_of, without_names
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
 from activemq_fleet.schema import UnreadableError
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 _EVERY_RULE = Selection()
 _REMEMBERED = 1 << 14
-_OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
-_IN_WORD, _IN_NAME = re.compile(rb"\w"), re.compile(rb"[\w.:-]")
 _fired: dict[tuple[bytes, tuple[str, ...], Release, Selection], _Known] = {}
 
 
@@ -127,11 +124,6 @@ def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterab
     return (p for p in problems if not p.host or fleet.broker(p.host).release.within(span))
 
 
-def kind_of(broker: Broker, data: bytes) -> bytes:
-    """The same for documents that are alike but for the fleet's own names."""
-    return blake2b(without_names(broker, data)).digest()
-
-
 def _of_document(broker: Broker, data: bytes, kind: bytes, selection: Selection) -> tuple[Finding, ...]:
     key = kind, _not_in_the_document(broker), broker.release, selection
     known = _fired.get(key)
@@ -171,7 +163,7 @@ class _Known:
 
     @classmethod
     def of(cls, broker: Broker, data: bytes, found: tuple[Finding, ...]) -> _Known:
-        names = [*_names(broker), broker.group]
+        names = [*names_of(broker), broker.group]
         lines, alike = data.split(b"\n"), without_names(broker, data).split(b"\n") if found else []
         common: list[_Common] = []
         for finding in found:
@@ -214,44 +206,3 @@ def document_findings_of(broker: Broker, data: bytes, selection: Selection = _EV
     except UnreadableError:
         return ()
     return tuple(document_findings(document, broker.host, ACTIVEMQ_XML, selection))
-
-
-def without_names(broker: Broker, data: bytes) -> bytes:
-    """The document with the fleet's own names numbered: two that are alike then have the same mistakes.
-
-    Which names are equal stays visible. Short words and loopback addresses stay too: a group that
-    is called ``static`` must not hide a scheme, and rules do look whether something is loopback. Where
-    the document says that a word is a group's name, that is one.
-    """
-    own: list[bytes] = []
-    # A pair's name begins those of its hosts: with it they are told apart too.
-    for name in sorted((name.encode() for name in _names(broker) if _OWN_NAME.fullmatch(name)), key=len):
-        if not name.startswith(tuple(own)):
-            own.append(name)
-    numbers = {name: number for number, name in enumerate(sorted(own, key=lambda name: (data.find(name), -len(name))))}
-    for name in sorted(own, key=len, reverse=True):
-        data = data.replace(name, b"\x00%d\x00" % numbers[name])
-    for lead in (b"group ", b"group="):
-        data = _without_group(data, lead, lead + broker.group.encode())
-    return data
-
-
-def _without_group(data: bytes, lead: bytes, named: bytes) -> bytes:
-    """The group's name is taken out where it is a whole word and ``lead`` is."""
-    if named not in data:
-        return data
-    found, *others = data.split(named)
-    for other in others:
-        whole = not _IN_WORD.match(found[-1:]) and not _IN_NAME.match(other)
-        found += (lead + b"\x00group\x00" if whole else named) + other
-    return found
-
-
-def _names(broker: Broker) -> set[str]:
-    names = {broker.host, broker.address, broker.identity.host, broker.broker_name, broker.pair, broker.group}
-    names |= {account.name for account in broker.accounts}
-    for link in broker.links:
-        names |= {link.target, *(host for host, _ in link.addresses)}
-    if broker.peer_address:
-        names.add(broker.peer_address[0])
-    return names

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from secrets import token_hex
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.likeness import but_for_database
@@ -45,8 +45,24 @@ _LABEL, _REST, _PAIR, _PEER, _DATABASE, _BROKER_NAME, _LINKS = range(7)
 """Places of the names of :func:`names_of`; of each link name and URI follow."""
 
 _MOST = 512
-_trees: dict[Key, _Made] = {}
+_trees: dict[Key, Mold] = {}
 _seen: set[Key] = set()
+_lately: dict[int, tuple[Broker, Filled]] = {}
+"""Of the last call, by the broker's identity, and with the broker, so that no other has it."""
+
+
+class Filled(NamedTuple):
+    """Where files come from: ``names`` put into a ``mold`` gave ``tree``."""
+
+    mold: Mold
+    names: Sequence[str]
+    tree: Tree
+
+
+def filled_of(broker: Broker) -> Filled | None:
+    """How the files of this very broker were made in the last call, where that was from a mold."""
+    known = _lately.get(id(broker))
+    return known[1] if known else None
 
 
 def tree_of(broker: Broker, make: Callable[[Broker], Tree]) -> Tree | None:
@@ -64,6 +80,7 @@ def trees_of(brokers: Sequence[Broker], make: Callable[[Broker], Tree]) -> Itera
     names = [names_of(broker) for broker in brokers]
     keys = [key_of(broker) if mine else None for broker, mine in zip(brokers, names, strict=True)]
     often = Counter(keys)
+    _lately.clear()
     for broker, mine, key in zip(brokers, names, keys, strict=True):
         if mine is None or key is None:
             yield None
@@ -75,10 +92,14 @@ def trees_of(brokers: Sequence[Broker], make: Callable[[Broker], Tree]) -> Itera
             if len(_seen) >= _MOST:
                 _seen.clear()
             _seen.add(key)
-        yield known.with_names(mine) if known else None
+            yield None
+            continue
+        tree = known.with_names(mine)
+        _lately[id(broker)] = broker, Filled(known, mine, tree)
+        yield tree
 
 
-def _kept(broker: Broker, key: Key, make: Callable[[Broker], Tree]) -> _Made | None:
+def _kept(broker: Broker, key: Key, make: Callable[[Broker], Tree]) -> Mold | None:
     stamped = _stamped(broker)
     try:
         tree = make(stamped)
@@ -86,7 +107,7 @@ def _kept(broker: Broker, key: Key, make: Callable[[Broker], Tree]) -> _Made | N
         return None
     if len(_trees) >= _MOST:
         _trees.clear()
-    _trees[key] = _Made((stamped, but_for_database(broker.settings)), tree)
+    _trees[key] = Mold((stamped, but_for_database(broker.settings)), tree)
     return _trees[key]
 
 
@@ -196,7 +217,7 @@ def _text(place: int) -> str:
     return f'{_WORD}t{place}<--%\\"z'
 
 
-class _Made:
+class Mold:
     """The files of a broker with stamps, taken apart. ``kept`` are the objects that the key knows by identity."""
 
     __slots__ = ("_kept", "_parts", "_tree")
@@ -212,6 +233,10 @@ class _Made:
         for path, text, taken in self._parts:
             tree[path] = (text % taken(names)).encode()
         return tree
+
+    def text_of(self, path: str) -> tuple[str, Callable[[Sequence[str]], Any]] | None:
+        """A file as a text to be formatted with ``%``, and what takes the values from the names; None without names."""
+        return next(((text, taken) for own, text, taken in self._parts if own == path), None)
 
 
 def _apart(path: str, content: bytes) -> tuple[str, Callable[[Sequence[str]], Any]] | None:

@@ -1,0 +1,82 @@
+"""What a document says but for the fleet's own names: those of one kind have the same mistakes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # `check --file` comes by here, and does without the weight of the topology
+    from activemq_fleet.topology import Broker
+
+_OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
+_IN_WORD, _IN_NAME = re.compile(rb"\w"), re.compile(rb"[\w.:-]")
+
+
+def kind_of(broker: Broker, data: bytes) -> bytes:
+    """The same for documents that are alike but for the fleet's own names."""
+    return blake2b(without_names(broker, data)).digest()
+
+
+def without_names(broker: Broker, data: bytes) -> bytes:
+    """The document with the fleet's own names numbered: two that are alike then have the same mistakes.
+
+    Which names are equal stays visible. Short words and loopback addresses stay too: a group that
+    is called ``static`` must not hide a scheme, and rules do look whether something is loopback. Where
+    the document says that a word is a group's name, that is one.
+    """
+    data = numbered(own_names(broker), data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+    for lead in (b"group ", b"group="):
+        data = _without_group(data, lead, lead + broker.group.encode())
+    return data
+
+
+def own_names(broker: Broker) -> list[str]:
+    """The names that are taken out, the shorter ones first: each has a digit, and a dot or a hyphen."""
+    own: tuple[str, ...] = ()
+    # A pair's name begins those of its hosts: with it they are told apart too.
+    for name in sorted(names_of(broker), key=len):
+        if not name.startswith(own) and _is_own(name):
+            own += (name,)
+    return list(own)
+
+
+@lru_cache(maxsize=4096)
+def _is_own(name: str) -> bool:
+    return _OWN_NAME.fullmatch(name) is not None
+
+
+def numbered(own: Sequence[str], text: str) -> str:
+    """The text with numbers in place of :func:`own_names`, in the order in which they come."""
+    # Names that are not there are the first; that one begins another cannot be.
+    numbers = {name: number for number, name in enumerate(sorted(own, key=text.find))}
+    for name in reversed(own):
+        text = text.replace(name, f"\0{numbers[name]}\0")
+    return text
+
+
+def _without_group(data: bytes, lead: bytes, named: bytes) -> bytes:
+    """The group's name is taken out where it is a whole word and ``lead`` is."""
+    if named not in data:
+        return data
+    found, *others = data.split(named)
+    for other in others:
+        whole = not _IN_WORD.match(found[-1:]) and not _IN_NAME.match(other)
+        found += (lead + b"\x00group\x00" if whole else named) + other
+    return found
+
+
+def names_of(broker: Broker) -> set[str]:
+    """All names that the fleet gave to a broker and to what it is linked to."""
+    names = {broker.host, broker.address, broker.identity.host, broker.broker_name, broker.pair, broker.group}
+    names |= {account.name for account in broker.accounts}
+    for link in broker.links:
+        names.add(link.target)
+        for host, _ in link.addresses:
+            names.add(host)
+    if broker.peer_address:
+        names.add(broker.peer_address[0])
+    return names
