@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -28,9 +28,7 @@ def waking(spark: SparkSession) -> Iterator[None]:
     if not is_local(master):
         yield
         return
-    from pyspark import InheritableThread
-
-    thread = InheritableThread(target=partial(_wake, spark, cores_of(master)), daemon=True)
+    thread = Thread(target=_wake, args=(spark, cores_of(master)), daemon=True)
     thread.start()
     try:
         yield
