@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activemq_fleet.routes.choices import verdict
+from activemq_fleet.routes.choices import strands, verdict
 from activemq_fleet.routes.failures import losses
-from activemq_fleet.routes.shape import UNLIMITED, Edge, Shape
+from activemq_fleet.routes.shape import UNLIMITED, Edge, Shape, bits
 
 Path = tuple[int, ...]
 
@@ -112,6 +112,17 @@ def test_a_death_cuts_off_what_the_network_without_the_broker_does_not_reach(sha
         ]
         assert loss.count == len(cut)
         assert loss.example is None if not cut else loss.example in cut
+
+
+@settings(deadline=None, max_examples=400)
+@given(shapes(), st.integers(0, 31), st.integers(0, 31), st.sampled_from([1, 3, 10, 500]))
+def test_what_strands_is_told_as_with_the_whole_verdict(shape: Shape, replays: int, merges: int, patience: int) -> None:
+    some = shape.everyone
+    asked = Shape(shape.size, shape.edges, replays & some, merges & some)
+    for source in range(shape.size):
+        for target in bits(asked.spread[source].arrives):
+            whole = verdict(asked, source, target, patience=patience)
+            assert strands(asked, source, target, patience=patience) == (whole == "strands")
 
 
 def line(size: int, ttl: int, *, consumer: int | None = None, replays: int = 0, merges: int = 0) -> Shape:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.routes.bridges import Unit
-from activemq_fleet.routes.choices import verdict
+from activemq_fleet.routes.choices import strands
 from activemq_fleet.routes.failures import Loss, losses
 from activemq_fleet.routes.reasons import counted
 from activemq_fleet.routes.shape import bits
@@ -176,7 +176,7 @@ def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
             if asked == _MOST_PAIRS:
                 break
             asked += 1
-            if verdict(shape, source, target, patience=_PATIENCE) == "strands":
+            if strands(shape, source, target, patience=_PATIENCE):
                 found.add(source, 1 << target)
     if found.example:
         source_name, target_name = (state.names[end] for end in found.example)
