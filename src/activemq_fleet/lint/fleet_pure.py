@@ -265,7 +265,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
 def _links(view: FleetView) -> Iterator[tuple[Broker, Node]]:
     """The networkConnectors of the documents that hold something of the user's."""
     for broker in view.changed_by_hand:
-        document = view.document(broker)
+        document = view.document(broker, "networkConnector")
         for link in document.links if document else ():
             yield broker, link
 

@@ -97,7 +97,7 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
 
 def _lease_holder(view: FleetView, broker: Broker) -> str | None:
     """The name in the lease; None without a lease, or where the name is decided elsewhere."""
-    document = view.document(broker)
+    document = view.document(broker, "lease-database-locker")
     if document is None:
         return None
     for store in stores(document):
@@ -137,7 +137,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
         all: {activemq_store_directory: /srv/activemq/orders}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.host for broker in view.changed_by_hand}
+    changed = {broker.host for broker in view.changed_by_hand if broker.settings.xml_fragments}
     for one, other in _pairs(view):
         if one.settings.ha != "shared-file" or other.settings.ha != "shared-file":
             continue

@@ -43,8 +43,13 @@ class FleetView:
     def brokers(self) -> tuple[Broker, ...]:
         return self.fleet.brokers
 
-    def document(self, broker: Broker) -> Document | None:
-        """The broker's activemq.xml, parsed when it is first asked for; None for what is not XML."""
+    def document(self, broker: Broker, saying: str = "") -> Document | None:
+        """The broker's activemq.xml, parsed when it is first asked for; None for what is not XML.
+
+        None too for one that does not hold the text ``saying``: it is not parsed.
+        """
+        if saying and saying.encode() not in self._documents.get(broker.host, b""):
+            return None
         return self._parsed(broker.host)
 
     @cached_property
