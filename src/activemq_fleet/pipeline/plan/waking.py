@@ -18,7 +18,7 @@ from activemq_fleet.pipeline.plan import direct, facts  # noqa: F401
 from activemq_fleet.pipeline.settings import cores_of, is_local
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @contextmanager
@@ -28,7 +28,10 @@ def waking(spark: SparkSession) -> Iterator[None]:
     if not is_local(master):
         yield
         return
-    thread = Thread(target=_wake, args=(spark, cores_of(master)), daemon=True)
+    # Made here, so that two threads do not import pyspark's modules, which import each other, at the same time.
+    cores = cores_of(master)
+    frame = spark.range(0, cores, numPartitions=cores).mapInArrow(_awake, "id bigint")
+    thread = Thread(target=_run, args=(frame,), daemon=True)
     thread.start()
     try:
         yield
@@ -36,9 +39,9 @@ def waking(spark: SparkSession) -> Iterator[None]:
         thread.join()
 
 
-def _wake(spark: SparkSession, cores: int) -> None:
+def _run(frame: DataFrame) -> None:
     with suppress(Exception):  # the job itself will say what is wrong
-        spark.range(0, cores, numPartitions=cores).mapInArrow(_awake, "id bigint").collect()
+        frame.collect()
 
 
 def _awake(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
