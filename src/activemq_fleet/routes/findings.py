@@ -9,6 +9,7 @@ the answers and no finding. What a broker without a stand-in holds while it is d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding, Severity
@@ -16,7 +17,7 @@ from activemq_fleet.routes.bridges import Unit
 from activemq_fleet.routes.choices import strands
 from activemq_fleet.routes.failures import Loss, losses
 from activemq_fleet.routes.reasons import counted
-from activemq_fleet.routes.shape import bits
+from activemq_fleet.routes.shape import Shape, bits
 
 if TYPE_CHECKING:
     from activemq_fleet.routes.answers import Routes, State
@@ -167,17 +168,7 @@ def _idle(routes: Routes) -> Iterator[Finding]:
 
 def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
     """R004, once for a network: where the ordinary choice of a broker strands messages."""
-    shape = state.shape
-    if shape.ample and not shape.merges:
-        return
-    found, asked = Loss(), 0
-    for source, spread in enumerate(shape.spread):
-        for target in bits(spread.arrives & spread.forked):
-            if asked == _MOST_PAIRS:
-                break
-            asked += 1
-            if strands(shape, source, target, patience=_PATIENCE):
-                found.add(source, 1 << target)
+    found, asked = _stranding(state.shape)
     if found.example:
         source_name, target_name = (state.names[end] for end in found.example)
         yield _finding(
@@ -189,3 +180,19 @@ def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
             "give all links of this network one TTL, the length of the longest way, or in a mesh "
             "consumerTTL 1 and messageTTL -1; and decreaseNetworkConsumerPriority to all",
         )
+
+
+@lru_cache(maxsize=512)
+def _stranding(shape: Shape) -> tuple[Loss, int]:
+    """Of the first pairs of brokers those whose messages the ordinary choice strands, and how many were asked."""
+    found, asked = Loss(), 0
+    if shape.ample and not shape.merges:
+        return found, asked
+    for source, spread in enumerate(shape.spread):
+        for target in bits(spread.arrives & spread.forked):
+            if asked == _MOST_PAIRS:
+                break
+            asked += 1
+            if strands(shape, source, target, patience=_PATIENCE):
+                found.add(source, 1 << target)
+    return found, asked
