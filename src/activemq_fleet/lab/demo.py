@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from rich.table import Table
 
 from activemq_fleet.drills import Blow
 from activemq_fleet.errors import FleetError, LabError
+from activemq_fleet.lab.auditor import Auditor
 from activemq_fleet.lab.collected import lay_down
 from activemq_fleet.lab.drill_files import settle
 from activemq_fleet.lab.drill_seats import Load as Seat
@@ -89,9 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(inventory: Path, output: Path) -> int:
     step = _Steps()
     output.mkdir(parents=True, exist_ok=True)
-    step(f"rendering {inventory.name}: every file of every host, and the picture")
-    _call([_program("activemq-fleet"), "render", "-i", inventory, "-o", output / "fleet"])
-    with Lab.open([inventory], output / "lab", progress=step) as lab:
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab.open([inventory], output / "lab", progress=step))
+        step(f"rendering {inventory.name}: every file of every host, and the picture")
+        _call([_program("activemq-fleet"), "render", "-i", inventory, "-o", output / "fleet"])
         lab.down()
         shutil.rmtree(output / "lab", ignore_errors=True)
         lab.prepare()
@@ -100,6 +102,8 @@ def _run(inventory: Path, output: Path) -> int:
             _call([_program("ansible-playbook"), f"activemq.fleet.{playbook}", "-i", inventory, "-i", lab.inventory])
         step(f"starting {len(lab.fleet.brokers)} brokers")
         lab.up()
+        # While messages flow the machine has time to spare.
+        auditor = stack.enter_context(Auditor(output / "collected", output / "audit"))
         before = lab.status()
         step("publishing over MQTT and STOMP, then kill -9")
         takeover = _kill_under_load(lab)
@@ -108,9 +112,11 @@ def _run(inventory: Path, output: Path) -> int:
         lay_down(lab, agents, output / "collected")
         (output / "measured.json").write_text(json.dumps(asdict(takeover), indent=1), encoding="utf-8")
         fleet = lab.client_fleet
-    step("auditing the logs of the brokers and the journals of the agents")
-    found = _audit(output)
+        lab.down()
+        step("auditing the logs of the brokers and the journals of the agents")
+        auditor.audit()
     step("done")
+    found = _found(output / "audit")
     _screen(fleet, before, after, takeover, output)
     _show_audit(found, takeover, output)
     return 1 if any(account.lost for account in takeover.accounts) else 0
@@ -171,19 +177,8 @@ def _account(directory: Path, pair: str, blow: Blow) -> Account:
     )
 
 
-def _audit(output: Path) -> Mapping[str, Any]:
-    """Ask ``audit``. Its datasets, audit.json and report.html are in ``output/audit``."""
-    out = output / "audit"
-    command: list[str | Path] = [
-        _program("activemq-fleet"),
-        "audit",
-        "--logs",
-        output / "collected",
-        "-o",
-        out,
-        "--no-progress",
-    ]
-    _call(command, ends=(0, 1))
+def _found(out: Path) -> Mapping[str, Any]:
+    """What an audit wrote: audit.json, and its incidents."""
     import pyarrow.parquet as pq  # comes with what audit needs
 
     found: dict[str, Any] = json.loads((out / "audit.json").read_text(encoding="utf-8"))
@@ -208,13 +203,13 @@ def _program(name: str) -> Path:
     return Path(sys.executable).with_name(name)
 
 
-def _call(command: Sequence[str | Path], ends: Collection[int] = (0,)) -> None:
-    """Run a program quietly. Raises LabError with its last lines when it ends with another code than ``ends``."""
+def _call(command: Sequence[str | Path]) -> None:
+    """Run a program quietly. Raises LabError with its last lines when it fails."""
     quiet = {"ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false"}
     done = subprocess.run(
         [str(word) for word in command], env=os.environ | quiet, capture_output=True, text=True, check=False
     )
-    if done.returncode not in ends:
+    if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         print("\n".join(lines[-_SHOWN_LINES:]), file=sys.stderr)
         raise LabError(f"{Path(command[0]).name} {command[1]} ended with {done.returncode}; its last lines are above")

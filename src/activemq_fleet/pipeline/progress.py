@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -42,21 +43,24 @@ class Progress:
     shown: bool
     lively: bool
     clock: Callable[[], float] = time.monotonic
-    _phases: list[tuple[str, float]] = field(default_factory=list)
+    _phases: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
     _idle_since: float | None = None
     _complained: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, phase: str) -> None:
-        """A phase begins; it may lie inside another."""
+    def begin(self, phase: str) -> int:
+        """A phase begins; it may lie inside another, or beside it. Its number is for ``end``."""
         with self._lock:
-            self._phases.append((phase, self.clock()))
+            number = next(self._numbers)
+            self._phases[number] = phase, self.clock()
         self.tell(Tasks())
+        return number
 
-    def end(self, *, whole: bool) -> None:
-        """The phase begun last has ended. ``whole``: it did what it was to do."""
+    def end(self, number: int, *, whole: bool) -> None:
+        """A phase has ended. ``whole``: it did what it was to do."""
         with self._lock:
-            phase, began = self._phases.pop()
+            phase, began = self._phases.pop(number)
             if self.shown and whole:
                 clear = _CLEAR if self.lively else ""
                 self._write(f"{clear}{phase}: {self.clock() - began:.1f} s\n")
@@ -69,7 +73,7 @@ class Progress:
             self._complain(tasks)
             if not (self.shown and self.lively and self._phases):
                 return
-            phase, began = self._phases[-1]
+            phase, began = next(reversed(self._phases.values()))
             count = f", {tasks.done} of {tasks.all} tasks" if tasks.all else ""
             self._write(f"{_CLEAR}{phase}: {self.clock() - began:.0f} s{count}")
 
@@ -102,13 +106,13 @@ def phase(name: str) -> Iterator[None]:
     if progress is None:
         yield
         return
-    progress.begin(name)
+    number = progress.begin(name)
     whole = False
     try:
         yield
         whole = True
     finally:
-        progress.end(whole=whole)
+        progress.end(number, whole=whole)
 
 
 @contextmanager

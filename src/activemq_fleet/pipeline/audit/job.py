@@ -15,6 +15,7 @@ from activemq_fleet.pipeline.audit.evidence import SKEW
 from activemq_fleet.pipeline.audit.findings import Gap, Result, judge
 from activemq_fleet.pipeline.audit.report import html_report
 from activemq_fleet.pipeline.audit.shown import shown_of
+from activemq_fleet.pipeline.beside import beside
 from activemq_fleet.pipeline.datasets import Output, read_text
 from activemq_fleet.pipeline.events import events
 from activemq_fleet.pipeline.events.direct import seen_of, write_events
@@ -60,11 +61,32 @@ def audit(
             inputs = list_inputs(spark, logs, inventory_hosts)
             inputs, absent = gathering.complete(inputs, inventory_hosts)
             records = journal_records(spark, inputs)
-        with temporarily(spark, partitions(spark, inputs)):
-            found = read_logs(spark, output, inputs)
-            result = conclude(spark, output, inputs, found, records, absent=absent, skew=skew)
+        divided = partitions(spark, inputs)
+        with temporarily(spark, divided):
+            # A large one keeps all cores busy as it is.
+            at_once = _AT_ONCE.items() <= divided.items() and bool(inputs.of_kind("journal"))
+            read, gaps = (
+                _read_and_settled(spark, output, inputs, records, skew)
+                if at_once
+                else (read_logs(spark, output, inputs), None)
+            )
+            result = conclude(
+                spark, output, inputs, read, records, absent=absent, skew=skew, is_found=at_once, journal_gaps=gaps
+            )
         output.commit()
     return result
+
+
+def _read_and_settled(
+    spark: SparkSession, output: Output, inputs: Inputs, records: DataFrame, skew: timedelta
+) -> tuple[Logs, list[Gap]]:
+    """Read the logs and find incidents; beside that, settle what journals say."""
+    records = records.persist()
+    with beside(spark, lambda: settle(output, records)) as settling:
+        logs = read_logs(spark, output, inputs)
+        logs.signs.persist()
+        find(output, inputs, logs, records, skew)
+    return logs, settling.result()
 
 
 def told(spark: SparkSession, out: str) -> dict[str, Any]:
