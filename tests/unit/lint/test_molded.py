@@ -13,7 +13,7 @@ from activemq_fleet.lint import molded
 from activemq_fleet.lint.kinds import kind_of
 from activemq_fleet.render import ACTIVEMQ_XML, molds, render_hosts
 from activemq_fleet.topology import Broker, Fleet, build_fleet
-from tests.unit.fleets import fleet, hosts
+from tests.unit.fleets import hosts
 from tests.unit.test_render_shapes import read_once
 
 
@@ -110,9 +110,11 @@ def test_the_whole_document_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_document_that_was_changed_afterwards_has_a_kind_of_its_own() -> None:
-    made = fleet(*(f"orders-mq{number:02}" for number in range(1, 5)))
+    named = hosts(*(f"orders-mq{number:02}" for number in range(1, 5)), topology="none")
+    made = build_fleet(named, {}, read=read_once())
     documents = documents_of(made)
     molded.kinds_of(made.brokers, documents)
+    assert all(molds.filled_of(broker) for broker in made.brokers)
     documents[made.brokers[-1].host] += b"<!-- here only -->"
 
     assert molded.kinds_of(made.brokers, documents) == {
