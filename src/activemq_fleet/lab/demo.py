@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -92,14 +93,10 @@ def _run(inventory: Path, output: Path) -> int:
     output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         lab = stack.enter_context(Lab.open([inventory], output / "lab", progress=step))
-        step(f"rendering {inventory.name}: every file of every host, and the picture")
-        _call([_program("activemq-fleet"), "render", "-i", inventory, "-o", output / "fleet"])
         lab.down()
         shutil.rmtree(output / "lab", ignore_errors=True)
         lab.prepare()
-        for playbook, doing in (("check", "checking the fleet"), ("site", "installing it on its hosts")):
-            step(f"{doing}: ansible-playbook activemq.fleet.{playbook}")
-            _call([_program("ansible-playbook"), f"activemq.fleet.{playbook}", "-i", inventory, "-i", lab.inventory])
+        _install(inventory, lab.inventory, output / "fleet", step)
         step(f"starting {len(lab.fleet.brokers)} brokers")
         lab.up()
         # While messages flow the machine has time to spare.
@@ -120,6 +117,17 @@ def _run(inventory: Path, output: Path) -> int:
     _screen(fleet, before, after, takeover, output)
     _show_audit(found, takeover, output)
     return 1 if any(account.lost for account in takeover.accounts) else 0
+
+
+def _install(inventory: Path, layer: Path, rendered: Path, step: _Steps) -> None:
+    """Render and check the fleet, at once as neither needs the other, then install it."""
+    render: list[str | Path] = [_program("activemq-fleet"), "render", "-i", inventory, "-o", rendered]
+    playbook, sources = _program("ansible-playbook"), ("-i", inventory, "-i", layer)
+    step(f"rendering {inventory.name}, all files and the picture; checking it: ansible-playbook activemq.fleet.check")
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_call, (render, [playbook, "activemq.fleet.check", *sources])))
+    step("installing it on its hosts: ansible-playbook activemq.fleet.site")
+    _call([playbook, "activemq.fleet.site", *sources])
 
 
 def _kill_under_load(lab: Lab) -> Takeover:
