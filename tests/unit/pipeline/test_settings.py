@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -106,4 +107,41 @@ def test_java_collects_alone_where_it_would_take_cores_from_python(options: Sess
 def test_a_collector_chosen_for_all_of_java_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseParallelGC")
 
-    assert for_python(SessionOptions(master="local[2]")) == SessionOptions(master="local[2]")
+    assert _JAVA not in for_python(SessionOptions(master="local[2]")).conf
+
+
+_DAEMON = "spark.python.daemon.module"
+
+
+def test_workers_of_this_machine_begin_with_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+
+    for options in (SessionOptions(master="local[2]"), for_python(SessionOptions(master="local[2]"))):
+        module = settings_of(options, "local[2]", tmp_path)[_DAEMON]
+        assert find_spec(module) is not None
+
+
+@pytest.mark.parametrize("master", ["spark://far:7077", "yarn"])
+def test_workers_elsewhere_begin_as_spark_has_it(master: str, tmp_path: Path) -> None:
+    options = SessionOptions(master=master)
+
+    assert _DAEMON not in settings_of(for_python(options), master, tmp_path)
+
+
+def test_workers_of_another_python_begin_as_spark_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/other/bin/python")
+
+    assert _DAEMON not in settings_of(for_python(SessionOptions(master="local[2]")), "local[2]", tmp_path)
+
+
+def test_a_daemon_that_the_user_chose_stays(tmp_path: Path) -> None:
+    options = for_python(SessionOptions(master="local[2]", conf={_DAEMON: "mine"}))
+
+    assert settings_of(options, "local[2]", tmp_path)[_DAEMON] == "mine"
+
+
+def test_no_code_is_compiled_for_a_session_of_python_unless_the_user_wants_it(tmp_path: Path) -> None:
+    key = "spark.sql.codegen.wholeStage"
+    for said, wanted in (({}, "false"), ({key: "true"}, "true")):
+        options = for_python(SessionOptions(master="local[2]", conf=said))
+        assert settings_of(options, "local[2]", tmp_path)[key] == wanted
