@@ -79,12 +79,10 @@ class Naming:
 
         Raises InputError for a pattern that is not a regular expression or lacks a group.
         """
-        match = self._regex.search(name)
-        if match is None:
+        parts = self._parts(name)
+        if parts is None:
             return None
-        group, number, node = (match[key] or "" for key in _GROUPS)
-        if not (group and number and node):
-            return None
+        group, number, node = parts
         label, _, domain = name.partition(".")
         # The pair is the label without its node letter; a pattern of the user's own may put
         # other text around the parts, so it is taken from the label where that is possible.
@@ -92,6 +90,18 @@ class Naming:
         pair = label.removesuffix(suffix) if label.endswith(suffix) else f"{group}-mq{number}"
         role: Role = "master" if node == self.master_node else "slave"
         return Identity(name, group, number, node, pair, role, domain)
+
+    def group_of(self, name: str) -> str | None:
+        """The group of :meth:`identify`, for which there is nothing else to find out."""
+        parts = self._parts(name)
+        return None if parts is None else parts[0]
+
+    def _parts(self, name: str) -> tuple[str, str, str] | None:
+        match = self._regex.search(name)
+        if match is None:
+            return None
+        group, number, node = match.group(*_GROUPS)
+        return (group, number, node) if group and number and node else None
 
     def looks_like_broker(self, name: str) -> bool:
         """True for a name with ``-mq`` and digits that does not match: worth a loud warning."""

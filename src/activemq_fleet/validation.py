@@ -82,6 +82,10 @@ class Proof:
         self.validated = 0
         """How many were validated in full."""
 
+    def forget(self) -> None:
+        """The next document of each kind is validated again."""
+        self._valid.clear()
+
     def is_valid(self, broker: Broker, document: bytes, kind: bytes, schema: Schema) -> bool:
         """Whether a document of a kind is valid."""
         key = broker.release.text, kind

@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.likeness import but_for_database, with_database
 from activemq_fleet.settings import Settings, read_settings
 from tests.unit.fuzz_inputs import BASE
-from tests.unit.test_render_shapes import JDBC
+from tests.unit.sound_variables import JDBC
 
 RIGHT = {"ha": "shared-jdbc", "jdbc": JDBC, "users": [{"name": "ann", "password": "long enough"}]}
 

@@ -15,7 +15,8 @@ from activemq_fleet.render import _made, molds, render
 from activemq_fleet.render.holes import ShapeError
 from activemq_fleet.topology import Broker, Fleet, build_fleet
 from tests.unit import fuzz_inputs as inputs
-from tests.unit.test_render_shapes import JDBC, ODD, SOUND, any_of, read_once
+from tests.unit.sound_variables import JDBC, ODD, SOUND, any_of
+from tests.unit.test_render_shapes import read_once
 
 pytestmark = pytest.mark.usefixtures("nothing_known")
 

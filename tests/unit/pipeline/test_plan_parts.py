@@ -13,9 +13,10 @@ from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.pipeline.plan import context as contexts
 from activemq_fleet.pipeline.plan.components import united
 from activemq_fleet.pipeline.plan.context import Context
-from activemq_fleet.pipeline.plan.packing import TABLES, packed, unpacked
-from activemq_fleet.pipeline.plan.parts import COLUMNS, HOST, Row, compute, fingerprints
+from activemq_fleet.pipeline.plan.packing import TABLES, compact, packed, unpacked
+from activemq_fleet.pipeline.plan.parts import compute, fingerprints
 from activemq_fleet.pipeline.plan.records import text_of
+from activemq_fleet.pipeline.plan.rows import COLUMNS, HOST, Row
 from activemq_fleet.topology.model import KnownGroups
 from tests.unit.pipeline import planned
 from tests.unit.pipeline.planned import Hosts, in_order, pairs, whole
@@ -172,7 +173,7 @@ def test_a_table_comes_out_of_its_pack_as_it_went_in() -> None:
         "sha256": ["1", "2", "1"],
         "content": [b"same", b"other", b"same"],
     }
-    pack = pa.RecordBatch.from_pylist([{"files": packed("files", rows)}, {"files": None}])
+    pack = pa.RecordBatch.from_pylist([{"files": packed([compact("files", rows)])}, {"files": None}])
 
     (found,) = unpacked([pack], name="files")
 

@@ -46,12 +46,10 @@ def shared(facts: DataFrame, column: str) -> DataFrame:
     return facts.join(several.drop("last"), column).select("one", sf.col("group").alias("other"))
 
 
-def pointed(facts: DataFrame) -> DataFrame:
+def pointed(facts: DataFrame, members: DataFrame) -> DataFrame:
     """Edges from groups that name a host of another group, in an address or in texts of their own, to that."""
-    points = facts.where("points is not null").select(
-        sf.col("group").alias("one"), sf.explode(sf.array_distinct("points")).alias("name")
-    )
+    points = facts.where("points is not null").select(sf.col("group").alias("one"), sf.explode("points").alias("name"))
     wanted = points.select("name").distinct()
-    owners = facts.where("group is not null").select(sf.col("group").alias("other"), sf.explode("names").alias("name"))
+    owners = members.select(sf.col("group").alias("other"), sf.explode("names").alias("name"))
     known = owners.join(sf.broadcast(wanted), "name", "left_semi")
     return points.distinct().join(known.distinct(), "name").select("one", "other")

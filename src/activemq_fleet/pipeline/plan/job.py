@@ -15,8 +15,8 @@ from pyspark.sql import functions as sf
 from activemq_fleet.artifacts import schema_for
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.datasets import Output, read
-from activemq_fleet.pipeline.plan import facts as one_host
 from activemq_fleet.pipeline.plan import parts
+from activemq_fleet.pipeline.plan.bundles import SCHEMA, bundles, ddl_of
 from activemq_fleet.pipeline.plan.context import Context
 from activemq_fleet.pipeline.plan.direct import write_tables
 from activemq_fleet.pipeline.plan.earlier import Earlier
@@ -30,6 +30,7 @@ from activemq_fleet.pipeline.plan.survey import (
     waivers_of,
     warnings_of,
 )
+from activemq_fleet.pipeline.plan.wrong_line import placed
 from activemq_fleet.pipeline.settings import cores_of, is_local, temporarily
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
@@ -41,12 +42,6 @@ if TYPE_CHECKING:
 
 Told = Callable[[str], None]
 
-_FACTS = (
-    "host string, variables string, place bigint, broker boolean, agent boolean, balancer boolean, by_hand boolean, "
-    "`group` string, pair string, unit string, release string, address string, "
-    "names array<string>, points array<string>, store string, own_store boolean, links string, waivers string, "
-    "vip boolean, agent_group string, pattern string, nearly boolean, problems array<string>"
-)
 _PACKS = ", ".join(f"{name} binary" for name in TABLES) + ", blocking bigint, withheld bigint, error string"
 _FILE = 192 << 20  # bytes: a file of a dataset has 128 to 256 MB
 _LEAST = 24 << 20  # bytes: below it a file of its own is not worth a task
@@ -84,15 +79,15 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
     with Output(spark, out, kind="plan") as output, temporarily(spark, _INTERPRETED | _at_once(spark, options)):
         facts, found = _facts(source)
         try:
-            for warning in (*source.warnings, *warnings_of(facts, found)):
+            for warning in (*source.warnings, *warnings_of(found)):
                 warn(warning)
-            waivers, expired = waivers_of(facts, found, options.today)
+            waivers, expired = waivers_of(found, options.today)
             for warning in expired:
                 warn(warning)
             tell(f"{found.brokers} brokers in {found.groups} groups, {len(found.releases)} releases")
             context = Context(
                 pattern=found.pattern,
-                groups=known_groups(facts, found),
+                groups=known_groups(found),
                 waivers=tuple(waiver.model_dump_json() for waiver in waivers),
                 schemas={text: zlib.compress(schema_for(Release.of(text), progress=tell)) for text in found.releases},
                 content=options.content,
@@ -116,11 +111,16 @@ def _at_once(spark: SparkSession, options: Options) -> dict[str, str]:
     master = spark.conf.get("spark.master", None) or ""
     if options.since or not is_local(master):
         return {}
-    return {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": str(cores_of(master))}
+    return {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(cores_of(master)),
+        # Five parts of a million hosts are three rounds on two cores, of which the last has work for one.
+        "spark.sql.files.maxPartitionBytes": "32m",
+    }
 
 
 def _facts(source: Source) -> tuple[DataFrame, Survey]:
-    """One row a host, kept; and what they say together. Raises what is wrong with any host's variables."""
+    """The hosts in bundles, kept; and what they say together. Raises what is wrong with any host's variables."""
     facts = _read(source, None)
     found = survey(facts)
     if not found.is_settled:
@@ -131,6 +131,9 @@ def _facts(source: Source) -> tuple[DataFrame, Survey]:
         if found.problems:
             refuse_problems(facts)
         found.refuse_none()
+    except InputError as error:
+        facts.unpersist()
+        raise placed(source.lines, error) from None
     except Exception:
         facts.unpersist()
         raise
@@ -138,8 +141,8 @@ def _facts(source: Source) -> tuple[DataFrame, Survey]:
 
 
 def _read(source: Source, pattern: str | None) -> DataFrame:
-    read = partial(one_host.facts, form=source.form, pattern=pattern)
-    return source.frame.mapInArrow(read, _FACTS).persist()
+    read = partial(bundles, form=source.form, pattern=pattern)
+    return source.frame.mapInArrow(read, ddl_of(SCHEMA)).persist()
 
 
 def _tasks(spark: SparkSession, found: Survey, *, direct: bool) -> int:

@@ -13,13 +13,13 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import Naming
 from activemq_fleet.pipeline.plan.context import Context
-from activemq_fleet.pipeline.plan.facts import said
-from activemq_fleet.pipeline.plan.outcome import Tables
+from activemq_fleet.pipeline.plan.outcome import Lists, Tables
+from activemq_fleet.pipeline.plan.saying import said
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.build import waive
 
 if TYPE_CHECKING:
-    from activemq_fleet.pipeline.plan.parts import Fingerprint, Row
+    from activemq_fleet.pipeline.plan.rows import Fingerprint, Row
 
 _AT_ONCE = 2000
 _MOST_NAMED = 4
@@ -48,30 +48,31 @@ class LargeComponent:
         fingerprint = mark.value
         for start in range(0, len(self._hosts), _AT_ONCE):
             hosts = self._hosts[start : start + _AT_ONCE]
-            tables = Tables()
+            tables, rows = Tables(), Lists()
             tables.component(self._name, fingerprint, [host for host, _ in hosts])
             try:
                 for host, text in hosts:
                     if text is not None:
-                        self._list(host, text, tables)
+                        self._list(host, text, rows)
             except FleetError as problem:
                 tables.error = str(problem)
+            tables.add(rows.tables(), rows.blocking)
             yield tables
-        last = Tables()
-        last.findings(waive([self._finding()], self._context.waived))
-        last.withheld = self._brokers
+        last, rows = Tables(), Lists()
+        rows.findings(waive([self._finding()], self._context.waived))
+        last.add(rows.tables(), rows.blocking, self._brokers)
         yield last
 
-    def _list(self, host: str, text: str, tables: Tables) -> None:
-        found = said(text)
+    def _list(self, host: str, text: str, rows: Lists) -> None:
+        found = said(text, host)
         assert found.settings is not None  # noqa: S101 -- mistakes of variables have ended the run before this
         assert found.release is not None  # noqa: S101
         identity = Naming(self._context.pattern, found.settings.master_node).identify(host)
         if identity is not None:
             self._groups.setdefault(identity.group)
             broker, findings = build_broker(Member(identity, found.settings, found.release))
-            tables.brokers([broker])
-            tables.findings(waive(findings, self._context.waived))
+            rows.brokers([broker])
+            rows.findings(waive(findings, self._context.waived))
 
     def _finding(self) -> Finding:
         groups = list(self._groups)

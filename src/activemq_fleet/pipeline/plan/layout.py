@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from contextlib import contextmanager
+from functools import partial, reduce
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
 from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.pipeline.plan.bundles import MEMBERS, ddl_of, members
 from activemq_fleet.pipeline.plan.components import pairs_of, pointed, shared, united
+from activemq_fleet.pipeline.plan.digest import Store
 from activemq_fleet.pipeline.plan.links import Said, edges_of, groups_of, said_links, unknown_ends
 from activemq_fleet.pipeline.plan.packing import TEXT
-from activemq_fleet.pipeline.plan.parts import COLUMNS, FINDING, HOST, LINK, STORE
+from activemq_fleet.pipeline.plan.placing import NO_KIND, SEVERAL_KINDS, Places, placed, slots_of
+from activemq_fleet.pipeline.plan.rows import COLUMNS, FINDING, HOST, LINK, STORE
 from activemq_fleet.pipeline.plan.survey import Survey
 
 _FLAGS = ("broker", "agent", "balancer", "by_hand")
-_TOLD = pa.schema([("kind", pa.int32()), ("home", TEXT), ("host", TEXT), ("text", TEXT), ("place", pa.int64())])
+_TOLD = pa.schema(
+    [("kind", pa.int32()), ("home", TEXT), ("host", TEXT), ("text", TEXT), ("place", pa.int64()), ("alike", pa.int64())]
+)
+_PLACED = (
+    "component string, kind int, host string, text string, place bigint, broker boolean, agent boolean, "
+    "balancer boolean, by_hand boolean, home string, task int"
+)  # COLUMNS, and where they go
 
 
 class _Told(NamedTuple):
@@ -38,35 +48,57 @@ def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
     rows follow from the facts by one shuffle.
     """
     hosts = _homes(facts, found)
-    frames = _edges_of_hosts(facts, hosts, found)
-    edges = pairs_of(reduce(lambda one, more: one.unionByName(more), frames)) if frames else []
-    told: list[_Told] = []
-    if found.links:
-        links = said_links(facts)
-        groups = groups_of({name for link in links for name in link.ends}, facts, found.names)
-        edges += edges_of(links, groups)
-        told += _links(links, groups)
-        told += [_Told(FINDING, *one) for one in unknown_ends(links, groups, facts)]
-    if found.own_stores:
-        told += _stores(facts)
-    spark, of_group = facts.sparkSession, united(edges)
+    with _members(facts, found) as brokers:
+        of_group, told = _joined(facts, hosts, brokers, found)
     every = _hosts(hosts)
     if told:
         # Of a list Spark would make rows in Python workers of another kind, which it would have to start first.
-        table = pa.Table.from_pylist([one._asdict() for one in told], _TOLD)
-        every = every.unionByName(_other(spark.createDataFrame(table)))
-    return _divided(every, of_group, tasks).sortWithinPartitions("component", "kind", "host", "place")
+        rows = [one._asdict() | {"alike": found.kind_of.get(one.home, NO_KIND)} for one in told]
+        every = every.unionByName(_other(facts.sparkSession.createDataFrame(pa.Table.from_pylist(rows, _TOLD))))
+    place = partial(placed, places=_places(of_group, found, tasks), columns=COLUMNS)
+    rows_placed = every.mapInArrow(place, _PLACED).repartitionById(tasks, "task").select(*COLUMNS)
+    return rows_placed.sortWithinPartitions("component", "kind", "host", "place")
 
 
-def _divided(every: DataFrame, of_group: Mapping[str, str], tasks: int) -> DataFrame:
-    """The rows with their component, each component in one partition; a group that ``of_group`` lacks is one."""
-    component = sf.col("home")
-    if of_group:
-        joined = {"home": pa.array(of_group.keys(), TEXT), "in": pa.array(of_group.values(), TEXT)}
-        table = every.sparkSession.createDataFrame(pa.table(joined))
-        every = every.join(sf.broadcast(table), "home", "left")
-        component = sf.coalesce("in", "home")
-    return every.withColumn("component", component).select(*COLUMNS).repartition(tasks, "component")
+def _joined(
+    facts: DataFrame, hosts: DataFrame, brokers: DataFrame, found: Survey
+) -> tuple[dict[str, str], list[_Told]]:
+    """The component of each group that something joins to another, and rows that are no host's."""
+    frames = _edges_of_hosts(facts, hosts, brokers, found)
+    edges = pairs_of(reduce(lambda one, more: one.unionByName(more), frames)) if frames else []
+    told: list[_Told] = []
+    if found.links:
+        links = said_links(found.links)
+        groups = groups_of({name for link in links for name in link.ends}, brokers, found.names)
+        edges += edges_of(links, groups)
+        told += _links(links, groups)
+        told += [_Told(FINDING, *one) for one in unknown_ends(links, groups, brokers)]
+    if found.stores:
+        told += _stores(brokers, found)
+    return united(edges), told
+
+
+@contextmanager
+def _members(facts: DataFrame, found: Survey) -> Iterator[DataFrame]:
+    """Each broker by itself. Kept only where something asks for more of many than a group's rows say."""
+    packed = facts.where("`group` is not null").select("host", "variables")
+    brokers = packed.mapInArrow(partial(members, pattern=found.pattern), ddl_of(MEMBERS))
+    if found.pattern == DEFAULT_PATTERN and not found.points and not found.own_directories:
+        yield brokers
+        return
+    brokers.persist()
+    try:
+        yield brokers
+    finally:
+        brokers.unpersist()
+
+
+def _places(of_group: Mapping[str, str], found: Survey, tasks: int) -> Places:
+    """Each component in one task; a group that ``of_group`` lacks is one."""
+    mixed = frozenset(group for group, kind in found.kind_of.items() if kind == SEVERAL_KINDS)
+    # An agent is of no kind, wherever it belongs.
+    alone = not found.agents and not found.balancers
+    return Places(tasks, of_group, mixed, slots_of(found.kinds, tasks) if alone else {})
 
 
 def _homes(facts: DataFrame, found: Survey) -> DataFrame:
@@ -93,13 +125,12 @@ def _homes(facts: DataFrame, found: Survey) -> DataFrame:
     )
 
 
-def _edges_of_hosts(facts: DataFrame, hosts: DataFrame, found: Survey) -> list[DataFrame]:
-    brokers = facts.where("group is not null")
+def _edges_of_hosts(facts: DataFrame, hosts: DataFrame, brokers: DataFrame, found: Survey) -> list[DataFrame]:
     edges = []
     if found.addresses:
-        edges.append(shared(brokers, "address"))
+        edges.append(shared(facts.where("`group` is not null"), "address"))
     if found.points:
-        edges.append(pointed(brokers))
+        edges.append(pointed(facts.where("`group` is not null"), brokers))
     if found.pattern != DEFAULT_PATTERN:  # by ours a pair's name has its group's in it
         edges += [shared(brokers, "pair"), shared(brokers, "unit")]
     if found.agents:
@@ -111,12 +142,16 @@ def _edges_of_hosts(facts: DataFrame, hosts: DataFrame, found: Survey) -> list[D
 
 
 def _hosts(hosts: DataFrame) -> DataFrame:
-    return hosts.select("home", sf.lit(HOST).alias("kind"), "host", sf.col("variables").alias("text"), "place", *_FLAGS)
+    return hosts.select(
+        "home", sf.lit(HOST).alias("kind"), "host", sf.col("variables").alias("text"), "place", "alike", *_FLAGS
+    )
 
 
 def _other(frame: DataFrame) -> DataFrame:
     """Rows that are no hosts, of ``_TOLD``."""
-    return frame.select("home", "kind", "host", "text", "place", *(sf.lit(False).alias(flag) for flag in _FLAGS))
+    return frame.select(
+        "home", "kind", "host", "text", "place", "alike", *(sf.lit(False).alias(flag) for flag in _FLAGS)
+    )
 
 
 def _links(links: Iterable[Said], groups: Mapping[str, Sequence[str]]) -> Iterator[_Told]:
@@ -127,22 +162,26 @@ def _links(links: Iterable[Said], groups: Mapping[str, Sequence[str]]) -> Iterat
             yield _Told(LINK, home, link.host, link.text, link.place)
 
 
-def _stores(facts: DataFrame) -> list[_Told]:
+def _stores(brokers: DataFrame, found: Survey) -> Iterator[_Told]:
     """Stores that several units use, with the first of those, to the groups of all."""
-    brokers = facts.where("store is not null")
-    said = sf.broadcast(brokers.where("own_store").select("store").distinct())
-    using = brokers.join(said, "store", "left_semi")
-    several = (
-        using.groupBy("store")
-        .agg(
-            sf.min(sf.struct("host", "unit")).alias("first"),
-            sf.min("unit").alias("least"),
-            sf.max("unit").alias("greatest"),
-            sf.collect_set("group").alias("groups"),
-        )
-        .where("least <> greatest")
-        .select("store", sf.col("first.unit").alias("owner"), "groups")
-    )
-    return [
-        _Told(STORE, group, row["owner"], row["store"]) for row in several.collect() for group in sorted(row["groups"])
-    ]
+    stores: Mapping[str, Store] = found.stores
+    if found.own_directories:  # which others may have by their name, unlike a database
+        stores = {store: Store(*using) for store, *using in _using(brokers, stores)}
+    for store, using in stores.items():
+        if using.least != using.greatest:
+            for group in sorted(using.groups):
+                yield _Told(STORE, group, using.unit, store)
+
+
+def _using(brokers: DataFrame, stores: Iterable[str]) -> list[Row]:
+    """Who uses these stores."""
+    said = brokers.sparkSession.createDataFrame(pa.table({"store": pa.array(list(stores), TEXT)}))
+    using = brokers.where("store is not null").join(sf.broadcast(said), "store", "left_semi").groupBy("store")
+    first = sf.min(sf.struct("host", "unit"))
+    return using.agg(
+        first["host"].alias("host"),
+        first["unit"].alias("unit"),
+        sf.min("unit").alias("least"),
+        sf.max("unit").alias("greatest"),
+        sf.collect_set("group").alias("groups"),
+    ).collect()

@@ -43,13 +43,12 @@ class Said:
         return tuple(link[end] for end in _ENDS)
 
 
-def said_links(facts: DataFrame) -> list[Said]:
-    """Every entry once, in the order of those who say them."""
-    lists = facts.where("links is not null").groupBy("links").agg(sf.min(sf.struct("host", "group")).alias("first"))
+def said_links(lists: Mapping[str, tuple[str, str]]) -> list[Said]:
+    """Every entry once, in the order of those who say them; of a list as JSON its first host, and that one's group."""
     found = [
-        Said(json.dumps(link, separators=(",", ":"), ensure_ascii=False), row["host"], place, row["group"])
-        for row in lists.select("links", "first.host", "first.group").collect()
-        for place, link in enumerate(json.loads(row["links"]))
+        Said(json.dumps(link, separators=(",", ":"), ensure_ascii=False), host, place, group)
+        for text, (host, group) in lists.items()
+        for place, link in enumerate(json.loads(text))
     ]
     first: dict[str, Said] = {}
     for one in sorted(found, key=lambda one: (one.host, one.place)):
@@ -57,19 +56,18 @@ def said_links(facts: DataFrame) -> list[Said]:
     return list(first.values())
 
 
-def groups_of(names: Collection[str], facts: DataFrame, known: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:
+def groups_of(names: Collection[str], brokers: DataFrame, known: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:
     """Name -> the groups that it means: it is a group's, else a pair's. A name that is nobody's has no key.
 
     ``known`` are names of groups: hosts are asked only for what is none of them.
     """
     told: dict[str, tuple[str, ...]] = {name: (name,) for name in sorted({*names}.intersection(known))}
     others = sorted({*names} - told.keys())
-    return _asked(others, facts) | told if others else told
+    return _asked(others, brokers) | told if others else told
 
 
-def _asked(names: Sequence[str], facts: DataFrame) -> dict[str, tuple[str, ...]]:
-    frame = facts.sparkSession.createDataFrame(pa.table({"name": pa.array(names, pa.string())}))
-    brokers = facts.where("group is not null").select("group", "pair")
+def _asked(names: Sequence[str], brokers: DataFrame) -> dict[str, tuple[str, ...]]:
+    frame = brokers.sparkSession.createDataFrame(pa.table({"name": pa.array(names, pa.string())}))
     as_group, as_pair = (sf.broadcast(frame.select(sf.col("name").alias(name))) for name in ("as_group", "as_pair"))
     rows = (
         brokers.join(as_group, sf.col("group") == sf.col("as_group"), "left")
@@ -93,7 +91,7 @@ def edges_of(links: Iterable[Said], groups: Mapping[str, Sequence[str]]) -> Iter
         yield from product(*(groups.get(name, ()) for name in link.ends))
 
 
-def unknown_ends(links: Iterable[Said], groups: Mapping[str, Any], facts: DataFrame) -> list[tuple[str, str, str]]:
+def unknown_ends(links: Iterable[Said], groups: Mapping[str, Any], brokers: DataFrame) -> list[tuple[str, str, str]]:
     """(group of the host that says it, host, finding as JSON) of every end that nobody is."""
     unknown = [
         (link, f"activemq_links[{link.place}].{end}", name)
@@ -103,12 +101,7 @@ def unknown_ends(links: Iterable[Said], groups: Mapping[str, Any], facts: DataFr
     ]
     if not unknown:
         return []
-    known = (
-        facts.where("group is not null")
-        .select(sf.explode(sf.array("group", "pair")).alias("known"))
-        .where("known is not null")
-        .distinct()
-    )
+    known = brokers.select(sf.explode(sf.array("group", "pair")).alias("known")).where("known is not null").distinct()
     first = [row["known"] for row in known.orderBy("known").limit(MOST_LISTED).collect()]
     near = _nearest(known, sorted({name for _, _, name in unknown}))
     return [

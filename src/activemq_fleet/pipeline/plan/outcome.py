@@ -1,37 +1,28 @@
-"""What the core says of a part of a fleet, as columns of the datasets. Pure."""
+"""What the core says of a part of a fleet, as tables of the datasets. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.pipeline.plan.packing import TABLES, batch_of, packed
-from activemq_fleet.render import render_clients
-from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.pipeline.plan.packing import TABLES, compact, packed, plain, without_content
+from activemq_fleet.topology import Broker
+
+Tree = Mapping[str, bytes]
 
 
-class Tables:
-    """Rows of every dataset, by column, and what the driver must know at once."""
+class Lists:
+    """Rows that come one by one, by dataset and column."""
 
     def __init__(self) -> None:
-        self.columns: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        self._columns: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
         self.blocking = 0
-        self.withheld = 0
-        self.error: str | None = None
-
-    def component(self, name: str, fingerprint: str, hosts: Iterable[str]) -> None:
-        """A component and its members."""
-        self._add("components", [{"host": host, "component": name, "fingerprint": fingerprint} for host in hosts])
-
-    def fleet(self, fleet: Fleet) -> None:
-        """Brokers, links and findings."""
-        self.brokers(fleet.brokers)
-        self.findings(fleet.findings)
 
     def brokers(self, brokers: Iterable[Broker]) -> None:
         """Brokers and their links, as in fleet.json."""
@@ -49,14 +40,11 @@ class Tables:
         self._add("findings", [finding.to_dict() for finding in found])
         self.blocking += sum(finding.blocks for finding in found)
 
-    def files(self, fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]], withheld: set[str]) -> None:
-        """Every file of every host but those ``withheld``; files for clients of a group have no host."""
-        columns = self.columns["files"]
+    def files(self, trees: Iterable[tuple[str | None, Tree]], known: dict[bytes, str]) -> None:
+        """Every file of every host; files for clients of a group have no host. ``known`` are hashes by content."""
+        columns = self._columns["files"]
         hosts, paths, hashes, contents = (columns[name] for name in TABLES["files"].names)
-        known: dict[bytes, str] = {}
-        first = {group.name: group.brokers[0].host for group in fleet.groups}
-
-        def put(host: str | None, tree: Mapping[str, bytes]) -> None:
+        for host, tree in trees:
             for path, content in tree.items():
                 sha = known.get(content)
                 if sha is None:
@@ -66,32 +54,49 @@ class Tables:
                 hashes.append(sha)
                 contents.append(content)
 
-        for path, content in render_clients(fleet).items():
-            if first[path.split("/")[1]] not in withheld:
-                put(None, {path: content})
-        for host, tree in sorted(trees.items()):
-            if host not in withheld:
-                put(host, tree)
-        self.withheld += sum(broker.host in withheld for broker in fleet.brokers)
+    def tables(self) -> dict[str, pa.RecordBatch]:
+        """Those that have rows, as ``packing.COMPACT`` has them."""
+        filled = {name: columns for name, columns in self._columns.items() if columns and any(columns.values())}
+        return {name: compact(name, columns) for name, columns in filled.items()}
+
+    def _add(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            columns = self._columns[name]
+            for column in TABLES[name].names:
+                columns[column] += [row[column] for row in rows]
+
+
+@dataclass
+class Tables:
+    """Rows of every dataset, and what the driver must know at once."""
+
+    blocking: int = 0
+    withheld: int = 0
+    error: str | None = None
+    _batches: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
+
+    def component(self, name: str, fingerprint: str, hosts: Sequence[str]) -> None:
+        """A component and its members."""
+        columns = {"host": list(hosts), "component": [name] * len(hosts), "fingerprint": [fingerprint] * len(hosts)}
+        self.add({"components": compact("components", columns)})
+
+    def add(self, tables: Mapping[str, pa.RecordBatch], blocking: int = 0, withheld: int = 0) -> None:
+        """Some more rows."""
+        for name, batch in tables.items():
+            self._batches[name].append(batch)
+        self.blocking += blocking
+        self.withheld += withheld
 
     def pack(self, *, content: bool) -> dict[str, Any]:
         """One row of ``packing.PACK``."""
-        self._without(content=content)
-        packs: dict[str, Any] = {name: packed(name, self.columns[name]) for name in TABLES}
+        packs: dict[str, Any] = {name: packed(self._rows(name, content=content)) for name in TABLES}
         return packs | {"blocking": self.blocking, "withheld": self.withheld, "error": self.error}
 
     def batches(self, *, content: bool) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The tables that have rows, by name."""
-        self._without(content=content)
-        for name, columns in self.columns.items():
-            yield name, batch_of(name, columns)
+        for name in self._batches:
+            yield name, plain(name, self._rows(name, content=content))
 
-    def _without(self, *, content: bool) -> None:
-        if not content and self.columns.get("files"):
-            self.columns["files"]["content"] = [None] * len(self.columns["files"]["path"])
-
-    def _add(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        if rows:
-            columns = self.columns[name]
-            for column in TABLES[name].names:
-                columns[column] += [row[column] for row in rows]
+    def _rows(self, name: str, *, content: bool) -> list[pa.RecordBatch]:
+        found = self._batches.get(name, [])
+        return [without_content(batch) for batch in found] if name == "files" and not content else found

@@ -7,13 +7,12 @@ stand once, and compressed; a later pass takes out one dataset each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 TEXT, TEXTS, INT, BOOL = pa.string(), pa.list_(pa.string()), pa.int32(), pa.bool_()
-_SHARED = pa.dictionary(pa.int32(), pa.string())
 
 TABLES: Mapping[str, pa.Schema] = {
     "brokers": pa.schema(
@@ -41,22 +40,21 @@ PACK = pa.schema(
 )
 """One row for some components: the tables, how many findings block, brokers without files, the first error."""
 
+_SHARED = pa.dictionary(pa.int32(), pa.string())
 _SHARING = frozenset({"content", "fix", "sha256", "why"})
+COMPACT: Mapping[str, pa.Schema] = {
+    name: pa.schema([(field.name, _SHARED if field.name in _SHARING else field.type) for field in schema])
+    for name, schema in TABLES.items()
+}
+"""The same in memory: of some columns equal texts stand once."""
+
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def packed(name: str, columns: Mapping[str, list[Any]]) -> bytes | None:
-    """A table as bytes, None where it has no row."""
-    schema = TABLES[name]
-    if not columns or not columns[schema.names[0]]:
-        return None
-    arrays = [_array(field, columns[field.name]) for field in schema]
-    table = pa.Table.from_arrays(arrays, names=schema.names)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:
-        writer.write_table(table)
-    result: bytes = sink.getvalue().to_pybytes()
-    return result
+def compact(name: str, columns: Mapping[str, list[Any]]) -> pa.RecordBatch:
+    """A table's rows, by column; ``content`` is bytes, which are UTF-8."""
+    schema = COMPACT[name]
+    return pa.RecordBatch.from_arrays([_array(field, columns[field.name]) for field in schema], schema=schema)
 
 
 def _array(field: pa.Field, values: list[Any]) -> pa.Array:
@@ -64,32 +62,46 @@ def _array(field: pa.Field, values: list[Any]) -> pa.Array:
         return pa.array(values, field.type)
     known: dict[Any, int] = {}
     indices = [None if value is None else known.setdefault(value, len(known)) for value in values]
-    texts = [value.decode() if isinstance(value, bytes) else value for value in known]
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(texts, TEXT))
+    texts = pa.array(known, pa.binary() if field.name == "content" else TEXT).cast(TEXT)
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), texts)
 
 
-def batch_of(name: str, columns: Mapping[str, list[Any]]) -> pa.RecordBatch:
-    """A table's rows as they are."""
-    schema = TABLES[name]
-    return pa.RecordBatch.from_arrays([_plain_array(field, columns[field.name]) for field in schema], schema=schema)
-
-
-def _plain_array(field: pa.Field, values: list[Any]) -> pa.Array:
-    if field.name == "content":  # bytes, which are UTF-8
-        return pa.array(values, pa.binary()).cast(field.type)
-    return pa.array(values, field.type)
+def packed(batches: Sequence[pa.RecordBatch]) -> bytes | None:
+    """A table as bytes, None where it has no row."""
+    if not batches:
+        return None
+    table = pa.Table.from_batches(batches).unify_dictionaries()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:
+        writer.write_table(table)
+    result: bytes = sink.getvalue().to_pybytes()
+    return result
 
 
 def unpacked(batches: Iterable[pa.RecordBatch], *, name: str) -> Iterator[pa.RecordBatch]:
     """Rows of one dataset from packs, for ``mapInArrow``."""
-    schema = TABLES[name]
     for batch in batches:
         for value in batch.column(name):
             if not value.is_valid:
                 continue
             with pa.ipc.open_stream(value.as_buffer()) as reader:
                 for part in reader:
-                    yield pa.RecordBatch.from_arrays(
-                        [column.cast(field.type) for column, field in zip(part.columns, schema, strict=True)],
-                        schema=schema,
-                    )
+                    yield plain(name, [part])
+
+
+def plain(name: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Rows of ``compact`` as the dataset has them."""
+    table = pa.Table.from_batches(batches).cast(TABLES[name]).combine_chunks()
+    return pa.RecordBatch.from_arrays([_one(column) for column in table.columns], schema=table.schema)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def without_content(files: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of files that say what is in them by their hash only."""
+    schema = COMPACT["files"]
+    nothing = pa.nulls(files.num_rows, _SHARED)
+    place = schema.get_field_index("content")
+    return pa.RecordBatch.from_arrays([*files.columns[:place], nothing, *files.columns[place + 1 :]], schema=schema)

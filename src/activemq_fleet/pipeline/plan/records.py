@@ -20,10 +20,14 @@ from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import NOT_SETTINGS
 
 PATTERN = "activemq_naming_pattern"
+NAMELESS = ("a line of --hosts", "a record of --hosts")
+"""How errors begin that have no host to name."""
 HOST_KEYS = ("host", "inventory_hostname")
 VARIABLES_KEYS = ("variables", "vars", "hostvars")
 _VAULT, _UNSAFE, _MARKED = "__ansible_vault", "__ansible_unsafe", "__ansible_"
-_ESCAPE = "\\u"  # of JSON, with which a mark could be written too
+ESCAPE = "\\u"
+"""Of JSON, with which a mark could be written too."""
+
 _TEMPLATE = ("{{", "{%")
 _USERS_OWN = PREFIX + "x_"
 _MOST_SHOWN = 80
@@ -43,10 +47,12 @@ def read_record(text: str, *, cells: bool = False) -> Record:
     """A record of JSON lines, or with ``cells`` a row of a table. Raises InputError that names the host."""
     try:
         found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{NAMELESS[0]} is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"a line of --hosts is not JSON: {error}") from None
+        raise InputError(f"{NAMELESS[0]} is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise InputError("a line of --hosts is not a JSON object with host and variables")
+        raise InputError(f"{NAMELESS[0]} is not a JSON object with host and variables")
     return _record(found, cells=cells)
 
 
@@ -54,7 +60,7 @@ def _record(found: Mapping[str, Any], *, cells: bool, marked: bool = True) -> Re
     host = next((found[key] for key in HOST_KEYS if found.get(key)), None)
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, found)))[:_MOST_SHOWN] or "nothing"
-        raise InputError(f"a record of --hosts has no host: name its column host (it has {known})")
+        raise InputError(f"{NAMELESS[1]} has no host: name its column host (it has {known})")
     said: Any = next((found[key] for key in VARIABLES_KEYS if found.get(key) is not None), {})
     if isinstance(said, str):
         said = _object(host, said)
@@ -67,21 +73,28 @@ def _record(found: Mapping[str, Any], *, cells: bool, marked: bool = True) -> Re
     return Record(host, plain(variables, marked=marked), _groups(host, found.get("groups")))
 
 
-_USUAL = re.compile(r'\{"host": ?"([^"\\\x00-\x1f]+)", ?"variables": ?(\{.*\})\}')
+_USUAL = re.compile(r'\{"host": ?"([^"\\\x00-\x1f]+)", ?"variables": ?(?=\{)')
+_USUAL_END = "}}"
+
+
+def divided(text: str) -> tuple[str, str] | None:
+    """Host and variables, as text, of a line in the usual form; None for any other, which may be a record too."""
+    usual = _USUAL.match(text)
+    return (usual[1], text[usual.end() : -1]) if usual and text.endswith(_USUAL_END) else None
 
 
 def read_line(text: str) -> Record:
     """A record of JSON lines. Hosts whose variables are written alike have the very same ``variables``."""
-    usual = _USUAL.fullmatch(text)
-    variables = _variables(usual[2]) if usual else None
-    return read_record(text) if usual is None or variables is None else Record(usual[1], variables)
+    usual = divided(text)
+    variables = variables_in(usual[1]) if usual else None
+    return read_record(text) if usual is None or variables is None else Record(usual[0], variables)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _variables(text: str) -> Mapping[str, Any] | None:
+def variables_in(text: str) -> Mapping[str, Any] | None:
     """What an object of variables says; None where it is no object alone, or says what has to be told of a host."""
     try:
-        marked = _MARKED in text or _ESCAPE in text
+        marked = _MARKED in text or ESCAPE in text
         return _record({"host": "?", "variables": json.loads(text)}, cells=False, marked=marked).variables
     except (InputError, ValueError, RecursionError):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -38,13 +39,15 @@ _LISTED = "listed"
 class Source:
     """Records, and how ``facts`` reads them: ``line``, ``table``, ``listed`` or ``given``.
 
-    ``kept`` are frames to let go of when the records have been read.
+    ``kept`` are frames to let go of when the records have been read; ``lines`` is where JSON lines lie, if
+    that is on this machine.
     """
 
     frame: DataFrame
     form: str
     warnings: tuple[str, ...] = ()
     kept: tuple[DataFrame, ...] = ()
+    lines: Path | None = None
 
 
 def source_of(spark: SparkSession, path: str, form: str = "auto") -> Source:
@@ -56,7 +59,7 @@ def source_of(spark: SparkSession, path: str, form: str = "auto") -> Source:
     if form == "auto":
         form = _form_of(spark, where, path)
     if form == "lines":
-        return Source(spark.read.text(where).select(sf.col("value").alias("text")), "line")
+        return Source(spark.read.text(where).select(sf.col("value").alias("text")), "line", lines=found)
     if form == "ansible":
         return _listed(spark, where)
     if form == "parquet":

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import reduce
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.pipeline.plan.facts import INPUT, RELEASE
+from activemq_fleet.pipeline.plan.digest import MOST_NAMED, Digest, Store
+from activemq_fleet.pipeline.plan.saying import INPUT, RELEASE
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import WaiverSettings
 from activemq_fleet.topology.build import named
@@ -23,33 +23,39 @@ from activemq_fleet.topology.model import MOST_LISTED, KnownGroups
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MOST_NAMED = 3
-_KINDS = ("group", "pattern", "release")
-
 
 @dataclass(frozen=True)
 class Survey:
-    """Numbers of rows that have something, so that joins for which there is nothing are left out."""
+    """Numbers of hosts, and of rows that have something, so that joins for which there is nothing are left out."""
 
     rows: int
     brokers: int
     agents: int
     balancers: int
     by_hand: int
-    groups: int
-    first_group: str
+    nearly: int
+    first_nearly: tuple[str, ...]
+    names: tuple[str, ...]  # of all groups, in order
     patterns: tuple[str, ...]
     said_pattern: int
     releases: tuple[str, ...]
     problems: int
-    links: int
     addresses: int
     points: int
-    own_stores: int
-    waivers: int
-    nearly: int
-    names: tuple[str, ...] = ()
-    """Of all groups."""
+    own_directories: int
+    links: Mapping[str, tuple[str, str]]
+    waivers: Mapping[str, tuple[int, int, str]]
+    stores: Mapping[str, Store]
+    kinds: Mapping[int, int]  # numbers of their brokers
+    kind_of: Mapping[str, int]  # of groups
+
+    @property
+    def groups(self) -> int:
+        return len(self.names)
+
+    @property
+    def first_group(self) -> str:
+        return self.names[0] if self.names else ""
 
     @property
     def pattern(self) -> str:
@@ -73,30 +79,34 @@ class Survey:
 
 
 def survey(facts: DataFrame) -> Survey:
-    """One look at every host: numbers by group, of which the driver makes those of all."""
-    by_group = facts.groupBy(*_KINDS).agg(
-        sf.count("*").alias("rows"),
-        *(sf.count_if(sf.col(name)).alias(f"{name}s") for name in ("broker", "agent", "balancer")),
-        sf.count_if("by_hand").alias("by_hand"),
-        sf.count("pattern").alias("said_pattern"),
-        *(sf.count(name).alias(name) for name in ("problems", "links", "points", "waivers")),
-        sf.count("address").alias("addresses"),
-        sf.count_if("own_store").alias("own_stores"),
-        sf.count_if("nearly").alias("nearly"),
-    )
-    return _survey_of(by_group.toArrow())
+    """What all tasks that read hosts saw, added up."""
+    packed = facts.where("digest is not null").select("digest").toArrow()["digest"].to_pylist()
+    return _survey_of(reduce(Digest.and_also, map(Digest.unpacked, packed), Digest()))
 
 
-def _survey_of(table: pa.Table) -> Survey:
-    said = {name: [text for text in table[name].unique().to_pylist() if text is not None] for name in _KINDS}
-    numbers = {name: pc.sum(table[name]).as_py() or 0 for name in table.column_names if name not in _KINDS}
+def _survey_of(digest: Digest) -> Survey:
+    numbers = digest.numbers
     return Survey(
-        **numbers,
-        groups=len(said["group"]),
-        first_group=min(said["group"], default=""),
-        patterns=tuple(sorted(said["pattern"])),
-        releases=tuple(sorted(said["release"])),
-        names=tuple(said["group"]),
+        rows=numbers["rows"],
+        brokers=numbers["broker"],
+        agents=numbers["agent"],
+        balancers=numbers["balancer"],
+        by_hand=numbers["by_hand"],
+        nearly=numbers["nearly"],
+        first_nearly=tuple(digest.nearly),
+        names=tuple(sorted(digest.groups)),
+        patterns=tuple(sorted(digest.patterns)),
+        said_pattern=numbers["pattern"],
+        releases=tuple(sorted(digest.releases)),
+        problems=numbers["problems"],
+        addresses=numbers["address"],
+        points=numbers["points"],
+        own_directories=numbers["own_directory"],
+        links=digest.links,
+        waivers=digest.waivers,
+        stores=digest.stores,
+        kinds=digest.kinds,
+        kind_of=digest.groups,
     )
 
 
@@ -106,7 +116,7 @@ def refuse_problems(facts: DataFrame) -> None:
         facts.select("host", sf.explode("problems").alias("problem"))
         .groupBy("problem")
         .agg(
-            sf.count("*").alias("hosts"), sf.slice(sf.sort_array(sf.collect_set("host")), 1, _MOST_NAMED).alias("first")
+            sf.count("*").alias("hosts"), sf.slice(sf.sort_array(sf.collect_set("host")), 1, MOST_NAMED).alias("first")
         )
         .collect()
     )
@@ -128,40 +138,30 @@ def _told(hosts: str, text: str, kind: str) -> str:
     return f"{hosts}: activemq_release: {text}" if kind == RELEASE else f"{hosts}: {text}"
 
 
-def known_groups(facts: DataFrame, found: Survey) -> KnownGroups:
-    """The groups that a finding lists; asked for only where there is one that may."""
-    if not found.agents and not found.balancers:
-        return KnownGroups((), found.groups)
-    groups = facts.where("group is not null").select("group").distinct().orderBy("group").limit(MOST_LISTED).collect()
-    return KnownGroups(tuple(row["group"] for row in groups), found.groups)
+def known_groups(found: Survey) -> KnownGroups:
+    """The groups that a finding lists: only where there is one that may."""
+    listed = found.names[:MOST_LISTED] if found.agents or found.balancers else ()
+    return KnownGroups(listed, found.groups)
 
 
-def waivers_of(facts: DataFrame, found: Survey, today: date) -> tuple[list[WaiverSettings], list[str]]:
+def waivers_of(found: Survey, today: date) -> tuple[list[WaiverSettings], list[str]]:
     """Those in force, in the order in which the core takes them, and warnings of those that have expired."""
-    if not found.waivers:
-        return [], []
-    rank = sf.when(sf.col("broker"), 0).when(sf.col("agent"), 1).otherwise(2)
-    order = sf.struct(rank.alias("rank"), sf.when(rank == 0, 0).otherwise(sf.col("place")).alias("place"), "host")
-    lists = facts.where("waivers is not null").groupBy("waivers").agg(sf.min(order).alias("first")).collect()
     every = dict.fromkeys(
         WaiverSettings.model_validate(waiver)
-        for row in sorted(lists, key=lambda row: row["first"])
-        for waiver in json.loads(row["waivers"])
+        for text, _ in sorted(found.waivers.items(), key=lambda item: item[1])
+        for waiver in json.loads(text)
     )
     expired = [waiver for waiver in every if waiver.until and waiver.until < today]
     warnings = [f"the waiver of {w.rule} expired on {w.until}: {w.reason}" for w in expired]
     return [waiver for waiver in every if waiver not in expired], warnings
 
 
-def warnings_of(facts: DataFrame, found: Survey) -> list[str]:
+def warnings_of(found: Survey) -> list[str]:
     """What is said of releases, and of names that are nearly a broker's."""
     texts = list(dict.fromkeys(text for release in found.releases for text in Release.of(release).warnings))
     if found.nearly:
-        first: Sequence[str] = [
-            row["host"] for row in facts.where("nearly").select("host").orderBy("host").limit(_MOST_NAMED).collect()
-        ]
         texts.append(
-            f"{named(first, found.nearly)}: the name holds -mq and digits and does not match "
+            f"{named(found.first_nearly, found.nearly)}: the name holds -mq and digits and does not match "
             "activemq_naming_pattern: not a broker of this fleet"
         )
     return texts

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 # What the tasks of plan import, so that the module of ``_awake`` brings it.
-from activemq_fleet.pipeline.plan import direct, facts  # noqa: F401
+from activemq_fleet.pipeline.plan import bundles, direct  # noqa: F401
 from activemq_fleet.pipeline.settings import cores_of, is_local
 
 if TYPE_CHECKING:

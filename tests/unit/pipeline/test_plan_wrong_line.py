@@ -1,0 +1,60 @@
+"""The line that is meant where a record has no host."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.plan.records import read_record
+from activemq_fleet.pipeline.plan.wrong_line import placed
+
+RIGHT = '{"host": "a-mq01-a", "variables": {"activemq_users": [{"password": "not to be shown"}]}}'
+
+
+def error_of(line: str) -> InputError:
+    with pytest.raises(InputError) as caught:
+        read_record(line)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"host": "b", ', "line 3 is not JSON: Expecting property name enclosed in double quotes at column 15"),
+        ('["b"]', "line 3 is not a JSON object with host and variables"),
+        ('{"name": "b"}', "line 3 has no host: name its column host (it has name)"),
+        ("[" * 100_000, "line 3 is not JSON: maximum recursion depth exceeded"),
+    ],
+)
+def test_file_and_line_are_named(tmp_path: Path, line: str, says: str) -> None:
+    lines = tmp_path / "hosts.jsonl"
+    lines.write_text(f"{RIGHT}\n\n{line}\n{line}\n")
+
+    found = str(placed(lines, error_of(line)))
+
+    assert found.startswith(f"{lines}, {says}")
+    assert found.endswith("correct the line, nothing was written")
+    assert "not to be shown" not in found
+
+
+def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").write_text("no JSON")
+    (tmp_path / "part-0.jsonl").write_text(f"{RIGHT}\r\n")
+    with gzip.open(tmp_path / "part-1.jsonl.gz", "wt") as file:
+        file.write(f"{RIGHT}\nno JSON\n")
+    (tmp_path / "part-2.jsonl.gz").write_bytes(b"not packed")
+
+    found = placed(tmp_path, error_of("no JSON"))
+
+    assert str(found).startswith(f"{tmp_path / 'part-1.jsonl.gz'}, line 2 is not JSON")
+
+
+def test_what_names_a_host_or_lies_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
+    told, nameless = InputError("a-mq01-a: its variables are not JSON"), error_of("x")
+
+    assert placed(tmp_path, told) is told
+    assert placed(None, nameless) is nameless
+    assert placed(tmp_path, nameless) is nameless  # whoever changed the file meanwhile
