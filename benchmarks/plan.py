@@ -2,7 +2,8 @@
 
 Beside it what a user would pick instead: the same core in one plain process, and in two, each with half
 of the fleet, which read the same JSON lines and write the same files into a directory. Session start
-is not in the figures and shown. Fleets are those of ``plan_fleet``.
+is not in the figures and shown. Fleets are those of ``plan_fleet``: of kinds of sites, and once the worst there
+can be, in which every site has settings of its own.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import BenchmarkError, run, say
-from benchmarks.plan_fleet import records, write
+from benchmarks.plan_fleet import KINDS, records, write
 
 WITH_FILES = (10_000, 100_000)
 WITHOUT_CONTENT = (100_000, 1_000_000)
+WORST = 100_000
 PLAIN = 10_000
 MASTER = "local[2]"
 MEMORY = "3g"
@@ -31,6 +33,7 @@ class Figure:
 
     brokers: int
     content: bool
+    kinds: int | None
     start: float
     seconds: float
     files: int
@@ -43,20 +46,24 @@ class Figure:
 def measure(work: Path) -> tuple[list[Figure], dict[str, float]]:
     """The job at each size, each in a process of its own; and plain processes' brokers a second."""
     figures = []
-    for brokers, content in [(n, True) for n in WITH_FILES] + [(n, False) for n in WITHOUT_CONTENT]:
-        say(f"plan of {brokers:,} brokers, {'with' if content else 'without'} content")
-        figures.append(_job(work, brokers, content=content))
+    for brokers, content, kinds in [
+        *((brokers, True, KINDS) for brokers in WITH_FILES),
+        *((brokers, False, KINDS) for brokers in WITHOUT_CONTENT),
+        (WORST, True, None),
+    ]:
+        say(f"plan of {brokers:,} brokers, {'with' if content else 'without'} content, {kinds or 'no'} kinds of sites")
+        figures.append(_job(work, brokers, content=content, kinds=kinds))
     say(f"plain processes, {PLAIN:,} brokers")
     return figures, {"one process": _plain(work, 1), "two processes": _plain(work, 2)}
 
 
-def _job(work: Path, brokers: int, *, content: bool) -> Figure:
-    hosts, told = write(work / "hosts.jsonl", brokers), work / "plan.json"
+def _job(work: Path, brokers: int, *, content: bool, kinds: int | None = KINDS) -> Figure:
+    hosts, told = write(work / "hosts.jsonl", brokers, kinds=kinds), work / "plan.json"
     out = work / "planned"
     run([sys.executable, "-m", "benchmarks.plan", "job", hosts, out, str(int(content)), told])
     shutil.rmtree(out)
     found = json.loads(told.read_text())
-    return Figure(found["brokers"], content, found["start"], found["seconds"], found["files"])
+    return Figure(found["brokers"], content, kinds, found["start"], found["seconds"], found["files"])
 
 
 def _plain(work: Path, processes: int) -> float:
@@ -134,16 +141,17 @@ def plain(hosts: str, out: str) -> None:
 
 def table(figures: list[Figure], plain_speeds: dict[str, float]) -> str:
     """The figures in Markdown."""
-    lines = ["| brokers | content | brokers/s | seconds | session start s | files |", "|---" * 6 + "|"]
+    lines = ["| brokers | kinds of sites | content | brokers/s | seconds | session start s | files |", "|---" * 7 + "|"]
     lines += [
-        f"| {one.brokers:,} | {'yes' if one.content else 'no'} | {one.speed:,.0f} | {one.seconds:.1f} "
+        f"| {one.brokers:,} | {one.kinds or 'each its own'} | {'yes' if one.content else 'no'} | {one.speed:,.0f} "
+        f"| {one.seconds:.1f} "
         f"| {one.start:.1f} | {one.files:,} |"
         for one in figures
     ]
     lines += ["", f"| plain, {PLAIN:,} brokers | brokers/s |", "|---|---|"]
     lines += [f"| {name} | {speed:,.0f} |" for name, speed in plain_speeds.items()]
     for content in (True, False):
-        sizes = [one for one in figures if one.content is content]
+        sizes = [one for one in figures if one.content is content and one.kinds]
         if len(sizes) > 1:
             few, many = sizes[0], sizes[-1]
             ratio = (many.seconds / many.brokers) / (few.seconds / few.brokers)

@@ -1,8 +1,12 @@
 """A seeded fleet as large as one likes: all profiles and releases, groups of 1 to 100 brokers, many shapes.
 
+Whoever has so many brokers has kinds of sites: 300 of them here, each with its release, profile, size and settings,
+in which only the group's own name is another. Without ``kinds`` every site has settings of its own, which is
+the worst there can be.
+
 Groups are as large as they are in practice: many small ones, few large ones (the logarithm of their
 size is uniform). Up to 12 pairs are a mesh, more of them a hub, a ring or a chain, because a mesh
-of 50 pairs would be 2,450 bridges. One group in 20 is linked to the one before.
+of 50 pairs would be 2,450 bridges. One kind of sites in 20 has a second group that is linked to the first.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +25,9 @@ SEED = 20_261_121
 RELEASES = (
     "5.5.1", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "5.18.6", "6.0.1", "6.1.6", "6.3.1"
 )  # fmt: skip
+KINDS = 300
 LARGEST = 100
+_LINKED = 0.05
 _MESH = 12
 _NETWORK = {"activemq_network_username": "network", "activemq_network_password": "only-measured-with-network"}
 _TLS = {
@@ -34,20 +40,27 @@ _TLS = {
 Record = dict[str, Any]
 
 
-def records(brokers: int, seed: int = SEED) -> Iterator[Record]:
+def records(brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Iterator[Record]:
     """``{host, variables}`` of so many brokers, or one more so that the last pair is whole."""
     left, number = brokers, 0
     while left > 0:
-        for record in _group(random.Random(f"{seed}/{number}"), number, left):
-            left -= 1
-            yield record
-        number += 1
+        dice = random.Random(f"{seed}/{number}")
+        if kinds:
+            dice = random.Random(f"{seed}/kind/{dice.randrange(kinds)}")
+        names = [f"fleet{number:06d}"]
+        if dice.random() < _LINKED:
+            names.append(f"fleet{number + 1:06d}")
+        for place, name in enumerate(names):
+            for record in _group(dice, name, left, names[:place]):
+                left -= 1
+                yield record
+        number += len(names)
 
 
-def write(path: Path, brokers: int, seed: int = SEED) -> Path:
+def write(path: Path, brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Path:
     """The same as JSON lines."""
     with path.open("w") as file:
-        for record in records(brokers, seed):
+        for record in records(brokers, seed, kinds=kinds):
             file.write(json.dumps(record) + "\n")
     return path
 
@@ -59,13 +72,12 @@ def inventory(path: Path, brokers: int, seed: int = SEED) -> Path:
     return path
 
 
-def _group(dice: random.Random, number: int, left: int) -> Iterator[Record]:
-    name = f"fleet{number:06d}"
-    size = min(left, max(1, round(math.exp(dice.uniform(0, math.log(LARGEST))))))
+def _group(dice: random.Random, name: str, left: int, linked: Sequence[str]) -> Iterator[Record]:
+    size = max(1, min(left, round(math.exp(dice.uniform(0, math.log(LARGEST))))))
     release = dice.choice(RELEASES)
     variables = _variables(dice, release, name, size)
-    if number and dice.random() < 0.05:
-        entry: Record = {"from": name, "to": f"fleet{number - 1:06d}"}
+    for other in linked:
+        entry: Record = {"from": name, "to": other}
         if dice.random() < 0.5:
             entry["include"] = [f"queue://{name}.>"]
         variables["activemq_links"] = [entry]
