@@ -287,9 +287,26 @@ def canary_topic(prefix: str, agent: str) -> str:
     return f"{prefix}/{CANARY}/{name}" if prefix else f"{CANARY}/{name}"
 
 
+def anchor_topic(topic_filter: str, agent: str) -> str | None:
+    """A canary's topic that a filter with wildcards matches: ``a/#`` -> ``a/__canary__/AGENT``; None without any.
+
+    ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Where there is none
+    yet, the broker that takes over knows nothing of it, and what is published there before the subscriber is back
+    goes to nobody (all of 20 events on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
+    """
+    *levels, last = topic_filter.split("/")
+    if not {"+", "#"} & {*levels, last}:
+        return None
+    above = "/".join(CANARY if level == "+" else level for level in levels)
+    if last == "#":
+        return canary_topic(above, agent)
+    below = CANARY if last == "+" else last
+    return f"{above}/{below}" if levels else below
+
+
 def is_canary(topic: str) -> bool:
-    """Whether a topic is some agent's canary."""
-    return topic.split("/")[-2:-1] == [CANARY]
+    """Whether a topic is some agent's canary, or an anchor: no event has such a level."""
+    return CANARY in topic.split("/")
 
 
 def barrier_topic(prefix: str) -> str:

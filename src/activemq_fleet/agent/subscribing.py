@@ -1,6 +1,7 @@
 """Takes messages from the broker into the inbox: stored, then acknowledged, then left to the handlers.
 
-One durable session (QoS 1, stable client id) holds all topics of the configuration. A message is
+One durable session (QoS 1, stable client id) holds all topics of the configuration. Each filter with
+wildcards is anchored by a canary, so that the broker has a topic to keep the subscription with. A message is
 acknowledged after its commit; one that finds its topic's bound reached is kept in memory and not
 acknowledged, and so are those behind it on the same topic filter: the broker stops at 100 of them
 (its prefetch for a durable subscription) and goes on with the other filters.
@@ -24,7 +25,7 @@ from activemq_fleet.agent.connecting import Down, Machine, Policy, Up
 from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.identity import id_in
 from activemq_fleet.agent.link import Journal, Link, Log, Open, sessions
-from activemq_fleet.agent.session import Message, Suback, is_barrier, is_canary
+from activemq_fleet.agent.session import Message, Suback, anchor_topic, is_barrier, is_canary
 from activemq_fleet.agent.store import Receipt
 from activemq_fleet.agent.store.inbox import lane_of
 
@@ -196,6 +197,9 @@ class Subscriber:
         self.granted.add(topic_filter)
         self._store.note_later("subscribed", filters=[topic_filter], broker=broker, conn=conn)
         self._log.info("subscribed", topic=topic_filter, broker=broker, conn=conn)
+        anchor = anchor_topic(topic_filter, f"{self._config.agent}-subscriber")
+        if anchor is not None and self.link.session is not None:
+            self.link.session.publish(anchor, b"subscribed")
 
     # -- messages ---------------------------------------------------------------------------------
 

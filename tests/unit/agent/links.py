@@ -68,6 +68,7 @@ class Conn:
     number: int
     put: Callable[[Any], None]
     published: list[tuple[int, str, bytes]] = field(default_factory=list)
+    canaries: list[str] = field(default_factory=list)
     filters: list[str] = field(default_factory=list)
     qos: dict[str, int] = field(default_factory=dict)
     acked: list[int] = field(default_factory=list)
@@ -76,7 +77,9 @@ class Conn:
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
         mid = next(self.mids)
-        if CANARY not in topic:
+        if CANARY in topic:
+            self.canaries.append(topic)
+        else:
             self.published.append((mid, topic, payload))
         self.broker.on_publish(self, mid, topic, payload)
         return None if self.closed else mid

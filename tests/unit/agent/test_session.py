@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from paho.mqtt.client import topic_matches_sub
 
 from activemq_fleet.agent.config import Broker, Config
 from activemq_fleet.agent.session import (
@@ -23,6 +24,7 @@ from activemq_fleet.agent.session import (
     SessionEvent,
     Suback,
     TransportUp,
+    anchor_topic,
     canary_topic,
     is_barrier,
     is_canary,
@@ -284,7 +286,32 @@ def test_topics_of_the_agents_own_are_told_from_others() -> None:
     assert canary_topic("", "h+#/$") == "__canary__/h____"
     assert is_canary("a/b/__canary__/h")
     assert is_canary("__canary__/h")
-    assert not is_canary("a/__canary__")
+    assert is_canary("a/__canary__")
+    assert not is_canary("a/__canary__b/h")
     assert is_barrier("a/__barrier__")
     assert not is_barrier("a/__barrier__/b")
     assert (prefix_of("a/b/c"), prefix_of("a")) == ("a/b", "a")
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "anchor"),
+    [
+        ("a/#", "a/__canary__/h"),
+        ("#", "__canary__/h"),
+        ("a/+/#", "a/__canary__/__canary__/h"),
+        ("+", "__canary__"),
+        ("a/+", "a/__canary__"),
+        ("a/+/c", "a/__canary__/c"),
+        ("+/b/+/d", "__canary__/b/__canary__/d"),
+        ("a/b", None),
+        ("a", None),
+    ],
+)
+def test_a_filter_with_wildcards_has_a_topic_that_it_matches_and_everybody_drops(
+    topic_filter: str, anchor: str | None
+) -> None:
+    found = anchor_topic(topic_filter, "h")
+    assert found == anchor
+    if found is not None:
+        assert is_canary(found)
+        assert topic_matches_sub(topic_filter, found)

@@ -84,6 +84,17 @@ def test_every_topic_is_asked_for_by_itself_and_noted_when_granted(bench: Bench)
     assert bench.subscriber.granted == {"a/#", "b/#"}
 
 
+def test_what_is_granted_with_wildcards_is_anchored_on_every_connection(bench_of: Callable[..., Bench]) -> None:
+    bench = bench_of(topics="a/#,b/E,c/+", refuses=["c/+"])
+    own, anchor = canary_topic("", "host-1-subscriber"), canary_topic("a", "host-1-subscriber")
+    assert [topic for topic in bench.conn.canaries if topic != own] == [anchor]
+    bench.conn.die()
+    for _ in range(5):
+        bench.turn(1.0)
+    assert len(bench.broker.conns) == 2
+    assert [topic for topic in bench.conn.canaries if topic != own] == [anchor]
+
+
 def test_a_refused_topic_alarms_once_and_leaves_the_others_alone(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(refuses=["a/#"])
     assert bench.subscriber.granted == {"b/#"}

@@ -1,0 +1,55 @@
+"""A pair fails over before the first event: who subscribed before it gets what is published after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from activemq_fleet.agent.session import CANARY
+from activemq_fleet.lab import Credentials
+from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
+from tests.integration.agents import Agent, sockets, write_fleet
+from tests.integration.conftest import LabOf
+from tests.integration.labs import pair
+from tests.integration.waiting import PATIENCE, until
+
+__all__ = ["sockets"]  # the fixture
+
+HOST = "ledger01.example.com"
+EVENTS = [f"first-{number}" for number in range(20)]
+
+
+@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+def test_a_subscription_outlives_a_broker_that_had_no_event_yet(
+    lab_of: LabOf, tmp_path: Path, sockets: Path, release: str
+) -> None:
+    """A broker writes a subscription to its store with a topic, and there is none yet that the filter matches."""
+    fleet = write_fleet(
+        tmp_path / "inventory", sockets, pair("orders"), {HOST: {"topics": ["events/#"]}}, release=release
+    )
+    lab = lab_of([fleet])
+    lab.up()
+    active = lab.wait_active("orders-mq01")
+    settings = lab.client_fleet.agents[0].settings
+    assert isinstance(settings.agent_password, SecretStr)
+    account = Credentials(str(settings.agent_username), settings.agent_password.get_secret_value())
+    addresses = lab.addresses("orders-mq01", "mqtt")
+    with Agent(lab, HOST) as agent:
+        with MqttSubscriber(addresses, [f"events/{CANARY}/#"], account, client_id="looks-on") as looks_on:
+            agent.wait_subscribed()
+            until(lambda: bool(looks_on.received), PATIENCE, lambda: f"a topic is made: {agent.said}")
+        agent.kill()
+        lab.kill(active)
+        lab.wait_active("orders-mq01")
+        with MqttPublisher(addresses, account) as publisher:
+            for name in EVENTS:
+                publisher.publish("events/shop/OrderEvent", json.dumps({"eventId": name}))
+        agent.start()
+        until(
+            lambda: set(EVENTS) <= set(agent.journal.ids("handled")),
+            PATIENCE,
+            lambda: f"what came before the agent is handled: {agent.journal.ids('handled')} {agent.said}",
+        )
