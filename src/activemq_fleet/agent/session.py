@@ -294,14 +294,10 @@ def anchor_topic(topic_filter: str, agent: str) -> str | None:
     yet, the broker that takes over knows nothing of it, and what is published there before the subscriber is back
     goes to nobody (all of 20 events on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
     """
-    *levels, last = topic_filter.split("/")
-    if not {"+", "#"} & {*levels, last}:
-        return None
-    above = "/".join(CANARY if level == "+" else level for level in levels)
-    if last == "#":
-        return canary_topic(above, agent)
-    below = CANARY if last == "+" else last
-    return f"{above}/{below}" if levels else below
+    topic = topic_filter.replace("+", CANARY)  # which is a level by itself, as # is (``config.check_filter``)
+    if topic.endswith("#"):
+        return canary_topic(topic[:-1].removesuffix("/"), agent)
+    return topic if topic != topic_filter else None
 
 
 def is_canary(topic: str) -> bool:

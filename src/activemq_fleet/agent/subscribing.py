@@ -103,6 +103,7 @@ class Subscriber:
         self.tick = clock()
         """When the loop last turned, by its clock."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
+        self._name = f"{config.agent}-subscriber"  # in topics of canaries
         self._on_stored = on_stored
         self.link = Link(
             Machine(
@@ -113,7 +114,7 @@ class Subscriber:
             ),
             tuple(join(url.host, url.port) for url in config.urls),
             open_session or sessions(config, client_id=config.client_id, clean=False),
-            agent=f"{config.agent}-subscriber",
+            agent=self._name,
             canary_qos=0,  # QoS 1 would make it a durable subscription, which outlives the agent
             journal=store,
             log=log,
@@ -197,7 +198,7 @@ class Subscriber:
         self.granted.add(topic_filter)
         self._store.note_later("subscribed", filters=[topic_filter], broker=broker, conn=conn)
         self._log.info("subscribed", topic=topic_filter, broker=broker, conn=conn)
-        anchor = anchor_topic(topic_filter, f"{self._config.agent}-subscriber")
+        anchor = anchor_topic(topic_filter, self._name)
         if anchor is not None and self.link.session is not None:
             self.link.session.publish(anchor, b"subscribed")
 
