@@ -35,8 +35,9 @@ _JAVA_ELSEWHERE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 # Python that has what the workers of this machine need before Spark asks for the first: see daemon.py.
 _DAEMON = "spark.python.daemon.module"
 _LOADED, _WITH_CORE = "activemq_fleet.pipeline.daemon", "activemq_fleet.pipeline.plan.daemon"
-# The first task would wait until code is compiled that wakes Python: 0.5 s of processor time.
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
+"""For jobs in which Spark itself does little with a row: to compile code for it takes longer."""
+
 _LOCAL_CORES = re.compile(r"local\[(\d+|\*)[,\]]")
 
 # Those that may be set in a running session too, and so over Spark Connect.
@@ -85,7 +86,8 @@ def for_python(options: SessionOptions) -> SessionOptions:
     master, said = master_of(options), options.conf.get(_JAVA, "")
     if options.remote or master is None or not is_local(master):
         return options
-    conf = {**_daemon(_WITH_CORE), **_INTERPRETED, **options.conf}
+    # Else the first task, which wakes Python, waits until code is compiled: 0.5 s of processor time.
+    conf = {**_daemon(_WITH_CORE), **INTERPRETED, **options.conf}
     chosen = any("GC" in text for text in (said, *(os.environ.get(name, "") for name in _JAVA_ELSEWHERE)))
     if cores_of(master) <= _FEW_CORES and not chosen:
         conf[_JAVA] = f"{_ALONE} {said}".strip()

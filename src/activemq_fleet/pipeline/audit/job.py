@@ -23,7 +23,7 @@ from activemq_fleet.pipeline.footers import schema_of
 from activemq_fleet.pipeline.inputs import Host, Inputs, list_inputs
 from activemq_fleet.pipeline.progress import phase
 from activemq_fleet.pipeline.schemas import SCHEMAS
-from activemq_fleet.pipeline.settings import is_local, temporarily
+from activemq_fleet.pipeline.settings import INTERPRETED, is_local, temporarily
 from activemq_fleet.pipeline.verdicts import RECORDS, journal_records, settled
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ _SPARKS_OWN = "200"
 # A file comes to its worker by itself: a batch of several is copied each time that it grows. Bytes.
 _BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22)}
 _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
-_AT_ONCE = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-}
+_AT_ONCE = {"spark.sql.adaptive.enabled": "false"} | INTERPRETED
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
 __all__ = ["Logs", "Result", "audit", "conclude", "find", "partitions", "read_logs", "settle", "told", "write"]

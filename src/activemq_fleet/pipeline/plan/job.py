@@ -31,7 +31,7 @@ from activemq_fleet.pipeline.plan.survey import (
     warnings_of,
 )
 from activemq_fleet.pipeline.plan.wrong_line import placed
-from activemq_fleet.pipeline.settings import cores_of, is_local, temporarily
+from activemq_fleet.pipeline.settings import INTERPRETED, cores_of, is_local, temporarily
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 
@@ -47,8 +47,6 @@ _FILE = 192 << 20  # bytes: a file of a dataset has 128 to 256 MB
 _LEAST = 24 << 20  # bytes: below it a file of its own is not worth a task
 _FEW = 8  # files that are smaller, so that some tasks can write at once
 _BROKERS_A_TASK = 4000
-# What Spark itself does with a row is little: to compile code for it takes longer.
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
 _TASKS_A_CORE, _FEWEST_A_TASK = 4, 1000  # of tasks that write files, few: but no core is to wait for another
 
 
@@ -76,7 +74,7 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
 
     Raises FleetError for what ``check`` or ``render`` would refuse. Then ``out`` stays what it was.
     """
-    with Output(spark, out, kind="plan") as output, temporarily(spark, _INTERPRETED | _at_once(spark, options)):
+    with Output(spark, out, kind="plan") as output, temporarily(spark, INTERPRETED | _at_once(spark, options)):
         facts, found = _facts(source)
         try:
             for warning in (*source.warnings, *warnings_of(found)):
