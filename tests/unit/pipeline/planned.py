@@ -29,6 +29,13 @@ VIP = {"activemq_vip": "10.9.9.9", "activemq_vip_interface": "eth0"}
 AGENT = {"activemq_agent_username": "agent", "activemq_agent_password": "a secret of agents"}
 
 
+class Agreeable:
+    """A schema that every document is valid for: what is tested there is not the schema."""
+
+    def is_valid(self, _: bytes) -> bool:
+        return True
+
+
 def pairs(*names: str, **variables: Any) -> Hosts:
     """Both nodes of each pair; variables without their prefix."""
     said = {f"activemq_{name}": value for name, value in variables.items()}

@@ -19,14 +19,7 @@ from activemq_fleet.pipeline.plan.records import text_of
 from activemq_fleet.pipeline.plan.rows import COLUMNS, HOST, Row
 from activemq_fleet.topology.model import KnownGroups
 from tests.unit.pipeline import planned
-from tests.unit.pipeline.planned import Hosts, in_order, pairs, whole
-
-
-class Agreeable:
-    """A schema that every document is valid for: what is tested here is not the schema."""
-
-    def is_valid(self, _: bytes) -> bool:
-        return True
+from tests.unit.pipeline.planned import Agreeable, Hosts, in_order, pairs, whole
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ from activemq_fleet.topology import build_fleet
 from activemq_fleet.topology.model import KnownGroups
 from benchmarks.plan_fleet import RELEASES, records
 from tests.unit import fuzz_inputs as inputs
-from tests.unit.pipeline.planned import Hosts, in_order, pairs
+from tests.unit.pipeline.planned import Agreeable, Hosts, in_order, pairs
 from tests.unit.sound_variables import JDBC, SOUND, any_of
 
 CONTEXT = Context(
@@ -40,13 +40,6 @@ CONTEXT = Context(
     schemas=dict.fromkeys(RELEASES, b""),
 )
 Told = tuple[dict[str, list[str]], int, int]
-
-
-class Agreeable:
-    """A schema that every document is valid for: what is tested here is not the schema."""
-
-    def is_valid(self, _: bytes) -> bool:
-        return True
 
 
 @pytest.fixture(autouse=True)
