@@ -18,11 +18,13 @@ from typing import Any, Self
 
 import psutil
 import pytest
+from pydantic import SecretStr
 
+from activemq_fleet import topology
 from activemq_fleet.agent.client import Client
 from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.reading import read_config
-from activemq_fleet.lab import Lab
+from activemq_fleet.lab import Credentials, Lab
 from activemq_fleet.render.agent import CONFIGURATION
 from tests.integration.agent_journals import Journal
 from tests.integration.waiting import PATIENCE, until
@@ -82,6 +84,14 @@ def write_fleet(
     path = directory / "hosts.yml"
     path.write_text(json.dumps(content, indent=1))
     return path
+
+
+def account_of(agent: topology.Agent) -> Credentials:
+    """The broker's account that an agent has."""
+    username, password = agent.settings.agent_username, agent.settings.agent_password
+    assert username
+    assert isinstance(password, SecretStr)
+    return Credentials(username, password.get_secret_value())
 
 
 def wait_rate(rate: Callable[[], float], what: Callable[[], str]) -> float:

@@ -9,13 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from activemq_fleet import topology
-from activemq_fleet.lab import Credentials, Lab
+from activemq_fleet.lab import Lab
 from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
 from tests.integration.agent_journals import account
-from tests.integration.agents import Agent, Load, sockets, wait_handled
+from tests.integration.agents import Agent, Load, account_of, sockets, wait_handled
 from tests.integration.conftest import LabOf
 from tests.integration.waiting import PATIENCE, until
 
@@ -135,7 +134,7 @@ def backlog(lab: Lab) -> dict[str, list[str]]:
     for turn in ("first", "second"):
         last = {agent.pair: json.dumps({"last": f"{turn} of {agent.pair}"}) for agent in lab.client_fleet.agents}
         for agent in lab.client_fleet.agents:
-            with MqttPublisher(agent.urls, _account(agent)) as publisher:
+            with MqttPublisher(agent.urls, account_of(agent)) as publisher:
                 publisher.publish(TOPIC, last[agent.pair])
         for agent in lab.client_fleet.agents:
             found[agent.pair] = [payload for payload in _waiting(agent, last[agent.pair]) if NUMBER in payload]
@@ -144,7 +143,7 @@ def backlog(lab: Lab) -> dict[str, list[str]]:
 
 def _waiting(agent: topology.Agent, last: str) -> list[str]:
     """What a session gets before a payload."""
-    with MqttSubscriber(agent.urls, ["events/#"], _account(agent), client_id=agent.host) as session:
+    with MqttSubscriber(agent.urls, ["events/#"], account_of(agent), client_id=agent.host) as session:
         until(
             lambda: last in session.received,
             PATIENCE,
@@ -152,10 +151,3 @@ def _waiting(agent: topology.Agent, last: str) -> list[str]:
         )
         came = session.received
     return came[: came.index(last)]
-
-
-def _account(agent: topology.Agent) -> Credentials:
-    username, password = agent.settings.agent_username, agent.settings.agent_password
-    assert username
-    assert isinstance(password, SecretStr)
-    return Credentials(username, password.get_secret_value())

@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from activemq_fleet.agent.session import CANARY
-from activemq_fleet.lab import Credentials
 from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
-from tests.integration.agents import Agent, sockets, write_fleet
+from tests.integration.agents import Agent, account_of, sockets, write_fleet
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.waiting import PATIENCE, until
@@ -33,9 +31,7 @@ def test_a_subscription_outlives_a_broker_that_had_no_event_yet(
     lab = lab_of([fleet])
     lab.up()
     active = lab.wait_active("orders-mq01")
-    settings = lab.client_fleet.agents[0].settings
-    assert isinstance(settings.agent_password, SecretStr)
-    account = Credentials(str(settings.agent_username), settings.agent_password.get_secret_value())
+    account = account_of(lab.client_fleet.agents[0])
     addresses = lab.addresses("orders-mq01", "mqtt")
     with Agent(lab, HOST) as agent:
         with MqttSubscriber(addresses, [f"events/{CANARY}/#"], account, client_id="looks-on") as looks_on:
