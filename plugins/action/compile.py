@@ -84,7 +84,7 @@ def _write(kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, An
     archives: dict[str, dict[str, dict[str, str]]] = {}
     for kind, hosts in kinds.items():
         for host, files in hosts.items():
-            data = pack({path: File(file.content, file.mode, file.masked) for path, file in files.items()})
+            data = pack({path: File(file.content, file.mode, file.masked, file.hidden) for path, file in files.items()})
             sha256 = hashlib.sha256(data).hexdigest()
             path = os.path.join(directory, f"{sha256}.{kind}.tar")
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:

@@ -26,6 +26,11 @@ def _spool(arguments: dict[str, Any]) -> Path:
     return Path(os.path.expanduser(directory), storecopy.identity(arguments["files"]))
 
 
+def _store(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Which store a piece is of, and whose."""
+    return {name: arguments[name] for name in ("directory", "user") if name in arguments}
+
+
 class ActionModule(ActionBase):
     """Two of the states are done here, piece by piece; the others are the module's."""
 
@@ -66,7 +71,7 @@ class ActionModule(ActionBase):
         with part.open("ab") as file:
             os.chmod(part, 0o600)
             while offset + have < entry["size"]:
-                asked = {"state": "read", "directory": arguments["directory"], "files": {name: entry}, "name": name}
+                asked = {"state": "read", **_store(arguments), "files": {name: entry}, "name": name}
                 piece = storecopy.unpack(self._module(asked | {"offset": offset + have}, variables)["data"])
                 if not piece:
                     raise InstallError(f"{name} is shorter than it was: something writes to the store")
@@ -82,7 +87,7 @@ class ActionModule(ActionBase):
             offset = int(begun)
             with path.open("rb") as file:
                 while data := file.read(storecopy.CHUNK):
-                    sent = {"state": "written", "directory": arguments["directory"], "files": files, "name": name}
+                    sent = {"state": "written", **_store(arguments), "files": files, "name": name}
                     try:
                         self._module(sent | {"offset": offset, "data": storecopy.pack(data)}, variables)
                     except InstallError:

@@ -28,12 +28,13 @@ class File:
     """Content and mode of one file.
 
     ``masked`` is the same text with a word in place of each secret, and None for a file that
-    holds none: only such a file's content may ever be shown.
+    holds none: only such a file's content may ever be shown. Of a ``hidden`` file nothing is shown.
     """
 
     content: bytes
     mode: int
     masked: str | None = None
+    hidden: bool = False
 
     @property
     def sha256(self) -> str:
@@ -56,6 +57,7 @@ def pack(files: Mapping[str, File]) -> bytes:
     index = {
         "format": _FORMAT,
         "masked": {path: file.masked for path, file in sorted(files.items()) if file.masked is not None},
+        "hidden": sorted(path for path, file in files.items() if file.hidden),
     }
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         _add(archive, _INDEX, json.dumps(index, sort_keys=True).encode(), 0o600)
@@ -87,8 +89,10 @@ def unpack(data: bytes) -> dict[str, File]:
         raise InstallError(f"the archive cannot be read: {error}") from None
     if index.get("format") != _FORMAT:
         raise InstallError(f"the archive has format {index.get('format')!r}, not {_FORMAT}")
-    masked = index["masked"]
+    masked, hidden = index["masked"], frozenset(index.get("hidden", ()))
     return {
-        check_path(member.name): File(contents[member.name], member.mode & 0o777, masked.get(member.name))
+        check_path(member.name): File(
+            contents[member.name], member.mode & 0o777, masked.get(member.name), member.name in hidden
+        )
         for member in members[1:]
     }

@@ -4,16 +4,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import time
 from typing import Any
+from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, sockets
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.deployed import read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.process import (
+    Process,
+    find_broker,
+    is_same,
+    process_handle,
+    send_signal,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError, open_file
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
 _POLL = 0.2
@@ -28,7 +38,7 @@ def strike(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
     starts it or lets it go on. Raises InstallError when the broker is not active any more.
     """
     layout = Layout(os.path.abspath(base))
-    process = _active(layout)
+    process = _active(layout, unit)
     if unit and again:
         _come_back(unit, act, again)
     at = time.time()
@@ -37,20 +47,20 @@ def strike(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
     elif unit:
         _systemctl("kill", f"--signal={_SIGNALS[act].name}", unit)
     else:
-        _send(process.pid, _SIGNALS[act])
-    _see(layout, process.pid, act)
+        _send(process, _SIGNALS[act])
+    _see(layout, unit, process.pid, act)
     return {"at": at, "pid": process.pid}
 
 
 def resume(base: str, unit: str | None) -> dict[str, Any]:
     """Let a frozen broker go on. Does nothing where none is frozen."""
-    process = find_broker(os.path.abspath(base))
+    process = find_broker(os.path.abspath(base), unit)
     was_frozen = process is not None and process.state == "T"
     if process is not None and was_frozen:
         if unit:
             _systemctl("kill", "--signal=SIGCONT", unit)
         else:
-            _send(process.pid, signal.SIGCONT)
+            _send(process, signal.SIGCONT)
     return {"at": time.time(), "changed": was_frozen}
 
 
@@ -72,14 +82,24 @@ def started(base: str, wait: float) -> dict[str, Any]:
         time.sleep(_POLL)
 
 
-def _active(layout: Layout) -> Process:
-    process = find_broker(layout.base)
+def _active(layout: Layout, unit: str | None) -> Process:
+    process = find_broker(layout.base, unit)
     if process is None:
         raise InstallError("the broker does not run: nothing was struck")
     phase = brokerlog.read_phase(layout.data, process.since)
-    if phase.name != "started" or process.state == "T":
+    # No standby listens, and a client may have written into the log.
+    if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
         raise InstallError(f"the broker is not active any more ({phase.message or phase.name}): nothing was struck")
     return process
+
+
+def _is_listening(layout: Layout, process: Process) -> bool:
+    name = layout.current_name()
+    try:
+        listeners = read_deployed(layout.directory(name), layout.base).listeners if name else ()
+    except (OSError, ParseError):
+        return False
+    return bool(sockets.is_listening(process.pid, [listener.address for listener in listeners]))
 
 
 def _moment(data: str, phase: brokerlog.Phase) -> float | None:
@@ -88,31 +108,29 @@ def _moment(data: str, phase: brokerlog.Phase) -> float | None:
         return None
     try:
         whole = time.mktime(time.strptime(phase.time, "%Y-%m-%d %H:%M:%S"))
-        with open(os.path.join(data, "activemq.log"), "rb") as log:
+        with os.fdopen(open_file(os.path.join(data, "activemq.log")), "rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - (1 << 20)))
             text = log.read().decode(errors="replace")
-    except (OSError, ValueError):
+    except (OSError, ValueError, UntrustedPathError):
         return None
     found = re.findall(re.escape(phase.time) + r",(\d{3}) \|[^|]*\| " + re.escape(phase.message[:60]), text)
     return whole + (int(found[-1]) / 1000 if found else 0.0)
 
 
-def _send(pid: int, number: signal.Signals) -> None:
+def _send(process: Process, number: signal.Signals) -> None:
     """To its whole group where it leads one, as a lab starts it."""
-    try:
-        if os.getpgid(pid) == pid:
-            os.killpg(pid, number)
+    with contextlib.suppress(ProcessLookupError), process_handle(process) as handle:
+        if os.getpgid(process.pid) == process.pid and is_same(process):
+            os.killpg(process.pid, number)
         else:
-            os.kill(pid, number)
-    except ProcessLookupError:
-        pass
+            send_signal(handle, process, number)
 
 
-def _see(layout: Layout, pid: int, act: str) -> None:
+def _see(layout: Layout, unit: str | None, pid: int, act: str) -> None:
     """Wait until the blow shows. Raises InstallError when it does not."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        process = find_broker(layout.base)
+        process = find_broker(layout.base, unit)
         if process is None or process.pid != pid or (act == "pause" and process.state == "T"):
             return
         time.sleep(0.05)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import struct
 import zlib
 from array import array
@@ -19,11 +18,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils import journal
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.journal import Command
 
 LIMIT = 1_000_000
 """Records that are told of a store, the newest ones. About 9 bytes each travel to the controller."""
+MAX_LIVE = 20_000_000
+"""Messages and subscriptions of a store, those of a topic once for each subscriber, that are held in memory."""
+MAX_UNDECIDED = 2_000_000
+"""Records of transactions that have no end yet."""
+MAX_DELIVERIES = 200_000_000
+"""How often a message of a topic may be given to a subscriber in the whole journal: more takes hours."""
 _STARTS = 1000
+_LOAD = 200
 _RECORD = struct.Struct(">BQ")
 _ITEM = struct.Struct(">QQ")
 _TOPIC = ("1:", "3:")
@@ -53,13 +60,21 @@ class Contents:
     undecided: dict[bytes, list[Command]] = field(default_factory=dict)
     loads: list[str] = field(default_factory=list)
     dropped: int = 0
+    held: int = 0
+    deliveries: int = 0
+    undecided_records: int = 0
 
     def read(self, commands: Iterable[Command]) -> None:
-        """Follow the records. A local transaction that has no end was rolled back; one of XA is in doubt."""
+        """Follow the records. A local transaction that has no end was rolled back; one of XA is in doubt.
+
+        Raises InstallError for more than memory and time are there for.
+        """
         for command in commands:
             self._note(command)
             if command.transaction and command.kind in (journal.ADD, journal.REMOVE):
                 self.undecided.setdefault(command.transaction, []).append(command)
+                self.undecided_records += 1
+                _refuse_more(self.undecided_records, MAX_UNDECIDED, "records of transactions that have no end")
             elif command.kind in (journal.COMMIT, journal.ROLLBACK):
                 self._end(command)
             else:
@@ -70,13 +85,17 @@ class Contents:
                     self._apply(command)
 
     def _end(self, outcome: Command) -> None:
-        for command in self.undecided.pop(outcome.transaction, ()):
+        ended = self.undecided.pop(outcome.transaction, [])
+        self.undecided_records -= len(ended)
+        for command in ended:
             if outcome.kind == journal.COMMIT:
                 self._apply(command)
 
     def _note(self, command: Command) -> None:
         if command.kind == journal.TRACE:
-            self.loads.append(command.message)
+            self.loads.append(command.message[:_LOAD])
+            if len(self.loads) > 2 * _STARTS:
+                del self.loads[:_STARTS]
             self._keep(journal.TRACE, 0)
         elif command.kind in (journal.ADD, journal.REMOVE):
             self._keep(command.kind, key(command.destination, command.message, command.subscription))
@@ -93,10 +112,20 @@ class Contents:
 
     def _apply(self, command: Command) -> None:
         here = self.live.setdefault(command.destination, {})
+        before = len(here)
+        self._apply_to(here, command)
+        self.held += len(here) - before
+        _refuse_more(self.held, MAX_LIVE, "messages and subscriptions")
+        _refuse_more(len(self.live), MAX_LIVE, "destinations")
+
+    def _apply_to(self, here: dict[int, int], command: Command) -> None:
         if command.kind == journal.ADD:
             brought = key(command.destination, command.message, "")
             if command.destination.startswith(_TOPIC):
-                for subscriber in self.subscribers.get(command.destination, ()):
+                subscribers = self.subscribers.get(command.destination, ())
+                self.deliveries += len(subscribers)
+                _refuse_more(self.deliveries, MAX_DELIVERIES, "messages for subscribers")
+                for subscriber in subscribers:
                     here[key(command.destination, command.message, subscriber)] = brought
             else:
                 here[brought] = brought
@@ -123,6 +152,11 @@ class Contents:
         return sorted(pair for here in self.live.values() for pair in here.items())
 
 
+def _refuse_more(number: int, most: int, what: str) -> None:
+    if number > most:
+        raise InstallError(f"its journal has more than {most} {what}: it is not compared")
+
+
 UNSEEN: dict[str, Any] = {
     "seen": False,
     "files": [],
@@ -140,11 +174,11 @@ UNSEEN: dict[str, Any] = {
 
 
 def look(store: str) -> dict[str, Any]:
-    """The contents of a store, as JSON. Nothing is opened for writing. Raises OSError."""
+    """The contents of a store, as JSON. Nothing is opened for writing. Raises InstallError, OSError."""
     tail, contents = journal.Tail(), Contents()
     contents.read(journal.commands(store, tail))
     items = contents.items()
-    files = [[number, os.path.getsize(path)] for number, path in journal.data_files(store)]
+    files = journal.data_file_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
     records = len(contents.kinds) + contents.dropped
     packed = b"".join(_ITEM.pack(*item) for item in items)

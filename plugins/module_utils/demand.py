@@ -23,6 +23,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.probe import Login
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
 _TIMEOUT = 30.0
+_LONGEST = 64 << 10
+"""Bytes of an answer."""
 _NOTHING = "1 = 0"
 
 
@@ -77,8 +79,10 @@ def _send(connection: socket.socket, command: str, headers: dict[str, str]) -> N
 
 
 def _expect(connection: socket.socket, command: str) -> None:
-    frame = b""
+    frame, end = b"", time.monotonic() + _TIMEOUT
     while not frame.endswith(b"\0"):
+        if len(frame) > _LONGEST or time.monotonic() > end:
+            raise InstallError(f"what the broker answers does not end within {_LONGEST >> 10} KiB and {_TIMEOUT:g} s")
         part = connection.recv(1)
         if not part:
             raise InstallError("the broker closed the connection")

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ansible_collections.activemq.fleet.plugins.module_utils.probe import Login
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import open_directory
 
 _URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
@@ -79,10 +80,14 @@ def _is_pure(root: ElementTree.Element) -> bool:
     return waits or bool(_all(root, "masterConnector"))
 
 
-def has_messages(store: str) -> bool:
-    """Whether a kahaDB store was ever used."""
+def has_messages(store: str, root: int | None = None) -> bool:
+    """Whether a kahaDB store was ever used. ``root``: a descriptor that stands for ``/``.
+
+    Raises UntrustedPathError for a store behind a link of the account's own.
+    """
     try:
-        return any(_STORED.fullmatch(name) for name in os.listdir(store))
+        with open_directory(store, root) as directory:
+            return any(_STORED.fullmatch(name) for name in directory.names())
     except OSError:
         return False
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils import kahadb, management
+from ansible_collections.activemq.fleet.plugins.module_utils.accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
@@ -37,28 +38,32 @@ class View:
     bridges: tuple[str, ...] = ()
 
 
-def look(base: str) -> dict[str, Any]:
-    """The module's result. Raises InstallError for what cannot be counted."""
+def look(base: str, user: str | None = None) -> dict[str, Any]:
+    """The module's result. The store is read as ``user``, the broker's account, or as the one it belongs to.
+
+    Raises InstallError for what cannot be counted.
+    """
     layout = Layout(os.path.abspath(base))
     name = layout.current_name()
     store = read_deployed(layout.directory(name), layout.base).store if name else ""
     if not store:
         raise InstallError(f"{layout.current} names no kahaDB store: only that can be counted")
     process = find_broker(layout.base)
-    return combine(_view(process), store) if process else combine(None, store)
+    return combine(_view(process) if process else None, store, user)
 
 
-def combine(view: View | None, store: str) -> dict[str, Any]:
+def combine(view: View | None, store: str, user: str | None = None) -> dict[str, Any]:
     """Both witnesses together. ``certain`` is False where a subscription could be missing."""
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
-    counts = kahadb.count(store, keys)
+    counts = _count(store, keys, user)
     queues = dict(counts.queues)
     for queue, number in (view.queues if view else {}).items():
         queues[queue] = max(number, queues.get(queue, 0))
     waiting = {} if view is None else dict(view.subscriptions)
+    named = {(topic, f"{client}:{name}"): (topic, client, name) for topic, client, name in reversed(list(waiting))}
     for (topic, key), number in counts.subscriptions.items():
         client, _, name = key.partition(":")
-        whole = next((one for one in waiting if (one[0], f"{one[1]}:{one[2]}") == (topic, key)), (topic, client, name))
+        whole = named.get((topic, key), (topic, client, name))
         waiting[whole] = max(number, waiting.get(whole, 0))
     # Who subscribed long ago may stand in the index only: without a broker nobody says that he exists.
     certain = view is not None or counts.whole or not counts.topics
@@ -77,6 +82,19 @@ def combine(view: View | None, store: str) -> dict[str, Any]:
         "certain": certain,
         "messages": sum(queues.values()) + sum(waiting.values()),
     }
+
+
+def _count(store: str, keys: set[tuple[str, str]] | None, user: str | None) -> kahadb.Counts:
+    """What the journal says is left, read as the account that owns the store."""
+    found = run_as(account_for(store, user), _counted, store, keys)
+    subscriptions = {(topic, key): number for topic, key, number in found.pop("subscriptions")}
+    return kahadb.Counts(subscriptions=subscriptions, **found)
+
+
+def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
+    counts = kahadb.count(store, keys)
+    subscriptions = [[topic, key, number] for (topic, key), number in counts.subscriptions.items()]
+    return {**vars(counts), "subscriptions": subscriptions}
 
 
 def _view(process: Process) -> View:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an installation changes, told file by file, and never with a secret.
 
-A file that holds secrets is shown as its masked text. In every other text the value of whatever
+A file that holds secrets is shown as its masked text; of one that the user wrote
+(``activemq_extra_files``) only that it changed. In every other text the value of whatever
 is called a password is blotted out: a person may have put one there by hand, or into an option of
 Java. When nothing that may be shown differs, one line says so.
 """
@@ -36,6 +37,16 @@ def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[
     return sorted(differs | (was.keys() - tree.keys()) | drift.keys())
 
 
+def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
+    """Changed paths without those of which only the mode differs: what a process has read is still the same."""
+    was = old.manifest if old else {}
+    return [
+        path
+        for path in changed_files(old, tree, drift)
+        if path in drift or path not in tree or was.get(path) != tree[path].sha256
+    ]
+
+
 def differences(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[dict[str, str]]:
     """One entry a changed file, in the form that Ansible shows as a unified diff."""
     return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_files(old, tree, drift)]
@@ -47,6 +58,8 @@ def _difference(path: str, old: Version | None, new: File | None, drift: str | N
     is_secret = was_secret or (new is not None and new.masked is not None)
     if drift and "by hand" in drift and (is_secret or not deployed):
         return {"prepared": f"{path}: {drift}; its content is not shown\n"}
+    if (new is not None and new.hidden) or (old is not None and path in old.hidden):
+        return {"prepared": f"{path}: {_hidden_change(path, old, new, drift)}\n"}
     content = old.read(path) if old and (deployed or drift) else None
     before = old.masked[path] if old and was_secret else _text(content)
     after = "" if new is None else new.masked if new.masked is not None else _text(new.content)
@@ -62,6 +75,17 @@ def _difference(path: str, old: Version | None, new: File | None, drift: str | N
             "after": after,
         }
     return {"prepared": f"{path}: {_invisible(path, old, new, is_secret, drift)}\n"}
+
+
+def _hidden_change(path: str, old: Version | None, new: File | None, drift: str | None) -> str:
+    """What happened to a file whose text is never shown."""
+    if new is None:
+        return "removed; its content is not shown"
+    if old is None or path not in old.manifest:
+        return "added; its content is not shown"
+    if old.manifest[path] == new.sha256:
+        return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
+    return "changed; its content is not shown"
 
 
 def _invisible(path: str, old: Version | None, new: File | None, is_secret: bool, drift: str | None) -> str:

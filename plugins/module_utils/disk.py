@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import open_directory
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -32,16 +34,16 @@ class Owner:
 
 
 def make_directory(path: str, mode: int, owner: Owner) -> None:
-    """Make one directory, or set mode and owner of the one that is there."""
+    """Make one directory, or set mode and owner of the one that is there.
+
+    Raises UntrustedPathError for a link that another account could have put there, OSError.
+    """
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        owner.give(descriptor)
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
-            os.fchmod(descriptor, mode)
-    finally:
-        os.close(descriptor)
+    with open_directory(path) as directory:
+        owner.give(directory.descriptor)
+        if stat.S_IMODE(directory.own_status().st_mode) != mode:
+            os.fchmod(directory.descriptor, mode)
 
 
 def write_file(path: str, content: bytes, mode: int, owner: Owner) -> None:

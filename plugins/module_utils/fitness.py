@@ -18,11 +18,13 @@ import signal
 import time
 from typing import Any
 
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import has_messages
 from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
 from ansible_collections.activemq.fleet.plugins.module_utils.pending import Owed
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, uptime
-from ansible_collections.activemq.fleet.plugins.module_utils.store import MARKER
+from ansible_collections.activemq.fleet.plugins.module_utils.store import read_marker
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory, open_directory
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout, Version, read_version
 
 _JAR = re.compile(r"/activemq-(?:broker|core|all)-(\d[^/]*)\.jar(?: \(deleted\))?$")
@@ -129,56 +131,56 @@ def _answer(store: str, process: Process | None, writing: int) -> None:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
-        root = _become(process) if process else ""
-        os.write(writing, json.dumps(_look_at(root + store)).encode())
+        root = _become(process) if process else None
+        try:
+            found = _look_at(store, root)
+        except InstallError as error:
+            found = {"access": str(error)}
+        os.write(writing, json.dumps(found).encode())
     finally:
         os._exit(0)
 
 
-def _become(process: Process) -> str:
-    """Take the account of the process; return the root directory that it sees."""
+def _become(process: Process) -> int | None:
+    """Take the account of the process; return a descriptor of the root directory that it sees."""
     if os.geteuid() != 0:
-        return ""
+        return None
     with open(f"/proc/{process.pid}/status") as file:
         said = dict(line.split(":", 1) for line in file if ":" in line)
     # Opened as root: who may look at a process is another question than who may open a file.
-    os.chdir(f"/proc/{process.pid}/root")
+    root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     uid, gid = int(said["Uid"].split()[1]), int(said["Gid"].split()[1])
     os.setgroups([int(word) for word in said["Groups"].split()])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-    return "."
+    return root
 
 
-def _look_at(store: str) -> dict[str, Any]:
-    return {
-        "access": _access(store),
-        "marker": _marker(store),
-        "used": has_messages(store),
-        "free": _free(store),
-    }
+def _look_at(store: str, root: int | None) -> dict[str, Any]:
+    """What the account sees. Raises InstallError for a store or marker that is not what it has to be."""
+    shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
+    try:
+        directory = open_directory(store, root)
+    except FileNotFoundError:
+        return {**shown, "access": f"{store} cannot be written"}
+    except OSError as error:
+        return {**shown, "access": f"{store}: {os.strerror(error.errno or 0).lower()}"}
+    with directory:
+        with contextlib.suppress(OSError):
+            shown["marker"] = read_marker(directory)
+        room = os.fstatvfs(directory.descriptor)
+        free = room.f_bavail * room.f_frsize
+        return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}
 
 
-def _access(store: str) -> str:
+def _access(directory: Directory) -> str:
     """Why the lock cannot be opened to be locked; empty when it can. It is not locked here."""
-    lock = os.path.join(store, "lock")
     try:
         # No O_CREAT: the lock is made by a broker.
-        os.close(os.open(lock, os.O_RDWR | os.O_CLOEXEC))
+        os.close(directory.open_file("lock", write=True))
     except FileNotFoundError:
-        return (
-            ""
-            if os.access(store, os.W_OK | os.X_OK)
-            else f"{store[1:] if store[:1] == '.' else store} cannot be written"
-        )
+        is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
+        return "" if is_writable else f"{directory.path} cannot be written"
     except OSError as error:
-        return f"{os.path.basename(lock)}: {os.strerror(error.errno or 0).lower()}"
+        return f"lock: {os.strerror(error.errno or 0).lower()}"
     return ""
-
-
-def _marker(store: str) -> list[str] | None:
-    try:
-        with open(os.path.join(store, MARKER), encoding="utf-8", errors="replace") as file:
-            return file.read().splitlines()
-    except OSError:
-        return None

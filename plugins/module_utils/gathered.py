@@ -12,8 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils import masking
-from ansible_collections.activemq.fleet.plugins.module_utils.bundle import Bundle, open_regular
+from ansible_collections.activemq.fleet.plugins.module_utils.bundle import TIME_IS_OVER, Bundle, open_regular
 from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known, Secret
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import (
+    Directory,
+    UntrustedPathError,
+    open_directory,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import PRIVATE, Version, read_version
 
 _LARGEST = 1 << 20
@@ -61,34 +66,59 @@ def _filled(masked: str, secrets: list[Secret]) -> str:
     return text
 
 
-def read_tree(directory: str, known: Known, bundle: Bundle, prefix: str) -> Tree:
+def read_tree(path: str, known: Known, bundle: Bundle, prefix: str) -> Tree:
     """Every file below a directory, masked. Those of a version of ours are compared with its manifest."""
-    version, tree = read_version(directory), Tree()
+    version, tree = read_version(path), Tree()
     deployed = version.manifest if version else {}
-    for path in sorted({*deployed, *_below(directory)} - PRIVATE):
-        _read_file(os.path.join(directory, path), path, version, known, bundle, prefix, tree)
+    try:
+        with open_directory(path) as top:
+            for directory, name in top.walk():
+                file = os.path.relpath(os.path.join(directory.path, name), top.path)
+                if file not in PRIVATE:
+                    _read_file(directory, name, file, version, known, bundle, prefix, tree)
+    except (UntrustedPathError, OSError) as error:
+        bundle.leave_out(prefix, 0, str(error))
+    for file in sorted({*deployed} - PRIVATE - {*tree.found}):
+        tree.found[file] = {"status": "removed"}
+        tree.manifest[file] = _planned_hash(version, file)
     return tree
 
 
+def _planned_hash(version: Version | None, path: str) -> str:
+    """The hash of a deployed file as the plan has it. Raises KeyError where it was not deployed."""
+    assert version is not None  # noqa: S101 -- for the type alone
+    if path in version.masked:
+        # The hash of what is secret would let one try passwords: that of the masked text says as much.
+        return _sha256(masking.mask(path, version.masked[path]))
+    return str(version.manifest[path])
+
+
 def _read_file(
-    where: str, path: str, version: Version | None, known: Known, bundle: Bundle, prefix: str, tree: Tree
+    directory: Directory,
+    name: str,
+    path: str,
+    version: Version | None,
+    known: Known,
+    bundle: Bundle,
+    prefix: str,
+    tree: Tree,
 ) -> None:
     deployed = version.manifest.get(path) if version else None
+    if bundle.is_late():
+        bundle.leave_out(prefix + path, 0, TIME_IS_OVER)
+        tree.found[path] = {"status": "unreadable"}
+        return
     try:
-        with open_regular(where, path).file as file:
+        with open_regular(directory, name, path).file as file:
             content = file.read(_LARGEST + 1)
     except FileNotFoundError:
-        tree.found[path] = {"status": "removed"}
-        content = None
-    except OSError as error:
+        return  # it went away just now
+    except (UntrustedPathError, OSError) as error:
         bundle.leave_out(prefix + path, 0, str(error))
         tree.found[path] = {"status": "unreadable"}
         content = None
     if deployed and version:
-        tree.manifest[path] = deployed
-        if path in version.masked:
-            # The hash of what is secret would let one try passwords: that of the masked text says as much.
-            tree.manifest[path] = _sha256(masking.mask(path, version.masked[path]))
+        tree.manifest[path] = _planned_hash(version, path)
     if content is None:
         return
     digest = hashlib.sha256(content).hexdigest()
@@ -124,14 +154,6 @@ def add_records(trees: list[Tree], bundle: Bundle, prefix: str) -> None:
 
 def dump(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
-
-
-def _below(directory: str) -> set[str]:
-    return {
-        os.path.relpath(os.path.join(place, name), directory)
-        for place, _, names in os.walk(directory)
-        for name in names
-    }
 
 
 def _text(content: bytes | None) -> str | None:

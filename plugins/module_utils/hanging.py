@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a broker counts as hung, and when that is reason to kill it. Pure.
 
-Invariant: a broker is killed only when its own log says that it serves (or it has answered this
-watchdog before, and its log has rolled since), every connector that can be asked was silent or
-the process stood still, and that so many times in a row, for one and the same process.
+Invariant: a broker is killed only when it listens on its ports or its own log says that it serves (or
+it has answered this watchdog before, and its log has rolled since), every connector that can be asked
+was silent or the process stood still, and that so many times in a row, for one and the same process.
 Everything else is left alone: a broker that starts, waits for the lock, is attached to its
 master, ends, refuses the account, or greets and holds the message back.
+
+What a client can write into a log never keeps a broker alive: a standby does not listen, and one that
+listens while its log says that it starts or ends is given a while and not for ever.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.process import Proc
 MISSES = 3
 MOST_KILLS = 3
 KILLS_WITHIN = 3600.0
+BUSY = 120.0
+"""Seconds that a silent broker with open ports is given while its log says that it starts or ends."""
 REMIND = 600.0
 """Seconds until something that lasts is said again."""
 
@@ -32,7 +37,8 @@ class Glance:
     """One look at the broker. ``answers`` are by connector, and only of those that can be asked.
 
     ``phase`` is read only where the broker was silent or stands still. ``known``: this very process has answered
-    before. ``slave``: whether a slave is attached to a pure master, None for all others.
+    before. ``slave``: whether a slave is attached to a pure master, None for all others. ``listens``: the process
+    has the ports of its connectors open.
     """
 
     process: Process | None
@@ -40,14 +46,19 @@ class Glance:
     phase: Phase = UNKNOWN
     known: bool = False
     slave: bool | None = None
+    listens: bool = False
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """``kind``: fine, idle (nothing to watch), odd (worth a word, never a kill) or hung."""
+    """``kind``: fine, idle (nothing to watch), odd (worth a word, never a kill) or hung.
+
+    ``patience``: seconds for which the same must be seen before anything follows.
+    """
 
     kind: str
     text: str
+    patience: float = 0.0
 
 
 def is_silent(answers: Mapping[str, Answer]) -> bool:
@@ -79,18 +90,24 @@ def judge(glance: Glance) -> Opinion:
 def _unanswered(glance: Glance, seen: str) -> Opinion:
     phase = glance.phase
     said = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
+    frozen = glance.process is not None and glance.process.state == "T"
     serves = phase.name == "started" or (phase.name == "unknown" and glance.known)
-    if serves and glance.slave is False:
+    if glance.listens and not serves:
+        said = f"its ports are open, though {said}"
+    if (serves or glance.listens) and glance.slave is False:
         return Opinion(ODD, f"{seen}, and {said}. No slave is attached, so nobody would take over. {_LOOK}")
-    if serves:
-        return Opinion(HUNG, f"{seen}, and {said}")
-    if glance.process is not None and glance.process.state == "T":
+    if serves or glance.listens:
+        # Nobody starts or ends while it stands still, and nobody waits with open ports.
+        is_busy = not serves and not frozen and phase.name not in _WAITING
+        return Opinion(HUNG, f"{seen}, and {said}", BUSY if is_busy else 0.0)
+    if frozen:
         return Opinion(ODD, f"{seen}, and {said}: it cannot take over. {_GO_ON}")
     if phase.name == "unknown":
         return Opinion(ODD, f"{seen}, and {said}: whether it serves is not known. {_LOOK}")
     return Opinion(IDLE, f"{seen}, and {said}")
 
 
+_WAITING = ("waiting", "attached")
 _NOT_WELL = (
     "Something holds it back: a full store, a memory limit, too many connections, a deadlock; "
     "its log and a thread dump (kill -QUIT) say what"
@@ -116,9 +133,10 @@ class Count:
             return Count(who, opinion.kind, 1, now)
         return replace(self, times=self.times + 1)
 
-    def is_due(self, now: float) -> bool:
+    def is_due(self, now: float, patience: float = 0.0) -> bool:
         """Whether it has lasted long enough to act, and was not told of lately."""
-        return self.times >= MISSES and (self.told is None or now - self.told >= REMIND)
+        lasted = self.times >= MISSES and now - self.since >= patience
+        return lasted and (self.told is None or now - self.told >= REMIND)
 
 
 def may_kill(kills: Sequence[float], now: float) -> bool:

@@ -16,8 +16,13 @@ from dataclasses import dataclass, field
 
 from ansible_collections.activemq.fleet.plugins.module_utils import disk, pending, runtime
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.difference import changed_files, differences
+from ansible_collections.activemq.fleet.plugins.module_utils.difference import (
+    changed_contents,
+    changed_files,
+    differences,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import account_name, foreign_owner
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import (
     DIRECTORY_MODE,
     Layout,
@@ -81,9 +86,24 @@ def install(
     layout = where if isinstance(where, Layout) else Layout(where)
     if check:
         return _install(layout, tree, owners, keep, check=True)
+    _refuse_exchangeable(layout, owners)
     _make_directories(layout, owners)
     with disk.locked(layout.versions):
         return _install(layout, tree, owners, keep, check=False, validate=validate)
+
+
+def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
+    """Root's files are installed only where no other account can put its own in their place."""
+    if owners.root != 0:
+        return
+    link = os.path.dirname(layout.current)
+    for directory in (os.path.dirname(layout.base), *([] if link == layout.base else [link])):
+        foreign = foreign_owner(directory)
+        if foreign:
+            raise InstallError(
+                f"{account_name(foreign[0]) if foreign[0] else 'another account than root'} can exchange what root "
+                f"installs in {directory}: let root own that directory and all above it (chown root:root, chmod go-w)"
+            )
 
 
 def _make_directories(layout: Layout, owners: Owners) -> None:
@@ -122,7 +142,7 @@ def _install(
     if current and name and not changed:
         return _settled(layout, name, check)
     diff = differences(current, tree, drift)
-    restart = pending.reasons(changed, current, tree) if name else []
+    restart = pending.reasons(changed_contents(current, tree, drift), current, tree) if name else []
     drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
     version = _name(layout, tree, owners)
     if pending.is_known_to_broker(layout, version):
@@ -191,7 +211,9 @@ def _name(layout: Layout, tree: Mapping[str, File], owners: Owners) -> str:
 
 def _is_intact(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> bool:
     there = read_version(layout.directory(name))
-    return there is not None and there.tree == tree_id(tree) and not there.drift(owners.of)
+    if there is None or there.tree != tree_id(tree) or there.drift(owners.of):
+        return False
+    return all(owners.directory.fits(os.lstat(directory)) for directory, _, _ in os.walk(there.directory))
 
 
 def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> None:

@@ -17,7 +17,16 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-FILE = re.compile(r"db-(\d+)\.log")
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory, open_directory
+
+MAX_FILE = 4 << 30
+"""Bytes of a data file: a broker counts them in 31 bits, so a larger file is none of its own."""
+MAX_NAME = 1 << 20
+"""Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
+_HOLES = 64
+"""How many times as large as what it takes of its disk a journal may look, beside what is reserved of its last file."""
+FILE = re.compile(r"db-([0-9]{1,18})\.log")
 TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT = range(9)
 _CONTROL = struct.Struct(">iB11siq")
 _RECORD = struct.Struct(">iB")
@@ -54,31 +63,56 @@ class Tail:
     unread: int = 0
 
 
-def data_files(store: str) -> list[tuple[int, str]]:
-    """Number and path of each data file, in order. Empty where there is no store."""
-    try:
-        names = os.listdir(store)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    found = [(int(match[1]), os.path.join(store, name)) for name in names if (match := FILE.fullmatch(name))]
-    return sorted(found)
+def data_files(directory: Directory) -> list[tuple[int, str]]:
+    """Number and name of each data file, in order."""
+    return sorted((int(match[1]), name) for name in directory.names() if (match := FILE.fullmatch(name)))
+
+
+def data_file_sizes(store: str) -> list[list[int]]:
+    """Number and bytes of each data file, in order. Empty where there is no store. Raises InstallError, OSError."""
+    found: list[list[int]] = []
+    with contextlib.suppress(FileNotFoundError), open_directory(store) as directory:
+        for number, name in data_files(directory):
+            with contextlib.suppress(FileNotFoundError):
+                found.append([number, directory.status(name).st_size])
+    return found
 
 
 def commands(store: str, tail: Tail) -> Iterator[Command]:
-    """Every record of the journal that can be read; ``tail`` is filled in.
+    """Every record of the journal that can be read; ``tail`` is filled in. Of no store there are none.
 
     A broken end of the last file is no damage: a killed broker was writing it. A file that a running
-    broker removes meanwhile held nothing. Raises OSError.
+    broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
+    Raises InstallError for what no broker writes, OSError.
     """
-    files = data_files(store)
-    for position, (number, path) in enumerate(files):
-        tail.file, tail.offset = number, 0
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if not size:
-                continue
-            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-                yield from _batches(data, tail, last=position == len(files) - 1)
+    try:
+        directory = open_directory(store)
+    except FileNotFoundError:
+        return
+    with directory:
+        files = data_files(directory)
+        _refuse_holes(directory, files)
+        for position, (number, name) in enumerate(files):
+            tail.file, tail.offset = number, 0
+            with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > MAX_FILE:
+                    tail.damaged += 1
+                elif size:
+                    with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
+                        yield from _batches(data, tail, last=position == len(files) - 1)
+
+
+def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
+    size = allocated = 0
+    for _, name in files:
+        with contextlib.suppress(FileNotFoundError):
+            status = directory.status(name)
+            size, allocated = size + status.st_size, allocated + status.st_blocks * 512
+    if size > _HOLES * allocated + 2 * MAX_FILE:
+        raise InstallError(
+            f"{directory.path}: its journal looks like {size >> 20} MiB and takes {allocated >> 20}: no broker wrote it"
+        )
 
 
 def _batches(data: mmap.mmap, tail: Tail, last: bool) -> Iterator[Command]:
@@ -161,19 +195,25 @@ def _destination(data: mmap.mmap, at: int, end: int) -> str:
         if field == 1:
             kind = _varint(data, start)[0]
         elif field == 2:
-            name = bytes(data[start:stop]).decode(errors="surrogateescape")
+            name = _bytes(data, start, stop).decode(errors="surrogateescape")
     return f"{kind}:{name}"
 
 
 def _transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
     for field, start, stop in _fields(data, at, end):
         if field in (1, 2):
-            return bytes(data[start:stop]), field == 2
+            return _bytes(data, start, stop), field == 2
     return b"?", False
 
 
 def _text(data: mmap.mmap, place: tuple[int, int] | None) -> str:
-    return bytes(data[place[0] : place[1]]).decode(errors="surrogateescape") if place else ""
+    return _bytes(data, *place).decode(errors="surrogateescape") if place else ""
+
+
+def _bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
+    if stop - start > MAX_NAME:
+        raise ValueError("a name is too long")
+    return bytes(data[start:stop])
 
 
 def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:

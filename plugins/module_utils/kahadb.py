@@ -13,7 +13,6 @@ high where the file with the acknowledgement was removed before the one with the
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,7 +20,10 @@ from dataclasses import dataclass, field
 from ansible_collections.activemq.fleet.plugins.module_utils import journal
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.journal import Command
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import open_directory
 
+MAX_RECORDS = 20_000_000
+"""Messages, acknowledgements and subscriptions that are held in memory."""
 _TOPICS = ("1:", "3:")
 _Transaction = tuple[bool, bytes]
 
@@ -47,13 +49,15 @@ def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Cou
     None: those that the journal itself knows. Raises InstallError for a journal that cannot be read
     to its end.
     """
-    if not os.path.isdir(directory):
-        raise InstallError(f"{directory}: there is no such directory")
+    try:
+        open_directory(directory).close()
+    except FileNotFoundError:
+        raise InstallError(f"{directory}: there is no such directory") from None
     replay, tail = Replay(), journal.Tail()
     try:
         for command in journal.commands(directory, tail):
             replay.apply(command)
-        files = journal.data_files(directory)
+        files = journal.data_file_sizes(directory)
     except OSError as error:
         raise InstallError(f"{directory}: {error.strerror}") from None
     if tail.damaged or tail.unread:
@@ -79,16 +83,20 @@ class Replay:
         self._gone: set[tuple[str, str]] = set()
         self._open: dict[_Transaction, list[Command]] = {}
         self._prepared: dict[_Transaction, list[Command]] = {}
+        self._held = 0
 
     def apply(self, command: Command) -> None:
+        """The next record. Raises InstallError for more than there is memory for."""
         transaction = (command.xa, command.transaction)
         if command.kind in (journal.ADD, journal.REMOVE) and command.transaction:
             self._open.setdefault(transaction, []).append(command)
+            self._hold(1)
         elif command.kind == journal.PREPARE:
             if transaction in self._open:
                 self._prepared[transaction] = self._open.pop(transaction)
         elif command.kind in (journal.COMMIT, journal.ROLLBACK):
             done = self._open.pop(transaction, None) or self._prepared.pop(transaction, [])
+            self._hold(-len(done))
             for one in done if command.kind == journal.COMMIT else ():
                 self._do(one)
         else:
@@ -98,17 +106,29 @@ class Replay:
         name = command.destination
         is_topic = name.startswith(_TOPICS)
         if command.kind == journal.REMOVE_DESTINATION:
-            self._queues.pop(name, None)
-            self._topics.pop(name, None)
+            for messages in (self._queues.pop(name, {}), self._topics.pop(name, {})):
+                self._hold(-len(messages))
             self._known.pop(name, None)
         elif command.kind == journal.SUBSCRIPTION:
+            self._hold(1)
             self._subscribe(name, command.subscription, command.info)
         elif command.kind == journal.ADD:
-            (self._topics if is_topic else self._queues)[name][command.message] = None
+            messages = (self._topics if is_topic else self._queues)[name]
+            self._hold(command.message not in messages)
+            messages[command.message] = None
         elif command.kind == journal.REMOVE and is_topic:
+            self._hold(1)
             self._acked[name, command.subscription].add(command.message)
-        elif command.kind == journal.REMOVE:
-            self._queues[name].pop(command.message, None)
+        elif command.kind == journal.REMOVE and command.message in self._queues[name]:
+            self._hold(-1)
+            self._queues[name].pop(command.message)
+
+    def _hold(self, more: int) -> None:
+        self._held += more
+        if self._held > MAX_RECORDS:
+            raise InstallError(
+                f"its journal has more than {MAX_RECORDS} messages and acknowledgements: nothing is counted"
+            )
 
     def _subscribe(self, topic: str, key: str, creates: bool) -> None:
         """Made or removed. One that is made again keeps what waits for it."""
@@ -128,7 +148,11 @@ class Replay:
         seen = {(topic, key) for topic, keys in self._known.items() for key in keys}
         seen |= {pair for pair in self._acked if pair not in self._gone}
         named = seen if existing is None else {(f"1:{topic}", key) for topic, key in existing}
-        left = {pair: self._left(*pair) for pair in named}
+        positions = {
+            topic: {message: position for position, message in enumerate(messages)}
+            for topic, messages in self._topics.items()
+        }
+        left = {pair: self._left(positions.get(pair[0], {}), pair) for pair in named}
         return Counts(
             queues={name.partition(":")[2]: len(ids) for name, ids in self._queues.items() if ids},
             subscriptions={(topic.partition(":")[2], key): number for (topic, key), number in sorted(left.items())},
@@ -136,8 +160,8 @@ class Replay:
             prepared=sum(xa for xa, _ in self._prepared),
         )
 
-    def _left(self, topic: str, key: str) -> int:
-        acked, born = self._acked.get((topic, key), set()), self._born.get((topic, key), 0)
-        return sum(
-            1 for number, message in enumerate(self._topics.get(topic, {})) if number >= born and message not in acked
-        )
+    def _left(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
+        """Messages of a topic since the subscription was made, without those it took; in the time of its own."""
+        born = self._born.get(pair, 0)
+        taken = sum(1 for message in self._acked.get(pair, ()) if positions.get(message, -1) >= born)
+        return max(0, len(positions) - born) - taken

@@ -17,12 +17,14 @@ from dataclasses import asdict, dataclass, replace
 from ansible_collections.activemq.fleet.plugins.module_utils import disk
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, boot_id, find_broker, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError, read_file
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout, Version
 
 # log4j 2 looks at its own file again every monitorInterval seconds; nothing else is read twice.
 _LOG4J2 = "conf/log4j2.properties"
 # The watchdog has a unit of its own; no instance's name ends so.
 _WATCHDOG = "-watchdog.service"
+_LARGEST = 1 << 20
 _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 
@@ -68,12 +70,11 @@ def read(layout: Layout) -> Owed | None:
 
 def _load(path: str) -> Owed | None:
     try:
-        with open(path, "rb") as file:
-            known = json.loads(file.read())
+        known = json.loads(read_file(path, _LARGEST))
         return Owed(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError):
+    except (UntrustedPathError, ValueError, KeyError, TypeError):
         # Written in one step, so this is someone's hand: owe the restart rather than forget it.
         return Owed("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
 

@@ -22,6 +22,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils import pending
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import read_properties
 from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError, open_file
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout, Version
 
 DOCUMENT = "conf/activemq.xml"
@@ -29,6 +30,8 @@ _CREDENTIALS = "conf/credentials.properties"
 _PATIENCE = 30.0
 _SETTLED = 1.0  # seconds: what fails is said within milliseconds after what was begun
 _POLL = 0.25
+_LONGEST = 16 << 20
+"""Bytes of the log that are read for what the plugin says of one change."""
 _PLUGIN = r"[^|]* \| (?:INFO|WARN|ERROR) +\| {} \| org\.apache\.activemq\.plugin\.\w+ \| "
 _SAW = re.compile(_PLUGIN.format(r"(?:change in .+ at: .+|No material change to configuration in .+)"))
 _LINK = re.compile(_PLUGIN.format(r"started new network connector: .+"))
@@ -144,9 +147,11 @@ def mark(layout: Layout) -> Mark:
     """Where the log ends now."""
     path = os.path.join(layout.data, "activemq.log")
     try:
-        status = os.stat(path)
-    except OSError:
+        descriptor = open_file(path)
+    except (OSError, UntrustedPathError):
         return Mark(path, 0, 0)
+    status = os.fstat(descriptor)
+    os.close(descriptor)
     return Mark(path, status.st_ino, status.st_size)
 
 
@@ -185,13 +190,13 @@ def _read(since: Mark) -> list[str]:
     data = b""
     for path in (since.path + ".1", since.path):
         try:
-            with open(path, "rb") as file:
+            with os.fdopen(open_file(path), "rb") as file:
                 status = os.fstat(file.fileno())
                 if status.st_ino == since.inode:
                     file.seek(since.size)
                 elif path != since.path:
                     continue
-                data += file.read()
-        except OSError:
+                data += file.read(_LONGEST)
+        except (OSError, UntrustedPathError):
             continue
     return data.decode(errors="replace").splitlines()

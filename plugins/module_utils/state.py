@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, fitness, pending, probe
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, fitness, pending, probe, sockets
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
@@ -30,12 +31,17 @@ _PROPERTIES = "ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,Mai
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found on the host. ``answers`` are by the connector's name."""
+    """What was found on the host. ``answers`` are by the connector's name.
+
+    ``listens``: the process has the ports of its connectors open; ``holds_lock``: it holds its store's lock.
+    """
 
     process: Process | None
     phase: brokerlog.Phase
     answers: Mapping[str, probe.Answer]
     pure: bool = False
+    listens: bool = False
+    holds_lock: bool = False
     ending: str = ""
     """Of a broker without a process: what systemd and the log say of its end."""
 
@@ -52,7 +58,8 @@ def judge(evidence: Evidence) -> Verdict:
     """The state that the evidence shows. Pure.
 
     An open port is not ready, and of a pure master not even an answer is: it serves before its
-    slave is attached, and its log says ``started`` only after that (measured on 5.5.1).
+    slave is attached, and its log says ``started`` only after that (measured on 5.5.1). Clients can write
+    into a log, so it only distinguishes what answers, open ports and the lock leave open.
     """
     process, phase = evidence.process, evidence.phase
     if process is None:
@@ -65,10 +72,17 @@ def judge(evidence: Evidence) -> Verdict:
     answered = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.answered]
     silent = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.returned is False]
     if answered:
-        if evidence.pure and phase.name not in ("started", "unknown"):
+        if evidence.pure and not phase.has_started and phase.name != "unknown":
             return Verdict("starting", f"{lives} and answers, and {said}")
         return Verdict("active", f"{lives}, {answered[0]}")
+    if silent and evidence.listens:
+        return Verdict("hung", f"{lives} and its ports are open, {silent[0]}, whatever its log says")
+    # Each node of a pure pair has a store of its own and holds its lock, slaves too.
+    holds_lock = evidence.holds_lock and not evidence.pure
+    serves = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
     if phase.name in ("waiting", "attached"):
+        if serves:
+            return Verdict("starting", f"{lives}, no connector answers and {serves}, though {said}")
         return Verdict("standby", f"{lives} and {said}")
     if phase.name == "started" and not evidence.answers:
         return Verdict("active", f"{lives} without connectors, and {said}")
@@ -107,7 +121,7 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """The state, and what else there is to know, for whoever does not look again."""
-    process = find_broker(layout.base)
+    process = find_broker(layout.base, unit)
     owed = pending.read(layout)
     is_owed = owed is not None and process is not None and not owed.is_settled_by(process)
     name = layout.current_name()
@@ -119,13 +133,16 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
     answers = _ask(deployed) if process and not frozen else {}
     said = _unit(unit) if unit else None
     ending = "" if process or not said else _ending(said, brokerlog.last_error(layout.data, recent) or _printed(unit))
-    evidence = Evidence(process, phase, answers, deployed.pure, ending)
+    addresses = [listener.address for listener in deployed.listeners]
+    listens = process is not None and sockets.is_listening(process.pid, addresses)
+    locks = process is not None and bool(deployed.store) and sockets.holds_lock(process.pid, deployed.store)
+    evidence = Evidence(process, phase, answers, deployed.pure, listens, locks, ending)
     verdict = judge(evidence)
     returned = [answer.returned for answer in answers.values() if answer.returned is not None]
     result = {
         "changed": False,
         "state": verdict.state,
-        "how": verdict.how,
+        "how": printable(verdict.how),
         "frozen": frozen,
         "pid": process.pid if process else None,
         "since": _moment(process.since) if process else None,
@@ -134,8 +151,8 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "restart_reasons": list(owed.reasons) if owed and is_owed else [],
         "previous": owed.previous if owed and is_owed else None,
         "unit": said,
-        "log": {"phase": phase.name, "message": phase.message, "time": phase.time or None},
-        "connectors": {key: answer.detail for key, answer in answers.items()},
+        "log": {"phase": phase.name, "message": printable(phase.message), "time": phase.time or None},
+        "connectors": {key: printable(answer.detail) for key, answer in answers.items()},
         "message_returned": returned[0] if returned else None,
         "store": deployed.store or None,
         "persistence": deployed.persistence,

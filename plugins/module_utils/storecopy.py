@@ -3,16 +3,18 @@
 """A verified copy of a store from one host to another, in pieces, put in place by a rename.
 
 On the disk of the host that receives, beside the store ``S``: ``S.resync-ID`` holds the copy while
-it grows, file by file (``NAME.part`` is not whole yet); ``S.resync.json`` says that it is being put
-in place; ``S.before-TIME`` is the store that was there, untouched, with its sums in
-``S.before-TIME.json``. Whatever was cut short is found there and continued. Nothing is ever
-overwritten, and no backup is ever removed.
+it grows, file by file (``NAME.part`` is not whole yet); ``S.before-TIME`` is the store that was there, untouched, with
+its sums in ``S.before-TIME.json``. A resync plan says that the copy is being put in place. Whatever was cut short is
+found there and continued. Nothing is ever overwritten, and no backup is ever removed.
+
+Two accounts act, which may be one: the store's owner does all that has to do with files of the store and the copy; the
+directory in which they lie is changed by its keeper, which is root where root alone can write there, and otherwise
+the owner. Root itself opens and renames nothing that another account could have exchanged.
 """
 
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import json
 import os
@@ -20,160 +22,164 @@ import shutil
 import stat
 import time
 import zlib
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils import disk
+from ansible_collections.activemq.fleet.plugins.module_utils import resync_plans, store_files
+from ansible_collections.activemq.fleet.plugins.module_utils.accounts import (
+    Account,
+    account_for,
+    account_to_rename_as,
+    run_as,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
+from ansible_collections.activemq.fleet.plugins.module_utils.resync_plans import ResyncPlan
+from ansible_collections.activemq.fleet.plugins.module_utils.store_files import Manifest, identity
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import (
+    Directory,
+    UntrustedPathError,
+    open_directory,
+)
 
 CHUNK = 8 << 20
 """Bytes that travel at once: small enough to be a module's argument, large enough for its price."""
-_LOCK = "lock"
-_PART = ".part"
 _SPARE = 64 << 20
-Manifest = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where things lie beside a store."""
+class Location:
+    """A store and whose it is. ``keeper`` changes the names in the directory ``parent``, in which ``name`` lies."""
 
     store: str
-
-    def staging(self, identity: str) -> str:
-        return f"{self.store}.resync-{identity}"
+    owner: Account
+    keeper: Account
 
     @property
-    def plan(self) -> str:
-        return f"{self.store}.resync.json"
+    def parent(self) -> str:
+        return os.path.dirname(self.store)
 
-    def backup(self) -> str:
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        names = [f"{self.store}.before-{stamp}", *(f"{self.store}.before-{stamp}-{number}" for number in range(1, 100))]
-        return next(name for name in names if not os.path.lexists(name))
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.store)
+
+    def beside(self, name: str) -> str:
+        """The path of another name in the store's directory."""
+        return os.path.join(self.parent, name)
 
 
-def manifest(store: str) -> dict[str, dict[str, Any]]:
-    """Size, SHA-256 and mode of every file of a store but its lock.
+def locate(store: str, user: str | None = None) -> Location:
+    """Whose a store is. ``user`` is the broker's account as the inventory names it.
 
-    Raises InstallError for what is no plain file, OSError.
+    Raises InstallError where root would have to act as itself in what others can exchange; OSError.
     """
-    found = {}
-    for directory, names, files in os.walk(store):
-        for name in [*names, *files]:
-            path = os.path.join(directory, name)
-            if os.path.islink(path) or not (os.path.isfile(path) or os.path.isdir(path)):
-                raise InstallError(f"{path} is neither a file nor a directory: a store with such a thing is not copied")
-        for name in files:
-            path = os.path.join(directory, name)
-            relative = os.path.relpath(path, store)
-            if relative != _LOCK:
-                status = os.stat(path)
-                mode = stat.S_IMODE(status.st_mode)
-                found[relative] = {"size": status.st_size, "sha256": sha256(path), "mode": mode}
-    return dict(sorted(found.items()))
+    store = os.path.abspath(store)
+    owner = account_for(store, user)
+    return Location(store, owner, account_to_rename_as(os.path.dirname(store), owner))
 
 
-def sha256(path: str) -> str:
-    """Of a file's content, read in pieces."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while data := file.read(1 << 20):
-            digest.update(data)
-    return digest.hexdigest()
+def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
+    """Size, SHA-256 and mode of every file of a store but its lock. Raises InstallError, OSError."""
+    found: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
+    return found
 
 
-def identity(files: Manifest) -> str:
-    """A name for exactly these contents."""
-    text = json.dumps({name: [entry["size"], entry["sha256"]] for name, entry in files.items()}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def is_locked(store: str, user: str | None = None) -> bool:
+    """Whether a broker holds the lock of the store. Raises InstallError, OSError."""
+    return bool(run_as(account_for(store, user), store_files.is_locked, store))
 
 
-def is_locked(store: str) -> bool:
-    """Whether a broker, of whatever kind, holds the lock of the store. Asks, and leaves no lock behind."""
-    try:
-        descriptor = os.open(os.path.join(store, _LOCK), os.O_RDWR)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+def allocated(store: str, user: str | None = None) -> int:
+    """Bytes that a store takes of its disk. Raises InstallError, OSError."""
+    return int(run_as(account_for(store, user), store_files.allocated_bytes, store))
 
 
-def allocated(store: str) -> int:
-    """Bytes that a store takes of its disk; its journal's last file is mostly a hole."""
-    total = 0
-    for directory, _, files in os.walk(store):
-        for name in files:
-            with suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(directory, name)).st_blocks * 512
-    return total
-
-
-def obstacle(store: str, needed: int = 0) -> str:
+def obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
     """Why a store could not be replaced here, or nothing. ``needed``: bytes of the store to come."""
-    parent = os.path.dirname(store)
-    if os.path.islink(store):
-        return f"{store} is a link: a store behind a link is not replaced"
-    if os.path.ismount(store):
-        return f"{store} is a mount point, and a store is replaced by a rename: set activemq_store_directory below it"
-    if not os.path.isdir(parent):
-        return f"{parent} is not there: run the playbook site first"
-    free = shutil.disk_usage(parent).free
-    if free < needed + _SPARE:
-        return f"{parent} has {free >> 20} MiB free, and the copy needs {(needed + _SPARE) >> 20}"
-    return ""
+    name, path = os.path.basename(store), os.path.dirname(store)
+    try:
+        with open_directory(path) as parent:
+            if parent.exists(name) and stat.S_ISLNK(parent.status(name).st_mode):
+                return f"{store} is a link: a store behind a link is not replaced"
+            if _is_mount_point(parent, name):
+                return (
+                    f"{store} is a mount point, and a store is replaced by a rename: set activemq_store_directory "
+                    "below it"
+                )
+            free = shutil.disk_usage(parent.descriptor).free
+        if free < needed + _SPARE:
+            return f"{path} has {free >> 20} MiB free, and the copy needs {(needed + _SPARE) >> 20}"
+        return str(resync_plans.untrusted_plan(store, account_for(store, user)))
+    except FileNotFoundError:
+        return f"{path} is not there: run the playbook site first"
+    except InstallError as error:
+        return str(error)
 
 
-def is_unfinished(store: str) -> bool:
-    """Whether a copy was being put in place when something ended it."""
-    return os.path.exists(Places(store).plan)
+def _is_mount_point(parent: Directory, name: str) -> bool:
+    return bool(parent.exists(name) and parent.status(name).st_dev != parent.own_status().st_dev)
 
 
-def stage(store: str, files: Manifest) -> dict[str, int]:
+def is_unfinished(store: str, user: str | None = None) -> bool:
+    """Whether a copy was being put in place when something ended it. Raises InstallError, OSError."""
+    try:
+        return bool(resync_plans.has_plan(store, account_for(store, user)))
+    except UntrustedPathError:
+        return False
+
+
+def stage(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
     """Make room for a copy, and take what this host has already.
 
     Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
     """
-    _refuse_locked(store)
-    where = Places(store)
-    staging = where.staging(identity(files))
-    _remove_others(store, staging)
-    owner, mode = _owner(store)
-    disk.make_directory(staging, mode, owner)
-    wanted: dict[str, int] = {}
-    for name, entry in files.items():
-        path = _inside(staging, name)
-        if _is_whole(path, entry):
-            continue
-        disk.remove(path)
-        make_parents(staging, path, owner)
-        own = os.path.join(store, name)
-        if not os.path.exists(path + _PART) and _is_whole(own, entry):
-            shutil.copyfile(own, path + _PART)
-            _accept(path, entry, owner)
-        elif not entry["size"]:
-            disk.write_file(path, b"", entry["mode"], owner)
-        else:
-            wanted[name] = _length(path + _PART, entry["size"])
+    where = locate(store, user)
+    _refuse_untrusted_plan(where)
+    run_as(where.owner, store_files.refuse_locked, where.store)
+    staging, prefix = _staging(where, files), f"{where.name}.resync-"
+    mode = run_as(where.owner, store_files.store_mode, where.store)
+    for name in run_as(where.keeper, _other_stagings, where.parent, prefix, staging):
+        run_as(where.owner, store_files.empty_directory, where.beside(name))
+    run_as(where.keeper, _make_staging, where, prefix, staging, 0o750 if mode is None else mode)
+    wanted: dict[str, int] = run_as(
+        where.owner, store_files.fill_staging, where.store, where.beside(staging), dict(files)
+    )
     return wanted
 
 
-def read(store: str, name: str, offset: int, size: int) -> str:
+def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
+    with open_directory(path) as parent:
+        return [
+            name for name in parent.names() if name.startswith(prefix) and name != but and parent.is_directory(name)
+        ]
+
+
+def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None:
+    """Remove copies of what the other node had before, which are empty by now, and make the one for this copy."""
+    with open_directory(where.parent) as parent:
+        for name in parent.names():
+            if name.startswith(prefix) and parent.is_directory(name) and name != staging:
+                parent.remove_directory(name)
+            elif name.startswith(prefix) and not parent.is_directory(name):
+                parent.unlink(name)
+        if parent.exists(staging):
+            with parent.subdirectory(staging) as there:
+                if there.own_status().st_uid == where.owner.uid:
+                    return
+            # Made by a run that ended before it gave it away; what holds anything is not removed.
+            parent.remove_directory(staging)
+        ids = (-1, -1) if where.owner.is_own else (where.owner.uid, where.owner.gid)
+        parent.make_directory(staging, mode, *ids).close()
+        parent.sync()
+
+
+def read(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
     """The piece of a file from ``offset`` on, packed. Raises InstallError when the file changed."""
-    path = _inside(store, name)
-    if os.path.getsize(path) != size:
-        raise InstallError(f"{path} has changed while it was copied: something writes to it")
-    with open(path, "rb") as file:
-        file.seek(offset)
-        return pack(file.read(CHUNK))
+    return str(run_as(account_for(store, user), _read_packed, store, name, offset, size))
+
+
+def _read_packed(store: str, name: str, offset: int, size: int) -> str:
+    return pack(store_files.read_piece(store, name, offset, size, CHUNK))
 
 
 def pack(piece: bytes) -> str:
@@ -182,165 +188,129 @@ def pack(piece: bytes) -> str:
 
 
 def unpack(data: str) -> bytes:
-    """A piece that was packed."""
-    return zlib.decompress(base64.b64decode(data))
+    """A piece that was packed. Raises InstallError for one that is no piece, or larger than any."""
+    try:
+        unpacking = zlib.decompressobj()
+        piece = unpacking.decompress(base64.b64decode(data), CHUNK + 1)
+    except (zlib.error, ValueError) as error:
+        raise InstallError(f"a piece did not arrive as it was sent: {error}") from None
+    if len(piece) > CHUNK or not unpacking.eof:
+        raise InstallError(f"a piece did not arrive as it was sent: it is no piece of up to {CHUNK} bytes")
+    return piece
 
 
-def write(store: str, files: Manifest, name: str, offset: int, data: str) -> int:
+def write(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
     """Add a piece to a file of the copy; returns how long it is now. The last piece makes it whole.
 
     Raises InstallError for a piece that does not follow, or a file that is not what it should be.
     """
-    staging = Places(store).staging(identity(files))
-    path, entry = _inside(staging, name), files[name]
-    owner, _ = _owner(store)
-    piece = unpack(data)
-    length = _length(path + _PART, entry["size"])
-    if length != offset:
-        raise InstallError(f"{path}: byte {offset} was sent, byte {length} was due: run the same command again")
-    with open(os.open(path + _PART, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b") as file:
-        file.seek(offset)
-        # The end of a journal file is reserved and holds nothing: it stays a hole.
-        content = piece.rstrip(b"\0")
-        file.write(content)
-        file.truncate(offset + len(piece))
-    if offset + len(piece) == entry["size"]:
-        _accept(path, entry, owner)
-    return offset + len(piece)
+    where = locate(store, user)
+    staging = where.beside(_staging(where, files))
+    return int(run_as(where.owner, store_files.write_piece, staging, files, name, offset, unpack(data)))
 
 
-def make_parents(staging: str, path: str, owner: Owner) -> None:
-    """Make the directories between the copy and one of its files."""
-    parent = os.path.dirname(path)
-    if parent != staging and not os.path.isdir(parent):
-        make_parents(staging, parent, owner)
-        disk.make_directory(parent, 0o750, owner)
-
-
-def switch(store: str, files: Manifest, source: str) -> str:
+def switch(store: str, files: Manifest, source: str, user: str | None = None) -> str:
     """Put the copy in place; returns where the store is kept that was there, or nothing.
 
     The copy is verified once more, and the sums of what was there are written down, before
     anything is renamed. Raises InstallError, OSError.
     """
-    _refuse_locked(store)
-    where = Places(store)
-    name = identity(files)
-    staging = where.staging(name)
-    if not os.path.isdir(staging) or identity(manifest(staging)) != name:
-        raise InstallError(f"{staging} is not the whole copy: run the same command again")
-    backup = where.backup() if os.path.isdir(store) else ""
-    if backup:
-        before = manifest(store)
-        text = {"of": store, "replaced_by": name, "from": source, "files": before}
-        disk.replace_file(f"{backup}.json", json.dumps(text, indent=1).encode() + b"\n", 0o640)
-    plan = {"staging": staging, "backup": backup, "from": source}
-    disk.replace_file(where.plan, json.dumps(plan).encode() + b"\n", 0o640)
-    return finish(store)
+    where = locate(store, user)
+    _refuse_untrusted_plan(where)
+    run_as(where.owner, store_files.refuse_locked, where.store)
+    staging = _staging(where, files)
+    if _fingerprint(where, staging) != identity(files):
+        raise InstallError(f"{where.beside(staging)} is not the whole copy: run the same command again")
+    backup = before = ""
+    if run_as(where.owner, store_files.store_mode, where.store) is not None:
+        old = manifest(where.store, user)
+        text = {"of": where.store, "replaced_by": identity(files), "from": source, "files": old}
+        content = json.dumps(text, indent=1) + "\n"
+        backup, before = str(run_as(where.keeper, _write_sums, where.parent, where.name, content)), _sums(old)
+    resync_plans.write_plan(ResyncPlan(where.store, staging, backup, before, source), where.owner)
+    return finish(store, user)
 
 
-def finish(store: str) -> str:
+def finish(store: str, user: str | None = None) -> str:
     """Do what is left of putting a copy in place; returns where the store is kept that was there.
 
     Raises InstallError, OSError.
     """
-    where = Places(store)
-    _refuse_locked(store)
+    where = locate(store, user)
+    _refuse_untrusted_plan(where)
+    plan = resync_plans.read_plan(where.store, where.owner)
+    if plan is None:
+        return ""
+    run_as(where.owner, store_files.refuse_locked, where.store)
+    run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
+    if plan.backup and _sums_of(where, plan.backup) != plan.before:
+        backup = where.beside(plan.backup)
+        raise InstallError(f"{backup} is not what the store was before: its disk does not keep what it was given")
+    resync_plans.remove_plan(where.store, where.owner)
+    return where.beside(plan.backup) if plan.backup else ""
+
+
+def _exchange(path: str, name: str, staging: str, backup: str) -> None:
+    """Rename the store to its backup and the copy to the store, where that is not done yet."""
+    with open_directory(path) as parent:
+        store, has_store = os.path.join(path, name), parent.is_directory(name)
+        has_staging, has_backup = parent.is_directory(staging), bool(backup) and parent.is_directory(backup)
+        if has_staging and has_store and backup and parent.exists(backup):
+            raise InstallError(f"{os.path.join(path, backup)} and {store} are both there: look which is the store")
+        if not has_store and (not has_staging or (backup and not has_backup)):
+            raise InstallError(f"{store} is not there: somebody has moved it away, nothing was touched")
+        if backup and not has_staging and not has_backup:
+            raise InstallError(f"{os.path.join(path, backup)} is not there: somebody has moved it away")
+        if has_staging and backup and has_store:
+            parent.rename(name, backup)
+        if has_staging:
+            parent.rename(staging, name)
+        parent.sync()
+
+
+def _write_sums(path: str, name: str, content: str) -> str:
+    """Choose the name of the backup and write its sums beside it; returns the name."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    with open_directory(path) as parent:
+        for backup in (f"{name}.before-{stamp}", *(f"{name}.before-{stamp}-{number}" for number in range(1, 100))):
+            if not parent.exists(backup) and not parent.exists(f"{backup}.json"):
+                parent.write_file(f"{backup}.json", content.encode(), 0o640)
+                parent.sync()
+                return backup
+    raise InstallError(f"{path} has a hundred backups of this second: move them away")
+
+
+def _refuse_untrusted_plan(where: Location) -> None:
+    refusal = resync_plans.untrusted_plan(where.store, where.owner)
+    if refusal:
+        raise InstallError(refusal)
+
+
+def _staging(where: Location, files: Manifest) -> str:
+    return f"{where.name}.resync-{identity(files)}"
+
+
+def _fingerprint(where: Location, name: str) -> str:
+    """The identity of a directory beside the store; empty where there is none."""
     try:
-        with open(where.plan, encoding="utf-8") as file:
-            plan = json.load(file)
+        found: str = identity(run_as(where.owner, store_files.manifest, where.beside(name)))
     except FileNotFoundError:
         return ""
-    except ValueError:
-        raise InstallError(f"{where.plan} cannot be read, see {store}.resync-* and {store}.before-*") from None
-    staging, backup = str(plan["staging"]), str(plan["backup"])
-    if os.path.isdir(staging):
-        if backup and os.path.isdir(store):
-            if os.path.exists(backup):
-                raise InstallError(f"{backup} and {store} are both there: look which of them is the store")
-            disk.rename(store, backup)
-        disk.rename(staging, store)
-    if backup:
-        _verify(backup)
-    disk.remove(where.plan)
-    disk.sync_directory(os.path.dirname(store))
-    return backup
+    return found
 
 
-def _verify(backup: str) -> None:
-    """Raises InstallError unless the backup is what the store was."""
-    with open(f"{backup}.json", encoding="utf-8") as file:
-        before = json.load(file)["files"]
-    if manifest(backup) != before:
-        raise InstallError(f"{backup} is not what the store was before: its disk does not keep what it was given")
+def _sums_of(where: Location, name: str) -> str:
+    return _sums(run_as(where.owner, store_files.manifest, where.beside(name)))
 
 
-def _refuse_locked(store: str) -> None:
-    if is_locked(store):
-        raise InstallError(f"the lock of {store} is held: a broker runs on it")
-
-
-def _remove_others(store: str, staging: str) -> None:
-    """Copies of what the other node had before: nobody asks for them any more. Never a backup."""
-    parent, prefix = os.path.dirname(store), os.path.basename(store) + ".resync-"
-    for name in os.listdir(parent):
-        path = os.path.join(parent, name)
-        if name.startswith(prefix) and path != staging:
-            disk.remove_tree(path)
-
-
-def _owner(store: str) -> tuple[Owner, int]:
-    """Who owns a store, or would; and its mode."""
-    try:
-        status = os.stat(store)
-        return Owner(status.st_uid, status.st_gid), stat.S_IMODE(status.st_mode)
-    except FileNotFoundError:
-        status = os.stat(os.path.dirname(store))
-        return Owner(status.st_uid, status.st_gid), 0o750
-
-
-def _inside(directory: str, name: str) -> str:
-    path = os.path.normpath(os.path.join(directory, name))
-    if not path.startswith(directory + "/"):
-        raise InstallError(f"{name!r} does not lie inside the store")
-    return path
-
-
-def _is_whole(path: str, entry: Mapping[str, Any]) -> bool:
-    try:
-        return bool(os.path.getsize(path) == entry["size"] and sha256(path) == entry["sha256"])
-    except FileNotFoundError:
-        return False
-
-
-def _length(part: str, size: int) -> int:
-    """How much of a file has come. One that is too long, or as long and yet not whole, begins anew."""
-    try:
-        length = os.path.getsize(part)
-    except FileNotFoundError:
-        return 0
-    if length >= size:
-        disk.remove(part)
-        return 0
-    return length
-
-
-def _accept(path: str, entry: Mapping[str, Any], owner: Owner) -> None:
-    """A file is all there: see that it is right, and give it its name."""
-    part = path + _PART
-    if sha256(part) != entry["sha256"]:
-        disk.remove(part)
-        raise InstallError(f"{path} did not arrive as it was sent: run the same command again")
-    with open(part, "rb+") as file:
-        owner.give(file.fileno())
-        os.fchmod(file.fileno(), entry["mode"])
-        os.fsync(file.fileno())
-    disk.rename(part, path)
+def _sums(files: Manifest) -> str:
+    """A fingerprint of files with their modes."""
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def flat(name: str) -> str:
     """A name for a file of a store in one directory of the controller."""
-    return hashlib.sha256(name.encode()).hexdigest()[:24]
+    return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]
 
 
 def tidy(directory: str) -> None:

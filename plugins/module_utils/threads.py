@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, read_process
+from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, process_handle, send_signal
 
 COUNT = 3
 PAUSE = 5.0
 _ANSWER = 20.0
 _POLL = 0.5
+_MOST_PRINTED = 16 << 20
 _BEGIN = "Full thread dump"
 # The last lines of a dump: of its threads, and of the heap after them.
 _END = ("JNI global ref", "Metaspace", "PSPermGen")
@@ -54,12 +55,13 @@ def dump(process: Process, count: int = COUNT, pause: float = PAUSE) -> Dumps:
         return dumps
     for number in range(count):
         began = time.monotonic()
-        now = read_process(process.pid)
-        if now is None or now.started != process.started:
+        read()  # what was printed before
+        with process_handle(process) as handle:
+            # Another process that has got its number may not catch it, and would end.
+            was_sent = catches_quit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
+        if not was_sent:
             dumps.notes.append(f"process {process.pid} ended meanwhile")
             break
-        read()  # what was printed before
-        os.kill(process.pid, signal.SIGQUIT)
         text = _wait(read)
         if _BEGIN not in text:
             dumps.notes.append(f"process {process.pid} did not answer SIGQUIT with a thread dump within {_ANSWER:g} s")
@@ -126,9 +128,12 @@ def _of_file(path: str) -> Callable[[], str]:
 
     def read() -> str:
         nonlocal position
-        with open(path, "rb") as file:
+        # What lies there is of the process's choice, also between two looks: nothing is waited for.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
             file.seek(position)
-            data = file.read()
+            data = file.read(_MOST_PRINTED)
         position += len(data)
         return data.decode(errors="replace")
 

@@ -15,6 +15,7 @@ import stat
 from fnmatch import fnmatch
 
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import open_directory, open_owned_file
 
 _NEVER = (
     # example configurations
@@ -46,19 +47,21 @@ _SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\
 def vendor_files(home: str) -> dict[str, File]:
     """Files below ``home/conf`` by their path in the tree, mode 0644; none where there is no such directory.
 
-    Links are followed no further than ``conf`` itself, which Debian's package links to /etc.
+    Links are followed no further than ``conf`` itself, which Debian's package links to /etc. Raises UntrustedPathError
+    where somebody else than root could have put a link or somebody's file there.
     """
-    conf = os.path.join(home, "conf")
-    found = {}
-    for directory, names, files in os.walk(conf):
-        names.sort()
-        for name in sorted(files):
-            path = os.path.join(directory, name)
-            if any(fnmatch(name.lower(), pattern) for pattern in _NEVER) or not stat.S_ISREG(os.lstat(path).st_mode):
+    found: dict[str, File] = {}
+    try:
+        top = open_directory(os.path.join(home, "conf"))
+    except FileNotFoundError:
+        return found
+    with top:
+        for directory, name in top.walk():
+            is_file = stat.S_ISREG(directory.status(name).st_mode)
+            if not is_file or any(fnmatch(name.lower(), pattern) for pattern in _NEVER):
                 continue
-            with open(path, "rb") as file:
+            with os.fdopen(open_owned_file(directory, name), "rb") as file:
                 content = file.read()
-            if name.endswith(".properties") and _SETS_PASSWORD.search(content):
-                continue
-            found["conf/" + os.path.relpath(path, conf).replace(os.sep, "/")] = File(content, 0o644)
+            if not (name.endswith(".properties") and _SETS_PASSWORD.search(content)):
+                found["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = File(content, 0o644)
     return found

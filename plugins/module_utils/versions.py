@@ -18,11 +18,18 @@ from dataclasses import dataclass
 
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import (
+    UntrustedPathError,
+    open_directory,
+    open_file,
+)
 
 MANIFEST = ".fleet-manifest.json"
 RECORD = ".fleet-install.json"
 PRIVATE = frozenset({MANIFEST, RECORD})
 DIRECTORY_MODE = 0o750
+_LARGEST = 64 << 20
+"""Bytes of a manifest or record; the masked files of a version stand in its record."""
 
 
 def tree_id(tree: Mapping[str, File]) -> str:
@@ -40,6 +47,7 @@ class Version:
     manifest: Mapping[str, str]
     modes: Mapping[str, int]
     masked: Mapping[str, str]
+    hidden: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -48,11 +56,10 @@ class Version:
     def read(self, path: str) -> bytes | None:
         """The bytes that lie there now, or None when there is no such regular file."""
         try:
-            descriptor = os.open(os.path.join(self.directory, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
+            with os.fdopen(open_file(os.path.join(self.directory, path)), "rb") as file:
+                return file.read()
+        except (UntrustedPathError, OSError):
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
     def drift(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
         """Path -> what is not as it was deployed: changed, removed, added, or mode and owner."""
@@ -73,11 +80,8 @@ class Version:
         return found
 
     def _files(self) -> list[str]:
-        return [
-            os.path.relpath(os.path.join(directory, name), self.directory)
-            for directory, _below, names in os.walk(self.directory)
-            for name in names
-        ]
+        with open_directory(self.directory) as top:
+            return [os.path.relpath(os.path.join(directory.path, name), top.path) for directory, name in top.walk()]
 
 
 def records(tree: Mapping[str, File]) -> dict[str, bytes]:
@@ -86,6 +90,7 @@ def records(tree: Mapping[str, File]) -> dict[str, bytes]:
         "tree": tree_id(tree),
         "modes": {path: f"{file.mode:04o}" for path, file in tree.items()},
         "masked": {path: file.masked for path, file in tree.items() if file.masked is not None},
+        "hidden": sorted(path for path, file in tree.items() if file.hidden),
     }
     manifest = {path: file.sha256 for path, file in tree.items()}
     return {
@@ -97,15 +102,15 @@ def records(tree: Mapping[str, File]) -> dict[str, bytes]:
 def read_version(directory: str) -> Version | None:
     """The version in a directory, or None when it does not say what it is."""
     try:
-        with open(os.path.join(directory, MANIFEST), "rb") as file:
-            manifest = json.loads(file.read())
-        with open(os.path.join(directory, RECORD), "rb") as file:
-            record = json.loads(file.read())
+        with open_directory(directory) as opened:
+            manifest = json.loads(opened.read_file(MANIFEST, _LARGEST))
+            record = json.loads(opened.read_file(RECORD, _LARGEST))
         modes = {path: int(mode, 8) for path, mode in record["modes"].items()}
+        hidden = frozenset(record.get("hidden", ()))
         if modes.keys() != manifest.keys():
             return None
-        return Version(directory, record["tree"], manifest, modes, record["masked"])
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return Version(directory, record["tree"], manifest, modes, record["masked"], hidden)
+    except (UntrustedPathError, OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
 
 

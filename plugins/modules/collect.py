@@ -48,6 +48,10 @@ options:
         oldest first, and named.
     type: int
     default: 200
+  seconds:
+    description: After so many seconds on a host no further log or file is read. What was left out is named.
+    type: int
+    default: 600
   days:
     description: So many days of systemd's journal.
     type: int

@@ -21,6 +21,8 @@ description:
   - A copy travels in pieces of 8 MiB, each the argument or the result of a module, so that it costs the time of
     a task for each of them. A copy of some gigabytes takes minutes. The controller needs as much free space as
     the files that travel.
+  - Root acts on the store of another account as that account only, and keeps what it must remember in
+    C(/var/lib/activemq-fleet), which nobody else can enter.
   - The broker must have ended on both hosts. A store whose lock is held is refused.
 options:
   state:
@@ -49,6 +51,13 @@ options:
       - A directory on the controller for V(fetched) and V(placed). What is below it goes when all has arrived.
         By default C(activemq-fleet/resync) in Ansible's own home.
     type: str
+  user:
+    description:
+      - The account of the broker, to which the store belongs. As root all that has to do with the store is done as
+        this account. Without it as the one to which the first directory on the way to the store belongs that is not
+        root's. Root itself is refused where another account could exchange what lies there.
+    type: str
+    version_added: 0.2.0
   source:
     description: Who had the store, for the notes beside the backup.
     type: str
@@ -116,25 +125,26 @@ from ansible_collections.activemq.fleet.plugins.module_utils.archive import Inst
 
 
 def act(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
-    state, directory, files = wanted["state"], wanted["directory"], wanted["files"]
+    """The result of one step. Raises InstallError, OSError."""
+    state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state == "manifest":
-        if storecopy.is_locked(directory):
+        if storecopy.is_locked(directory, user):
             raise InstallError(f"the lock of {directory} is held: a broker runs on it")
-        found = storecopy.manifest(directory)
+        found = storecopy.manifest(directory, user)
         return {"changed": False, "files": found, "identity": storecopy.identity(found)}
     if state == "read":
         size = files[wanted["name"]]["size"]
-        return {"changed": False, "data": storecopy.read(directory, wanted["name"], wanted["offset"], size)}
+        return {"changed": False, "data": storecopy.read(directory, wanted["name"], wanted["offset"], size, user)}
     if check:
         return {"changed": True, "missing": {}, "backup": "", "skipped": True}
     if state == "staged":
-        return {"changed": True, "missing": storecopy.stage(directory, files)}
+        return {"changed": True, "missing": storecopy.stage(directory, files, user)}
     if state == "written":
-        length = storecopy.write(directory, files, wanted["name"], wanted["offset"], wanted["data"])
+        length = storecopy.write(directory, files, wanted["name"], wanted["offset"], wanted["data"], user)
         return {"changed": True, "length": length}
     if state == "switched":
-        return {"changed": True, "backup": storecopy.switch(directory, files, wanted["source"])}
-    return {"changed": True, "backup": storecopy.finish(directory)}
+        return {"changed": True, "backup": storecopy.switch(directory, files, wanted["source"], user)}
+    return {"changed": True, "backup": storecopy.finish(directory, user)}
 
 
 def main() -> None:
@@ -146,6 +156,7 @@ def main() -> None:
             "files": {"type": "dict", "default": {}},
             "missing": {"type": "dict", "default": {}},
             "spool": {"type": "str"},
+            "user": {"type": "str"},
             "source": {"type": "str", "default": ""},
             "name": {"type": "str"},
             "offset": {"type": "int", "default": 0},

@@ -22,6 +22,13 @@ description:
   - It opens the management view of the JVM to this machine, which lasts until the process ends. It changes
     nothing else. Run it as root or as the broker's account. It needs kahaDB, and a JVM of Java 8 or later that
     may be attached to.
+options:
+  user:
+    description:
+      - The account of the broker. As root the store is read as this account; without it as the one to which the
+        first directory on the way to the store belongs that is not root's.
+    type: str
+    version_added: 0.2.0
 extends_documentation_fragment:
   - activemq.fleet.looks
 """
@@ -86,9 +93,12 @@ from ansible_collections.activemq.fleet.plugins.module_utils.depths import look
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={"base": {"type": "path", "required": True}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"base": {"type": "path", "required": True}, "user": {"type": "str"}},
+        supports_check_mode=True,
+    )
     try:
-        result = look(module.params["base"])
+        result = look(module.params["base"], module.params["user"])
     except (InstallError, OSError, ParseError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

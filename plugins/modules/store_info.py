@@ -26,6 +26,12 @@ options:
     description: Whether to read the journal. It takes a minute for some gigabytes.
     type: bool
     default: true
+  user:
+    description:
+      - The account of the broker. As root the files are read as this account; without it as the one to which the
+        first directory on the way to them belongs that is not root's.
+    type: str
+    version_added: 0.2.0
 extends_documentation_fragment:
   - activemq.fleet.looks
 """
@@ -129,27 +135,42 @@ state:
 
 import os
 import shutil
+from contextlib import suppress
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils import contents, purelog, storecopy
+from ansible_collections.activemq.fleet.plugins.module_utils import contents, purelog, store_files, storecopy
+from ansible_collections.activemq.fleet.plugins.module_utils.accounts import account_for, run_as
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.process import boot_id, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import open_directory
 
 
-def look(base: str, directory: str, read: bool) -> dict[str, Any]:
+def look(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
+    """The module's result. Raises InstallError, OSError."""
     process = find_broker(base)
-    parent = os.path.dirname(directory)
+    free = 0
+    with suppress(FileNotFoundError, InstallError), open_directory(os.path.dirname(directory)) as parent:
+        free = shutil.disk_usage(parent.descriptor).free
+    data = os.path.join(base, "data")
     return {
         "changed": False,
-        "exists": os.path.isdir(directory),
-        "locked": storecopy.is_locked(directory),
         "pid": process.pid if process else None,
         "boot": boot_id(),
-        "unfinished": storecopy.is_unfinished(directory),
-        "obstacle": storecopy.obstacle(directory),
-        "allocated": storecopy.allocated(directory),
-        "free": shutil.disk_usage(parent).free if os.path.isdir(parent) else 0,
-        "runs": purelog.runs(os.path.join(base, "data")),
+        "unfinished": storecopy.is_unfinished(directory, user),
+        "obstacle": storecopy.obstacle(directory, user=user),
+        "free": free,
+        "runs": run_as(account_for(data, user), purelog.runs, data),
+        **run_as(account_for(directory, user), _look_into, directory, read),
+    }
+
+
+def _look_into(directory: str, read: bool) -> dict[str, Any]:
+    """What is in the store, for the account that owns it."""
+    return {
+        "exists": store_files.store_mode(directory) is not None,
+        "locked": store_files.is_locked(directory),
+        "allocated": store_files.allocated_bytes(directory),
         **(contents.look(directory) if read else contents.UNSEEN),
     }
 
@@ -160,13 +181,15 @@ def main() -> None:
             "base": {"type": "path", "required": True},
             "directory": {"type": "path", "required": True},
             "contents": {"type": "bool", "default": True},
+            "user": {"type": "str"},
         },
         supports_check_mode=True,
     )
+    wanted = module.params
     try:
-        result = look(module.params["base"], module.params["directory"], module.params["contents"])
-    except OSError as error:
-        module.fail_json(msg=f"the store {module.params['directory']} cannot be read: {error}")
+        result = look(wanted["base"], wanted["directory"], wanted["contents"], wanted["user"])
+    except (InstallError, OSError) as error:
+        module.fail_json(msg=f"the store {wanted['directory']} cannot be read: {error}")
     module.exit_json(**result)
 
 

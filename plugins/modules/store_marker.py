@@ -37,7 +37,9 @@ options:
     description: What tells this run's marker from any other.
     type: str
   user:
-    description: The account of the broker, which owns a directory that is claimed.
+    description:
+      - The account of the broker, which owns a directory that is claimed. As root all that has to do with the store is
+        done as this account.
     type: str
 attributes:
   check_mode:
@@ -75,28 +77,25 @@ marked:
   returned: for O(state=look)
 """
 
-import pwd
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils import store
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
 
 
 def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    directory, word, state = parameters["directory"], parameters["word"], parameters["state"]
-    seen = store.look(directory)
+    """The module's result. Raises InstallError, OSError."""
+    directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
+    seen = store.look(directory, user)
     if state == "look":
         return {"changed": False, **seen}
     if check:
         return {"changed": state == "claimed" and seen["marked"] is None}
     if state == "claimed":
-        account = pwd.getpwnam(parameters["user"]) if parameters["user"] else None
-        owner = Owner(account.pw_uid, account.pw_gid) if account else Owner()
-        return {"changed": store.claim(directory, parameters["pair"], word, owner)}
+        return {"changed": store.claim(directory, parameters["pair"], word, user)}
     if state == "withdrawn":
-        return {"changed": store.withdraw(directory, word)}
+        return {"changed": store.withdraw(directory, word, user)}
     if word not in (seen["marked"] or ()):
         raise InstallError(
             f"{directory} is not the directory that the other node of {parameters['pair']} has: mount the share on both"
@@ -118,8 +117,6 @@ def main() -> None:
     )
     try:
         result = act(module.params, module.check_mode)
-    except KeyError:
-        module.fail_json(msg=f"there is no user {module.params['user']} on this host")
     except (InstallError, OSError) as error:
         module.fail_json(msg=f"the store of {module.params['pair']}: {error}")
     module.exit_json(**result)

@@ -108,7 +108,9 @@ def test_a_host_shows_what_the_rules_about_hosts_ask_for(program: Program, machi
     machine.run("touch", "/etc/default/activemq")
     machine.run("mount", "-t", "tmpfs", "-o", "size=8m,nosuid", "tmpfs", "/srv/small")
     words = f"-Dactivemq.base={BASE} -Djava.nio.channels.FileLock.broken=true start"
-    script = f"systemd-run --unit=by-hand python3 -c 'import time; time.sleep(9999)' {words}"
+    # A broker that nobody has installed yet: root runs it, by hand.
+    text = f"import time; log = open('{BASE}/data/by-hand.log', 'w'); time.sleep(9999)"
+    script = f'mkdir -p {BASE}/data; systemd-run --unit=by-hand python3 -c "{text}" {words}'
     machine.run("sh", "-c", script)
     wait_until(lambda: machine.run("pgrep", "--full", f"activemq.base={BASE}"), "the process of the broker is there")
     given = {"java": "/opt/java8/bin/java", "directory": "/srv/small/store", "home": "/opt/activemq", "base": BASE}

@@ -26,6 +26,7 @@ MASTER, SLAVE = "legacy-mq01-a.example.com", "legacy-mq01-b.example.com"
 NODES = {MASTER: "10.77.0.31", SLAVE: "10.77.0.32"}
 UNIT = "activemq.service"
 STORE = "/var/lib/activemq/activemq/data/kahadb"
+PLANS = "/var/lib/activemq-fleet/resync"
 LOG = "/var/lib/activemq/activemq/data/activemq.log"
 PASSWORD = "made-up-app-password"
 PATIENCE = 600
@@ -197,6 +198,9 @@ def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_fini
     assert len(kept) == 2, kept  # the store that was there, and its sums
     assert backups(fleet.slave) == before[1]
     assert not any((fleet.home / "activemq-fleet" / "resync").glob("*"))
+    assert fleet.master.run("find", STORE, "!", "-user", "activemq") == ""
+    assert fleet.master.run("stat", "-c", "%U %a", PLANS).strip() == "root 700"
+    assert fleet.master.run("ls", "-A", PLANS) == ""
 
 
 def test_a_pair_that_is_attached_is_left_alone(fleet: Fleet) -> None:
@@ -229,6 +233,22 @@ def test_a_check_says_what_would_be_next_and_touches_nothing(fleet: Fleet) -> No
     assert f"{SLAVE} has the newer store" in said
     assert said.count("changed=0 ") == said.count("changed=")
     assert (mains(fleet), backups(fleet.slave), fleet.master.run(*listed)) == before
+
+
+@pytest.mark.timeout(1800)
+def test_a_plan_that_the_broker_s_account_plants_moves_no_directory_of_root(fleet: Fleet) -> None:
+    """After the test before: the master's store is the older one, and would be replaced."""
+    if fleet.master_lives():
+        fleet.kill_master()
+    plan = json.dumps({"staging": "/root/moved", "backup": f"{STORE}.before-it", "from": "nobody"})
+    fleet.master.run("mkdir", "-p", "/root/moved")
+    fleet.master.run("runuser", "-u", "activemq", "--", "sh", "-c", f"echo '{plan}' > {STORE}.resync.json")
+    try:
+        said = fleet.play("resync", "-e", "activemq_target=legacy-mq01", fails=True)
+        assert "is of an earlier version or was planted, and is not trusted" in " ".join(said.split())
+        assert fleet.master.run("stat", "-c", "%U", "/root/moved", STORE).split() == ["root", "activemq"]
+    finally:
+        fleet.master.run("rm", f"{STORE}.resync.json")
 
 
 @pytest.mark.timeout(1800)

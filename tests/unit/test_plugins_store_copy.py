@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils import disk, storecopy
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory
 
 
 @pytest.fixture
@@ -183,7 +184,10 @@ def _put_behind_a_link(store: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda store, patch: patch.setattr(storecopy.os.path, "ismount", lambda path: path == store), "mount point"),
+        (
+            lambda store, patch: patch.setattr(storecopy, "_is_mount_point", lambda _, name: name == "kahadb"),
+            "mount point",
+        ),
         (lambda store, patch: patch.setattr(storecopy, "_SPARE", 1 << 60), "MiB free, and the copy needs"),
         (lambda store, _: _put_behind_a_link(store), "is a link"),
     ],
@@ -200,7 +204,7 @@ class PowerCut(BaseException):
     """The host ended here."""
 
 
-WRITES = ("make_directory", "write_file", "replace_file", "rename", "sync_directory", "remove", "remove_tree")
+WRITES = ("make_directory", "create_file", "write_file", "replace_file", "rename", "sync", "unlink", "remove_tree")
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -226,7 +230,7 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
         return call
 
     for name in WRITES:
-        monkeypatch.setattr(disk, name, counted(getattr(disk, name)))
+        monkeypatch.setattr(Directory, name, counted(getattr(Directory, name)))
     for limit in range(1, 200):
         count = 0
         try:

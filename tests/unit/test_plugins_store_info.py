@@ -12,6 +12,7 @@ from ansible_collections.activemq.fleet.plugins.modules import store_info
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.log_reading import logger_of
 from tests.unit.kahadb_journals import (
     LOADED,
     add,
@@ -133,12 +134,15 @@ def test_no_bytes_whatever_stop_the_reader(tmp_path_factory: pytest.TempPathFact
     list(journal.commands(str(store), journal.Tail()))
 
 
-LINE = "{moment},100 | {level:<5} | {message} | org.apache.activemq.broker.X | main\n"
+LINE = "{moment},100 | {level:<5} | {message} | {logger} | main\n"
 
 
 def log(path: Path, *records: tuple[str, str], name: str = "activemq.log") -> None:
     path.mkdir(exist_ok=True)
-    text = "".join(LINE.format(moment=moment, level="INFO", message=message) for moment, message in records)
+    text = "".join(
+        LINE.format(moment=moment, level="INFO", message=message, logger=logger_of(message))
+        for moment, message in records
+    )
     (path / name).write_text(text + "java.io.EOFException\n\tat java.lang.Thread\n")
 
 

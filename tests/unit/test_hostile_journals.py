@@ -1,0 +1,124 @@
+"""Journals that no broker writes, laid into a store by the account that owns it, and the readers that root starts."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import contents, journal, kahadb
+from ansible_collections.activemq.fleet.plugins.module_utils.accounts import Account, AccountError, run_as
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
+
+from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
+from tests.unit.kahadb_journals import add, batch, remove, subscribe, trace, write
+
+
+def processor_seconds(store: Path, records: list[bytes]) -> float:
+    write(store, *records, each=1000)
+    began = time.process_time()
+    kahadb.count(str(store))
+    contents.look(str(store))
+    return time.process_time() - began
+
+
+def test_a_topic_of_many_messages_and_many_subscribers_takes_time_in_proportion_to_its_journal(tmp_path: Path) -> None:
+    def records(number: int) -> list[bytes]:
+        messages = [add(f"m{one}", "topic/news") for one in range(number)]
+        taken = [remove(f"m{one}", "topic/news", f"c:{one}") for one in range(number)]
+        return [*messages, *(subscribe("news", f"c:{one}") for one in range(number)), *taken]
+
+    small, large = (processor_seconds(tmp_path / f"{number}", records(number)) for number in (2_000, 16_000))
+    assert large < 8 * small * 4 + 1
+
+
+def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One message, stored again and again, for many subscribers."""
+    monkeypatch.setattr(contents, "MAX_DELIVERIES", 10_000)
+    write(tmp_path, *(subscribe("news", f"c:{one}") for one in range(200)), *[add("m", "topic/news")] * 200)
+    with pytest.raises(InstallError, match="more than 10000 messages for subscribers"):
+        contents.look(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("limit", "records"),
+    [
+        ("MAX_LIVE", [add(f"m{one}") for one in range(200)]),
+        ("MAX_LIVE", [add("m", f"q{one}") for one in range(200)]),
+        ("MAX_UNDECIDED", [add("m", transaction=1)] * 200),
+    ],
+)
+def test_more_than_is_held_in_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, records: list[bytes]
+) -> None:
+    monkeypatch.setattr(contents, limit, 100)
+    monkeypatch.setattr(kahadb, "MAX_RECORDS", 100)
+    write(tmp_path, *records)
+    with pytest.raises(InstallError, match="its journal has more than 100 "):
+        contents.look(str(tmp_path))
+    if limit == "MAX_LIVE":
+        with pytest.raises(InstallError, match="its journal has more than 100 "):
+            kahadb.count(str(tmp_path))
+
+
+def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> None:
+    write(tmp_path, *[trace("x" * 10_000)] * 3000, each=100)
+    loads = contents.look(str(tmp_path))["loads"]
+    assert len(loads) == 1000
+    assert {len(load) for load in loads} == {200}
+
+
+def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) -> None:
+    write(tmp_path, trace(), add("m"))
+    os.truncate(write(tmp_path, add("m"), number=2), 8 << 40)
+    with pytest.raises(InstallError, match="its journal looks like 8388608 MiB and takes 0: no broker wrote it"):
+        contents.look(str(tmp_path))
+    os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
+    assert contents.look(str(tmp_path))["damaged"] == 1
+    with pytest.raises(InstallError, match="places of its journal cannot be read"):
+        kahadb.count(str(tmp_path))
+
+
+def test_a_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
+    write(tmp_path, trace(), add("m" * (journal.MAX_NAME + 1)), add("m"))
+    found = contents.look(str(tmp_path))
+    assert (found["damaged"], found["messages"]) == (1, 1)
+
+
+def test_a_record_of_no_length_ends_its_batch(tmp_path: Path) -> None:
+    path = write(tmp_path, trace())
+    path.write_bytes(batch(trace(), bytes(5) * 100) + batch(add("m")))
+    found = contents.look(str(tmp_path))
+    assert (found["damaged"], found["messages"]) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["db-99999999999999999999999.log", "db-\u0661.log", "db-1.log.log", "db-.log"])
+def test_a_name_that_is_no_number_of_a_broker_s_is_no_data_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    assert contents.look(str(tmp_path))["files"] == []
+
+
+def test_a_journal_that_is_a_fifo_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "db-1.log")
+    with pytest.raises(UntrustedPathError, match="is a FIFO, and not a regular file"):
+        kahadb.count(str(tmp_path))
+
+
+@needs_root
+def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
+    def read_cut() -> None:
+        faulthandler.disable()
+        commands = journal.commands(str(store), journal.Tail())
+        next(commands)
+        os.truncate(store / "db-1.log", 0)
+        list(commands)
+
+    with common_directory() as common:
+        store = owned_directory(common / "kahadb")
+        path = write(store, *(add(f"m{one}") for one in range(1000)), each=1000)
+        os.chown(path, BROKER, BROKER)
+        with pytest.raises(AccountError, match="its process was ended by signal 7"):
+            run_as(Account(BROKER, BROKER), read_cut)

@@ -1,0 +1,70 @@
+"""What the broker's account plants where root installs the broker's files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.runtime import mark
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
+
+from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
+
+pytestmark = needs_root
+OWNERS = Owners(user=BROKER, root=0, group=BROKER)
+TREE = {"conf/activemq.xml": File(b"<beans/>", 0o640), "systemd/activemq.service": File(b"[Service]", 0o644)}
+
+
+@pytest.fixture
+def common() -> Iterator[Path]:
+    with common_directory() as directory:
+        (directory / "secret").mkdir(mode=0o700)
+        yield directory
+
+
+def test_root_installs_nothing_where_the_account_can_exchange_it(common: Path) -> None:
+    """Debian's package gives /var/lib/activemq to its account; a unit of systemd is linked from below it."""
+    home = owned_directory(common / "home")
+    do_as(BROKER, lambda: (home / "activemq").symlink_to(common / "secret"))
+    with pytest.raises(InstallError, match=f"account 61616 can exchange what root installs in {home}: let root own"):
+        install(str(home / "activemq"), TREE, OWNERS)
+    assert os.listdir(common / "secret") == []
+    assert (common / "secret").stat().st_gid == 0
+
+
+def test_what_was_planted_before_root_took_the_directory_is_not_given_away(common: Path) -> None:
+    home = owned_directory(common / "home")
+    do_as(BROKER, lambda: (home / "activemq").mkdir(), lambda: (home / "activemq" / "versions").symlink_to("/etc"))
+    os.chown(home, 0, 0)
+    before = os.stat("/etc")
+    with pytest.raises(UntrustedPathError, match=r"versions is a link that account 61616 could have made"):
+        install(str(home / "activemq"), TREE, OWNERS)
+    assert (os.stat("/etc").st_mode, os.stat("/etc").st_gid) == (before.st_mode, before.st_gid)
+
+
+def test_a_version_that_was_planted_is_not_taken_for_a_deployed_one(common: Path) -> None:
+    base = common / "activemq"
+    name = install(str(base), TREE, OWNERS).version
+    planted = base / "versions" / name
+    os.chown(planted / "systemd", BROKER, BROKER)
+    (base / "current").unlink()
+    assert install(str(base), TREE, OWNERS).version == f"{name}-1"
+
+
+def test_a_link_of_root_to_a_larger_disk_is_followed_for_the_data(common: Path) -> None:
+    disk = owned_directory(common / "disk")
+    (common / "activemq").mkdir()
+    (common / "activemq" / "data").symlink_to(disk)
+    install(str(common / "activemq"), TREE, OWNERS)
+    assert (disk.stat().st_uid, disk.stat().st_mode & 0o777) == (BROKER, 0o750)
+
+
+def test_a_log_that_is_a_fifo_keeps_nobody_waiting(common: Path) -> None:
+    install(str(common / "activemq"), TREE, OWNERS)
+    do_as(BROKER, lambda: os.mkfifo(common / "activemq" / "data" / "activemq.log"))
+    assert mark(Layout(str(common / "activemq"))).inode == 0

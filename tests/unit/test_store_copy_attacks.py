@@ -1,0 +1,393 @@
+"""What the broker's account plants around its store, and a resync that runs as root."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import resync_plans, storecopy
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.modules import store_info
+
+from tests.unit.attackers import BROKER, common_directory, do_as, doing_as, needs_root, owned_directory
+from tests.unit.kahadb_journals import add, trace, write
+
+pytestmark = needs_root
+SECRET = b"what root alone reads"
+
+
+class Host:
+    """A host's directories: ``store`` of the broker's account, ``secret`` of root, ``source`` has the newer store."""
+
+    def __init__(self, common: Path, parent: Path) -> None:
+        self.common, self.parent = common, parent
+        self.store, self.source = parent / "kahadb", common / "source"
+        self.secret = common / "secret"
+        self.secret.mkdir(mode=0o700)
+        (self.secret / "file").write_bytes(SECRET)
+        (self.secret / "file").chmod(0o600)
+        (self.secret / "db-1.log").write_bytes(SECRET)
+        (self.secret / "db-1.log").chmod(0o600)
+        write(self.source, trace(), *(add(f"m{number}") for number in range(20)))
+        (self.source / "below").mkdir()
+        (self.source / "below" / "more").write_bytes(bytes(range(256)) * 8)
+        owned_directory(self.store)
+        do_as(BROKER, lambda: write(self.store, trace(), add("old")))
+        self.files = storecopy.manifest(str(self.source))
+        self.staging = Path(f"{self.store}.resync-{storecopy.identity(self.files)}")
+        self.before = self.state_of_secret()
+
+    def state_of_secret(self) -> list[tuple[Any, ...]]:
+        found = []
+        for path in (self.secret, *sorted(self.secret.iterdir())):
+            status = path.lstat()
+            content = path.read_bytes() if path.is_file() else b""
+            found.append((path.name, status.st_uid, status.st_gid, status.st_mode, status.st_ino, content))
+        return found
+
+    def stage(self) -> dict[str, int]:
+        missing: dict[str, int] = storecopy.stage(str(self.store), self.files)
+        return missing
+
+    def send(self, missing: dict[str, int]) -> None:
+        for name, offset in missing.items():
+            at, size = offset, self.files[name]["size"]
+            while at < size:
+                data = storecopy.read(str(self.source), name, at, size)
+                at = storecopy.write(str(self.store), self.files, name, at, data)
+
+    def copy(self) -> str:
+        self.send(self.stage())
+        backup: str = storecopy.switch(str(self.store), self.files, "a")
+        return backup
+
+    def assert_nothing_of_root_is_touched(self) -> None:
+        assert self.state_of_secret() == self.before
+
+
+@pytest.fixture
+def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with common_directory() as directory:
+        monkeypatch.setattr(resync_plans, "DIRECTORY", str(directory / "kept" / "resync"))
+        monkeypatch.setattr(storecopy, "CHUNK", 700)
+        yield directory
+
+
+@pytest.fixture
+def host(common: Path) -> Iterator[Host]:
+    """As deployed: the directory of the store belongs to the broker's account."""
+    found = Host(common, owned_directory(common / "data"))
+    yield found
+    found.assert_nothing_of_root_is_touched()
+
+
+@pytest.fixture
+def host_of_root(common: Path) -> Iterator[Host]:
+    """The directory of the store belongs to root, the store to the account."""
+    (common / "data").mkdir()
+    found = Host(common, common / "data")
+    yield found
+    found.assert_nothing_of_root_is_touched()
+
+
+def assert_copied(host: Host, backup: str) -> None:
+    assert storecopy.manifest(str(host.store)) == host.files
+    assert "old" in (Path(backup) / "db-1.log").read_text("latin-1")
+    for path in (host.store, *host.store.rglob("*")):
+        assert (path.stat().st_uid, path.stat().st_gid) == (BROKER, BROKER), path
+    kept = host.common / "kept"
+    assert kept.stat().st_mode & 0o777 == (kept / "resync").stat().st_mode & 0o777 == 0o700
+    assert os.listdir(kept / "resync") == []
+
+
+def test_a_store_in_a_directory_of_the_account_is_exchanged_as_the_account(host: Host) -> None:
+    backup = host.copy()
+    assert_copied(host, backup)
+    assert Path(f"{backup}.json").stat().st_uid == BROKER
+
+
+def test_a_store_in_a_directory_of_root_is_exchanged_and_stays_the_account_s(host_of_root: Host) -> None:
+    host = host_of_root
+    for other in ("0" * 16, "1" * 16):
+        owned_directory(host.parent / f"kahadb.resync-{other}")
+    backup = host.copy()
+    assert_copied(host, backup)
+    assert Path(f"{backup}.json").stat().st_uid == 0
+    assert sorted(os.listdir(host.parent)) == sorted(["kahadb", Path(backup).name, f"{Path(backup).name}.json"])
+
+
+PLANS: dict[str, Callable[[Host], dict[str, str]]] = {
+    "a backup that leads to root": lambda host: {
+        "staging": str(host.staging),
+        "backup": str(host.secret / "moved"),
+        "from": "a",
+    },
+    "a staging of root's": lambda host: {"staging": str(host.secret), "backup": "", "from": "a"},
+    "relative names": lambda host: {"staging": "../secret", "backup": "kahadb.before-x", "from": "a"},
+}
+
+
+@pytest.mark.parametrize("what", PLANS)
+def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str) -> None:
+    path = Path(f"{host.store}.resync.json")
+    do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[what](host))))
+    assert not storecopy.is_unfinished(str(host.store))
+    assert "is of an earlier version or was planted, and is not trusted" in storecopy.obstacle(str(host.store))
+    for act in (host.stage, lambda: storecopy.finish(str(host.store)), host.copy):
+        with pytest.raises(InstallError, match=r"is not trusted: where .* is missing, move the newest"):
+            act()
+    assert host.store.is_dir()
+    path.unlink()
+    assert_copied(host, host.copy())
+
+
+def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -> None:
+    plan = resync_plans.ResyncPlan(str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a")
+    do_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
+    assert storecopy.finish(str(host.store)) == ""
+    assert host.store.is_dir()
+
+
+@pytest.mark.parametrize("whose", [0, BROKER])
+def test_plans_are_not_kept_where_others_could_put_some(host: Host, whose: int) -> None:
+    kept = owned_directory(host.common / "kept", whose, 0o777)
+    with pytest.raises(InstallError, match="can be written by others than root"):
+        host.copy()
+    assert host.store.is_dir()
+    os.chown(kept, 0, 0)
+    kept.chmod(0o700)
+    (kept / "resync").symlink_to(host.parent)
+    with pytest.raises(InstallError, match="can be written by others than root"):
+        host.copy()
+
+
+def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
+    host.send(host.stage())
+    account = storecopy.locate(str(host.store)).owner
+    for staging, backup in (
+        ("../secret", ""),
+        (host.staging.name, "../../x"),
+        (host.staging.name, "kahadb.before-20260101T000000Z/../x"),
+    ):
+        resync_plans.write_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
+        with pytest.raises(InstallError, match=r"cannot be read, see .*resync-"):
+            storecopy.finish(str(host.store))
+
+
+def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run died between the renames, and the account put something else in the place of the backup."""
+    host.send(host.stage())
+    monkeypatch.setattr(resync_plans, "remove_plan", _die)
+    with pytest.raises(KeyboardInterrupt):
+        storecopy.switch(str(host.store), host.files, "a")
+    monkeypatch.undo()
+    monkeypatch.setattr(resync_plans, "DIRECTORY", str(host.common / "kept" / "resync"))
+    backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
+    assert storecopy.is_unfinished(str(host.store))
+    do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
+    with pytest.raises(InstallError, match="somebody has moved it away"):
+        storecopy.finish(str(host.store))
+    do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
+    with pytest.raises(InstallError, match="is not what the store was before"):
+        storecopy.finish(str(host.store))
+    do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
+    assert storecopy.finish(str(host.store)) == str(backup)
+    assert_copied(host, str(backup))
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_staging_directory_planted_as_a_link_is_not_given_away(host: Host) -> None:
+    def plant() -> None:
+        host.staging.symlink_to(host.secret)
+        Path(f"{host.store}.resync-{'0' * 16}").symlink_to(host.secret)
+
+    do_as(BROKER, plant)
+    assert_copied(host, host.copy())
+
+
+def test_a_staging_directory_exchanged_in_a_loop_leads_nowhere(host: Host) -> None:
+    away = Path(f"{host.staging}-away")
+
+    def exchange() -> None:
+        with contextlib.suppress(OSError):
+            host.staging.rename(away)
+        with contextlib.suppress(OSError):
+            host.staging.symlink_to(host.secret)
+        with contextlib.suppress(OSError):
+            host.staging.unlink()
+        with contextlib.suppress(OSError):
+            away.rename(host.staging)
+
+    _attack_for(2, host, exchange)
+
+
+def test_a_subdirectory_of_the_copy_replaced_by_a_link_is_not_written_through(host: Host) -> None:
+    missing = host.stage()
+    below = host.staging / "below"
+    do_as(BROKER, lambda: below.rename(f"{below}-away"), lambda: below.symlink_to(host.secret))
+    with pytest.raises(UntrustedPathError, match="is a link, and not a directory"):
+        host.send(missing)
+    with pytest.raises(InstallError):
+        host.stage()
+
+
+def test_a_subdirectory_exchanged_while_it_is_copied_is_not_written_through(host: Host) -> None:
+    below = host.staging / "below"
+
+    def exchange() -> None:
+        with contextlib.suppress(OSError):
+            below.rename(f"{below}-away")
+        with contextlib.suppress(OSError):
+            below.symlink_to(host.secret)
+        with contextlib.suppress(OSError):
+            below.unlink()
+        with contextlib.suppress(OSError):
+            Path(f"{below}-away").rename(below)
+
+    _attack_for(2, host, exchange)
+
+
+def test_a_part_replaced_before_it_is_accepted_is_not_given_away(host: Host) -> None:
+    part = host.staging / "db-1.log.part"
+
+    def exchange() -> None:
+        with contextlib.suppress(OSError):
+            part.rename(f"{part}-away")
+        with contextlib.suppress(OSError):
+            part.symlink_to(host.secret / "file")
+        with contextlib.suppress(OSError):
+            part.unlink()
+        with contextlib.suppress(OSError):
+            Path(f"{part}-away").rename(part)
+
+    _attack_for(2, host, exchange)
+
+
+def _attack_for(seconds: float, host: Host, exchange: Callable[[], None]) -> None:
+    """Copy again and again while the account exchanges something; it may fail, and nothing of root's may change."""
+    end, tries = time.monotonic() + seconds, 0
+    with doing_as(BROKER, exchange):
+        while time.monotonic() < end:
+            with contextlib.suppress(InstallError, OSError):
+                host.send(host.stage())
+            tries += 1
+    assert tries > 1
+    host.assert_nothing_of_root_is_touched()
+
+
+def test_a_part_made_beforehand_with_a_second_name_lets_nobody_read_what_comes(host: Host) -> None:
+    """Without fs.protected_hardlinks, to a file of another account; here to one that everybody may read."""
+    host.stage()
+    spy, part = host.parent / "spy", host.staging / "db-1.log.part"
+
+    def plant() -> None:
+        spy.touch(0o666)
+        part.unlink(missing_ok=True)
+        os.link(spy, part)
+
+    do_as(BROKER, plant)
+    host.send(host.stage())
+    assert spy.read_bytes() == b""
+    do_as(BROKER, plant)
+    with contextlib.suppress(InstallError, FileExistsError):
+        host.send({"db-1.log": 0})
+    assert spy.read_bytes() == b""
+
+
+def test_names_of_backups_that_are_planted_are_left_alone(host: Host) -> None:
+    now = time.time()
+    stamps = [time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now + more)) for more in range(30)]
+
+    def plant() -> None:
+        for stamp in stamps:
+            Path(f"{host.store}.before-{stamp}").symlink_to(host.secret)
+            Path(f"{host.store}.before-{stamp}-1.json").symlink_to(host.secret / "made")
+
+    do_as(BROKER, plant)
+    backup = host.copy()
+    assert backup.endswith("Z-2")
+    assert_copied(host, backup)
+
+
+@pytest.mark.parametrize("what", ["kahadb", "data"])
+def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: str) -> None:
+    path = {"kahadb": host.store, "data": host.parent}[what]
+    os.chown(host.common, BROKER, BROKER)
+    try:
+        do_as(BROKER, lambda: path.rename(f"{path}-away"), lambda: path.symlink_to(host.secret))
+    finally:
+        os.chown(host.common, 0, 0)
+    for act in (host.stage, lambda: storecopy.manifest(str(host.store)), lambda: storecopy.is_locked(str(host.store))):
+        with pytest.raises(UntrustedPathError, match=f"{path} is a link that account 61616 could have made"):
+            act()
+    assert f"{path} is a link" in storecopy.obstacle(str(host.store))
+
+
+@pytest.mark.parametrize("name", ["db-2.log", "lock", "sub/db"])
+@pytest.mark.parametrize("kind", ["a FIFO", "a link"])
+def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host, name: str, kind: str) -> None:
+    def plant() -> None:
+        path = host.store / name
+        path.parent.mkdir(exist_ok=True)
+        if kind == "a FIFO":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(host.secret / "db-1.log")
+
+    do_as(BROKER, plant)
+    began = time.monotonic()
+    with contextlib.suppress(InstallError):
+        storecopy.is_locked(str(host.store))
+    if name != "lock":
+        with pytest.raises(InstallError, match="neither a file nor a directory"):
+            storecopy.manifest(str(host.store))
+    if name != "sub/db":
+        with pytest.raises(UntrustedPathError, match=f"{name} is {kind}, and not a regular file"):
+            store_info.look(str(host.parent), str(host.store), read=True)
+    assert time.monotonic() - began < 20
+
+
+def test_a_device_in_a_store_is_not_opened(host: Host) -> None:
+    os.mknod(host.store / "db-2.log", 0o666 | 0o020000, os.makedev(1, 5))
+    with pytest.raises(UntrustedPathError, match=r"db-2\.log is a device"):
+        store_info.look(str(host.parent), str(host.store), read=True)
+
+
+def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Host) -> None:
+    # Without fs.protected_hardlinks the account could make it itself.
+    os.link(host.secret / "db-1.log", host.store / "db-2.log")
+    store = str(host.store)
+    with pytest.raises(PermissionError):
+        storecopy.manifest(store)
+    with pytest.raises(PermissionError):
+        store_info.look(str(host.parent), store, read=True)
+    with pytest.raises(PermissionError):
+        storecopy.read(store, "db-2.log", 0, len(SECRET))
+
+
+def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:
+    missing = host.stage()
+    with pytest.raises(InstallError, match="it is no piece of up to 700 bytes"):
+        storecopy.write(str(host.store), host.files, next(iter(missing)), 0, storecopy.pack(bytes(64 << 20)))
+
+
+def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
+    for entry in host.files.values():
+        entry["mode"] |= 0o6000
+    host.send(host.stage())
+    assert all(not path.stat().st_mode & 0o6000 for path in host.staging.rglob("*"))
+
+
+def test_who_is_to_act_cannot_be_root_where_the_directory_is_another_s(host: Host) -> None:
+    with pytest.raises(InstallError, match="is not touched as root, because a directory on its way belongs to account"):
+        storecopy.stage(str(host.store), host.files, "root")

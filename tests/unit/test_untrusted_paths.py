@@ -1,0 +1,291 @@
+"""What an account plants in its directories, and a process with more rights that opens something there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import untrusted_paths
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import (
+    Directory,
+    UntrustedPathError,
+    foreign_owner,
+    open_directory,
+    open_file,
+    read_file,
+)
+
+from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
+
+pytestmark = needs_root
+
+
+@pytest.fixture
+def common() -> Iterator[Path]:
+    with common_directory() as directory:
+        (directory / "secret").mkdir(mode=0o700)
+        (directory / "secret" / "file").write_text("root's secret")
+        yield directory
+
+
+@pytest.fixture
+def data(common: Path) -> Path:
+    """A directory of the broker's account below directories of root's."""
+    return owned_directory(common / "data")
+
+
+def read(path: Path) -> bytes:
+    content: bytes = read_file(str(path), 100, owners={BROKER})
+    return content
+
+
+PLANTED: dict[str, Callable[[Path, Path], object]] = {
+    "a link to root's file": lambda path, secret: path.symlink_to(secret),
+    "a dangling link": lambda path, secret: path.symlink_to(f"{secret}-nowhere"),
+    "a directory": lambda path, secret: path.mkdir(),
+    "a FIFO": lambda path, secret: os.mkfifo(path),
+    "a socket": lambda path, secret: socket.socket(socket.AF_UNIX).bind(str(path)),
+}
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_is_planted_in_the_place_of_a_file_is_refused_at_once(common: Path, data: Path, what: str) -> None:
+    path = data / "file"
+    do_as(BROKER, lambda: PLANTED[what](path, common / "secret" / "file"))
+    with pytest.raises(UntrustedPathError, match=f"{path} is .*, and not a regular file"):
+        read(path)
+
+
+def test_a_device_in_the_place_of_a_file_is_refused(data: Path) -> None:
+    os.mknod(data / "file", 0o666 | 0o020000, os.makedev(1, 5))
+    with pytest.raises(UntrustedPathError, match="is a device"):
+        read(data / "file")
+
+
+def test_a_hard_link_to_a_file_of_another_account_is_refused(common: Path, data: Path) -> None:
+    # Without fs.protected_hardlinks the account could make this link itself.
+    os.link(common / "secret" / "file", data / "file")
+    with pytest.raises(UntrustedPathError, match="belongs to root, and not to account 61616"):
+        read(data / "file")
+
+
+def test_a_second_name_of_a_file_is_refused_where_one_is_asked_for(data: Path) -> None:
+    def plant() -> None:
+        (data / "file").write_text("own")
+        os.link(data / "file", data / "other")
+
+    do_as(BROKER, plant)
+    assert read(data / "file") == b"own"
+    with open_directory(str(data)) as directory, pytest.raises(UntrustedPathError, match="hard link"):
+        directory.read_file("file", 10, owners={BROKER}, single_name=True)
+
+
+def test_a_lease_on_a_file_makes_nobody_wait(data: Path) -> None:
+    def hold() -> None:
+        descriptor = os.open(data / "file", os.O_RDWR | os.O_CREAT)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        (data / "held").touch()
+        time.sleep(60)
+
+    with doing_as(BROKER, hold):
+        _wait_for(data / "held")
+        began = time.monotonic()
+        with pytest.raises(UntrustedPathError, match="held by a lease"):
+            read(data / "file")
+        assert time.monotonic() - began < 5
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_directory_replaced_by_a_link_is_refused_anywhere_on_the_way(common: Path, data: Path, depth: int) -> None:
+    names = ["a", "b", "c"]
+    do_as(BROKER, lambda: (data / "a" / "b" / "c").mkdir(parents=True))
+    target = common / "elsewhere"
+    (target / "b" / "c").mkdir(parents=True)
+    (target / "c").mkdir()
+    victim = data.joinpath(*names[: depth + 1])
+
+    def exchange() -> None:
+        victim.rename(f"{victim}-away")
+        victim.symlink_to(target)
+
+    do_as(BROKER, exchange)
+    with pytest.raises(UntrustedPathError, match=f"{victim} is a link that account 61616 could have made"):
+        open_directory(str(data / "a" / "b" / "c"))
+
+
+def test_a_link_that_root_made_where_only_root_writes_is_followed(common: Path, data: Path) -> None:
+    (common / "link").symlink_to("data")
+    (common / "absolute").symlink_to(common / "link")
+    with open_directory(str(common / "absolute")) as directory:
+        assert directory.path == str(data)
+
+
+def test_a_link_of_root_in_a_directory_of_another_is_not_followed(common: Path, data: Path) -> None:
+    (data / "link").symlink_to(common / "secret")
+    with pytest.raises(UntrustedPathError, match="in a directory that others than root can write"):
+        open_directory(str(data / "link"))
+
+
+def test_links_that_lead_in_a_circle_are_refused(common: Path) -> None:
+    (common / "one").symlink_to("two")
+    (common / "two").symlink_to("one")
+    with pytest.raises(UntrustedPathError, match="more than 16 links"):
+        open_directory(str(common / "one"))
+
+
+def test_a_name_cannot_lead_out_of_a_directory(data: Path) -> None:
+    with open_directory(str(data)) as directory:
+        for name in ("..", ".", "", "../secret/file", "/etc/passwd", "a\0b"):
+            with pytest.raises(UntrustedPathError, match="not the name of a file"):
+                directory.open_file(name)
+
+
+def test_an_exchange_in_a_loop_never_leads_to_what_root_alone_reads(common: Path, data: Path) -> None:
+    """A directory and a link change places as fast as the account can; so do a file and a link below it."""
+
+    def plant() -> None:
+        (data / "real").mkdir()
+        (data / "real" / "file").write_text("harmless")
+
+    def exchange() -> None:
+        os.rename(data / "real", data / "store")
+        os.rename(data / "store" / "file", data / "store" / "kept")
+        os.symlink(common / "secret" / "file", data / "store" / "file")
+        os.unlink(data / "store" / "file")
+        os.rename(data / "store" / "kept", data / "store" / "file")
+        os.rename(data / "store", data / "real")
+        os.symlink(common / "secret", data / "store")
+        os.unlink(data / "store")
+
+    do_as(BROKER, plant)
+    found = set()
+    with doing_as(BROKER, exchange):
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            with contextlib.suppress(UntrustedPathError, FileNotFoundError):
+                found.add(read_file(str(data / "store" / "file"), 100))
+    assert found == {b"harmless"}
+
+
+def test_an_exchange_in_a_loop_never_makes_anything_elsewhere(common: Path, data: Path) -> None:
+    secret = common / "secret"
+    do_as(BROKER, lambda: (data / "real").mkdir())
+
+    def exchange() -> None:
+        os.rename(data / "real", data / "store")
+        os.rename(data / "store", data / "real")
+        os.symlink(secret, data / "store")
+        os.unlink(data / "store")
+
+    made = 0
+    with doing_as(BROKER, exchange):
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            with contextlib.suppress(UntrustedPathError, FileNotFoundError), open_directory(str(data / "store")) as at:
+                at.write_file("new", b"x")
+                at.make_directory("below").close()
+                at.remove_tree("below")
+                at.rename("new", "other")
+                at.unlink("other")
+                made += 1
+    assert made
+    assert os.listdir(secret) == ["file"]
+
+
+def test_a_planted_name_is_never_written_through(common: Path, data: Path) -> None:
+    do_as(BROKER, lambda: (data / "new").symlink_to(common / "secret" / "made"))
+    with open_directory(str(data)) as directory:
+        with pytest.raises(FileExistsError):
+            directory.write_file("new", b"x")
+        with pytest.raises(FileExistsError):
+            directory.make_directory("new")
+        directory.replace_file("new", b"x")
+    assert (data / "new").read_bytes() == b"x"
+    assert not (common / "secret" / "made").exists()
+
+
+def test_a_planted_link_is_removed_and_not_what_it_leads_to(common: Path, data: Path) -> None:
+    def plant() -> None:
+        (data / "tree" / "below").mkdir(parents=True)
+        (data / "tree" / "below" / "link").symlink_to(common / "secret")
+        os.mkfifo(data / "tree" / "fifo")
+
+    do_as(BROKER, plant)
+    with open_directory(str(data)) as directory:
+        directory.remove_tree("tree")
+        assert directory.names() == []
+    assert (common / "secret" / "file").exists()
+
+
+def test_a_tree_without_end_ends_with_an_error(data: Path) -> None:
+    def nest() -> None:
+        os.chdir(data)
+        for _ in range(200):
+            os.mkdir("d")
+            os.chdir("d")
+
+    do_as(BROKER, nest)
+    with open_directory(str(data)) as directory:
+        with pytest.raises(UntrustedPathError, match="directories deep"):
+            list(directory.walk())
+        with pytest.raises(UntrustedPathError, match="directories deep"):
+            directory.remove_tree("d")
+
+
+def test_a_rename_takes_the_place_of_nothing(data: Path) -> None:
+    for name in ("one", "two"):
+        owned_directory(data / name)
+    with open_directory(str(data)) as directory, pytest.raises(FileExistsError):
+        directory.rename("one", "two")
+
+
+def test_the_first_account_that_can_exchange_what_lies_below_is_known(common: Path, data: Path) -> None:
+    do_as(BROKER, lambda: (data / "store").mkdir())
+    assert foreign_owner(str(common)) is None
+    assert foreign_owner(str(data / "store" / "not-there" / "yet")) == (BROKER, BROKER)
+    # Whoever owns what lies below cannot hide who owns what lies above.
+    os.chown(data / "store", STRANGER, STRANGER)
+    assert foreign_owner(str(data / "store")) == (BROKER, BROKER)
+    os.chown(data / "store", 0, 0)
+    assert foreign_owner(str(data / "store")) == (BROKER, BROKER)
+    (common / "link").symlink_to(data / "store")
+    assert foreign_owner(str(common / "link")) == (BROKER, BROKER)
+
+
+def test_a_directory_that_its_group_can_write_is_not_root_s_alone(common: Path) -> None:
+    owned_directory(common / "shared", 0, 0o775)
+    assert foreign_owner(str(common / "shared")) == (0, 0)
+
+
+def test_a_path_is_opened_below_another_root(common: Path, data: Path) -> None:
+    """As of a process in another mount namespace: its absolute links are its own."""
+    (data / "file").write_text("own")
+    (common / "link").symlink_to("/data")
+    root = os.open(common, os.O_PATH)
+    try:
+        os.close(open_file("/link/file", root=root))
+        with pytest.raises(FileNotFoundError):
+            open_file(str(data / "file"), root=root)
+    finally:
+        os.close(root)
+
+
+def test_a_path_of_nobody_but_root_is_opened(common: Path) -> None:
+    assert read_file(str(common / "secret" / "file"), 4, owners={0}) == b"root"
+    with open_directory("/") as directory:
+        assert isinstance(directory, Directory)
+        assert "proc" in directory.names()
+    assert untrusted_paths.account_name(0) == "root"
