@@ -1,4 +1,4 @@
-"""The plain way to read a broker's log, and logs as nobody should write them. For tests and ``make fuzz-logs``.
+"""The plain way to read a broker's log, and logs as nobody should write them. For tests and ``make fuzz``.
 
 What is here shares with the scanner the data of the kinds and nothing else: line by line, one
 expression after another, with Python's own time zones.
@@ -92,7 +92,16 @@ def _record(lines: list[str], zone: str) -> Row:
 
 def _classified(row: Row) -> Row:
     name, fields = plain_kind(row["message"], kinds())
+    if name != "UNKNOWN" and not kind(name).is_written_by(row["logger"] or "", row["thread"] or ""):
+        name, fields = "UNKNOWN", {}
     return {**row, "kind": name, "fields": fields or None}
+
+
+def logger_of(message: str) -> str:
+    """A logger that writes this message, for logs that tests make; some other one for a message without a kind."""
+    name, _ = plain_kind(message, kinds())
+    classes = kind(name).classes if name != "UNKNOWN" else ()
+    return f"org.apache.activemq.{min(classes, default='X')}"
 
 
 def plain_kind(message: str, among: tuple[str, ...]) -> tuple[str, dict[str, str]]:

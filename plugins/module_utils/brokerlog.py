@@ -3,7 +3,9 @@
 """How far a broker's own log says that it is.
 
 A small part of the grammar in ``activemq_fleet.logs``, which is not on the hosts; a test reads
-the samples with both.
+the samples with both. Clients choose names that stand in messages, and log4j 1 writes their line ends
+as they are: so a record counts only by the class that writes it, and what a log says never outranks
+what the broker's sockets and answers show.
 """
 
 from __future__ import annotations
@@ -11,44 +13,62 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-_RECORD = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} \| +[A-Z]+ +\| (.*)")
-_TAIL = " | "
-_ERROR = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} \| +(?:ERROR|FATAL) +\| ")
-_CAUSE = "Caused by: "
-_SHOWN = 400
-_NAME = r"\((?:[^()]+)\)"
-# What a record says, and the phase it puts a broker into. ``started`` means attached for a pure slave.
-_MEANINGS = (
-    ("begin", r"Using Persistence Adapter: "),
-    ("waiting", r"Database .+ is locked by another server\. This broker is now in slave mode"),
-    ("waiting", r"Database .+ is locked\.\.\. waiting [\d.]+ seconds for the database to be unlocked"),
-    ("waiting", r"Attempting to acquire the exclusive lock to become the Master broker"),
-    ("waiting", r"Failed to acquire lock\.\s+Sleeping for \d+ milli"),
-    ("waiting", r".+ attempting to acquire exclusive lease to become the [Mm]aster"),
-    ("waiting", r".+ failed to acquire lease\.\s+Sleeping for \d+ milli"),
-    ("starting", r"Becoming the master on dataSource: "),
-    ("starting", r".+, becoming (?:the )?master (?:with lease expiry .+ )?on dataSource: "),
-    ("starting", r"KahaDB is version "),
-    ("starting", rf"Apache ActiveMQ \S+ {_NAME} is starting"),
-    ("starting", rf"ActiveMQ \S+ JMS Message Broker {_NAME} is starting"),
-    ("started", rf"Apache ActiveMQ \S+ {_NAME} started"),
-    ("started", rf"ActiveMQ JMS Message Broker {_NAME} started"),
-    ("slave", r"Starting a slave connection between .+ and "),
-    ("attached", r"Slave connection between .+ and .+ has been (?:re)?established\."),
-    ("alone", r"Failed to start network bridge: "),
-    ("promoted", r"Master Failed - starting all connectors"),
-    ("stopping", r"The Master has failed \.\.\. shutting down"),
-    ("stopping", r"(?:.+, )?[Nn]o longer able to keep the exclusive lock so giving up being a master"),
-    ("stopping", rf"(?:Apache ActiveMQ \S+|ActiveMQ Message Broker) {_NAME} is shutting down"),
-    ("stopped", rf"Apache ActiveMQ \S+ {_NAME} is shutdown"),
-    ("stopped", rf"ActiveMQ JMS Message Broker {_NAME} stopped"),
-    ("failed", r"Failed to start (?:Apache ActiveMQ|ActiveMQ JMS Message Broker)"),
-    ("failed", r"Failed to load: .+?, reason: "),
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import (
+    UntrustedPathError,
+    open_directory,
+    open_owned_file,
 )
-_PATTERNS = tuple((meaning, re.compile(pattern)) for meaning, pattern in _MEANINGS)
+
+_HEAD = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} \| +([A-Z]+) +\| (.*)")
+_END = re.compile(r"(.*) \| ([^\s|]+) \| (.*)")
+_ERRORS = ("ERROR", "FATAL")
+_CAUSE = "Caused by: "
+_LINE_END = re.compile(r"\\r\\n|\\[rn]")
+_SHOWN = 400
+_LONGEST = 200
+"""Lines of one message; Spring's have some dozens."""
+_NAME = r"\((?:[^()]+)\)"
+_BROKER = ("BrokerService",)
+_SLAVE = ("MasterConnector",)
+_FILE_LOCK = ("SharedFileLocker", "MessageDatabase", "JobSchedulerStore", "JobSchedulerStoreImpl")
+_DATABASE_LOCK = ("DefaultDatabaseLocker", "TransactDatabaseLocker", "LeaseDatabaseLocker")
+_LOST_LOCK = ("LockableServiceSupport", "JDBCPersistenceAdapter")
+# The phase into which a record puts a broker, the classes that write it (every release's, from their
+# source), and its text. ``started`` means attached for a pure slave.
+_MEANINGS = (
+    ("begin", _BROKER, r"Using Persistence Adapter: "),
+    ("waiting", _FILE_LOCK, r"Database .+ is locked by another server\. This broker is now in slave mode"),
+    ("waiting", _FILE_LOCK, r"Database .+ is locked\.\.\. waiting [\d.]+ seconds for the database to be unlocked"),
+    ("waiting", _DATABASE_LOCK, r"Attempting to acquire the exclusive lock to become the Master broker"),
+    ("waiting", _DATABASE_LOCK, r"Failed to acquire lock\.\s+Sleeping for \d+ milli"),
+    ("waiting", _DATABASE_LOCK, r".+ attempting to acquire exclusive lease to become the [Mm]aster"),
+    ("waiting", _DATABASE_LOCK, r".+ failed to acquire lease\.\s+Sleeping for \d+ milli"),
+    ("starting", _DATABASE_LOCK, r"Becoming the master on dataSource: "),
+    ("starting", _DATABASE_LOCK, r".+, becoming (?:the )?master (?:with lease expiry .+ )?on dataSource: "),
+    ("starting", ("MessageDatabase",), r"KahaDB is version "),
+    ("starting", _BROKER, rf"Apache ActiveMQ \S+ {_NAME} is starting"),
+    ("starting", _BROKER, rf"ActiveMQ \S+ JMS Message Broker {_NAME} is starting"),
+    ("started", _BROKER, rf"Apache ActiveMQ \S+ {_NAME} started"),
+    ("started", _BROKER, rf"ActiveMQ JMS Message Broker {_NAME} started"),
+    ("slave", _SLAVE, r"Starting a slave connection between .+ and "),
+    ("attached", _SLAVE, r"Slave connection between .+ and .+ has been (?:re)?established\."),
+    ("alone", _SLAVE, r"Failed to start network bridge: "),
+    ("promoted", _BROKER, r"Master Failed - starting all connectors"),
+    ("stopping", _BROKER, r"The Master has failed \.\.\. shutting down"),
+    ("stopping", _LOST_LOCK, r"(?:.+, )?[Nn]o longer able to keep the exclusive lock so giving up being a master"),
+    ("stopping", _BROKER, rf"(?:Apache ActiveMQ \S+|ActiveMQ Message Broker) {_NAME} is shutting down"),
+    ("stopped", _BROKER, rf"Apache ActiveMQ \S+ {_NAME} is shutdown"),
+    ("stopped", _BROKER, rf"ActiveMQ JMS Message Broker {_NAME} stopped"),
+    ("failed", _BROKER, r"Failed to start (?:Apache ActiveMQ|ActiveMQ JMS Message Broker)"),
+    ("failed", ("XBeanBrokerFactory",), r"Failed to load: .+?, reason: "),
+)
+_PATTERNS = tuple((meaning, classes, re.compile(pattern)) for meaning, classes, pattern in _MEANINGS)
+# Threads that serve connections. On them no broker starts or waits for a lock.
+_NEVER_OF_CLIENTS = ("begin", "waiting", "starting", "started")
+_CLIENT_THREAD = re.compile(r"ActiveMQ (?:NIO Worker|Transport: \w[\w+.-]*:///)|qtp\d")
 # Far more than a start writes; a log that has rolled since says nothing of the start any more.
 _READ = 4 << 20
 
@@ -57,12 +77,34 @@ _READ = 4 << 20
 class Phase:
     """``name``: starting, waiting, attached, started, stopping, stopped, failed, or unknown.
 
-    ``message`` is the record that says so, ``time`` its local time.
+    ``message`` is the record that says so, ``time`` its local time. ``has_started``: the same process said
+    before that it is started, or attached.
     """
 
     name: str
     message: str = ""
     time: str = ""
+    has_started: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """A whole record: ``time`` is local and without milliseconds, ``logger`` the class that wrote it."""
+
+    time: str
+    level: str
+    message: str
+    logger: str
+    thread: str
+
+    def is_by(self, classes: Sequence[str]) -> bool:
+        """Whether one of these classes of ActiveMQ wrote it."""
+        return self.logger.startswith("org.apache.activemq.") and self.logger.rpartition(".")[2] in classes
+
+    @property
+    def is_of_a_client(self) -> bool:
+        """Whether a thread that serves a connection wrote it."""
+        return _CLIENT_THREAD.match(self.thread) is not None
 
 
 UNKNOWN = Phase("unknown")
@@ -70,50 +112,73 @@ UNKNOWN = Phase("unknown")
 
 def read_phase(data: str, since: float) -> Phase:
     """The phase by ``data``/activemq.log, from records no older than ``since`` (seconds since the epoch)."""
-    return follow(_since([*_tail(data, "activemq.log.1"), *_tail(data, "activemq.log")], since))
+    lines = [*_tail(data, "activemq.log.1"), *_tail(data, "activemq.log")]
+    return follow(record for record in records(lines) if _is_of(record, since))
 
 
 def last_error(data: str, since: float = 0) -> str:
     """What went wrong last and not before ``since``, in one line with its root cause; or nothing."""
     error = cause = ""
-    for line in _tail(data, "activemq.log"):
-        found = _ERROR.match(line)
-        if found:
-            is_late = time.mktime(time.strptime(found[1], "%Y-%m-%d %H:%M:%S")) >= since - 1.5
-            error, cause = line.split(_TAIL, 2)[2].rsplit(_TAIL, 2)[0] if is_late else "", ""
-        elif error and line.startswith(_CAUSE):
-            cause = line[len(_CAUSE) :]
-    return " ".join((f"{error}: {cause}" if cause and cause not in error else error).split())[:_SHOWN]
+    for line, record in _followed(_tail(data, "activemq.log")):
+        if record is not None and record.level in _ERRORS:
+            error, cause = record.message if _is_of(record, since) else "", ""
+        elif record is None and error and line.lstrip().startswith(_CAUSE):
+            cause = line.lstrip()[len(_CAUSE) :]
+    text = f"{error}: {cause}" if cause and cause not in error else error
+    return " ".join(_LINE_END.sub(" ", text).split())[:_SHOWN]
 
 
 def _tail(data: str, name: str) -> list[str]:
     try:
-        with open(os.path.join(data, name), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
-            return file.read().decode(errors="replace").splitlines()
-    except OSError:
+        with open_directory(data) as directory, os.fdopen(open_owned_file(directory, name), "rb") as file:
+            begin = max(0, os.fstat(file.fileno()).st_size - _READ)
+            file.seek(begin)
+            lines = file.read(_READ).decode(errors="replace").split("\n")
+            # What is read from its middle on is no line.
+            return lines[1:] if begin else lines
+    except (UntrustedPathError, OSError):
         return []
 
 
-def _since(lines: Iterable[str], since: float) -> Iterator[tuple[str, str]]:
-    """Time and message of each record. The log has whole local seconds, so one of slack is given."""
+def records(lines: Iterable[str]) -> Iterator[Record]:
+    """The whole records of these lines; one without logger and thread counts for nothing."""
+    return (record for _, record in _followed(lines) if record is not None)
+
+
+def _followed(lines: Iterable[str]) -> Iterator[tuple[str, Record | None]]:
+    """Each line, and the record that it completes: a message may go on over several lines."""
+    head: re.Match[str] | None = None
+    message: list[str] = []
     for line in lines:
-        found = _RECORD.match(line)
-        if not found:
-            continue
-        try:
-            written = time.mktime(time.strptime(found[1], "%Y-%m-%d %H:%M:%S"))
-        except ValueError:
-            continue
-        if written >= since - 1.5:
-            yield found[1], found[2].rsplit(_TAIL, 2)[0]
+        found = _HEAD.match(line)
+        if found:
+            head, message = found, [found[3]]
+        elif head is not None:
+            message.append(line)
+        end = _END.fullmatch(message[-1]) if head is not None else None
+        if head is not None and end:
+            text = "\n".join([*message[:-1], end[1]])
+            yield line, Record(head[1], head[2], text, end[2], end[3])
+            head = None
+        else:
+            yield line, None
+            head = head if len(message) < _LONGEST else None
 
 
-def follow(records: Iterable[tuple[str, str]]) -> Phase:
+def _is_of(record: Record, since: float) -> bool:
+    """Whether it was written since then and not in the future. The log has whole local seconds: one of slack."""
+    try:
+        written = time.mktime(time.strptime(record.time, "%Y-%m-%d %H:%M:%S"))
+    except (ValueError, OverflowError):
+        return False
+    return since - 1.5 <= written <= time.time() + 1.5
+
+
+def follow(records: Iterable[Record]) -> Phase:
     """The phase after these records. Pure."""
-    phase, slave = UNKNOWN, False
-    for moment, message in records:
-        meaning = next((meaning for meaning, pattern in _PATTERNS if pattern.match(message)), None)
+    phase, slave, started = UNKNOWN, False, False
+    for record in records:
+        meaning = _meaning(record)
         if meaning is None or (meaning == "starting" and phase.name not in ("waiting", "unknown", "stopped", "failed")):
             continue
         if meaning in ("slave", "alone"):
@@ -125,5 +190,14 @@ def follow(records: Iterable[tuple[str, str]]) -> Phase:
             slave, meaning = False, "started"
         elif meaning == "started" and slave:
             meaning = "attached"
-        phase = Phase(meaning, message, moment)
+        started = started or meaning in ("started", "attached")
+        phase = Phase(meaning, record.message, record.time, started)
     return phase
+
+
+def _meaning(record: Record) -> str | None:
+    for meaning, classes, pattern in _PATTERNS:
+        if pattern.match(record.message):
+            is_possible = record.is_by(classes) and not (meaning in _NEVER_OF_CLIENTS and record.is_of_a_client)
+            return meaning if is_possible else None
+    return None

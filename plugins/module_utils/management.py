@@ -19,11 +19,18 @@ import time
 from collections.abc import Iterator
 
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process
+from ansible_collections.activemq.fleet.plugins.module_utils.process import (
+    Process,
+    account_of,
+    group_of,
+    process_handle,
+    send_signal,
+)
 
 _WAIT = 10.0
 _POLL = 0.05
 _QUERY = 120
+_LONGEST_ANSWER = 1 << 20
 _ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=(.+)$", re.MULTILINE)
 _VALUE = re.compile(r"([A-Z]\w*) = (.*)")
 # Its log is the broker's: a second process that wrote to it would roll it away.
@@ -36,7 +43,8 @@ def query(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[st
     Raises InstallError when the JVM or the console command says no.
     """
     command = [*_java(process), "query", "--jmxurl", _address(process), "--objname", pattern, "--view", ",".join(view)]
-    owner = os.stat(f"/proc/{process.pid}")
+    uid, gid = _account(process)
+    is_root = os.geteuid() == 0
     try:
         done = subprocess.run(
             command,
@@ -47,7 +55,10 @@ def query(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[st
             check=False,
             cwd="/",
             env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
-            user=owner.st_uid if os.geteuid() == 0 else None,
+            # What runs here is a program of that account's choice.
+            user=uid if is_root else None,
+            group=gid if is_root else None,
+            extra_groups=[] if is_root else None,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise InstallError(f"the release's console command could not be run: {error}") from None
@@ -101,18 +112,18 @@ def _ask(process: Process, *words: str) -> str:
     pid = process.pid
     inside = _pid_inside(pid)
     path = f"/proc/{pid}/root/tmp/.java_pid{inside}"
-    owner = os.stat(f"/proc/{pid}")
+    uid, gid = _account(process)
     data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
     answer = b""
     try:
-        with _as(owner.st_uid, owner.st_gid):
+        with _as(uid, gid):
             if not os.path.exists(path):
-                _wake(pid, inside, path)
+                _wake(process, inside, path)
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(_WAIT)
                 connection.connect(path)
                 connection.sendall(data)
-                while part := connection.recv(65536):
+                while len(answer) < _LONGEST_ANSWER and (part := connection.recv(65536)):
                     answer += part
     except OSError as error:
         raise InstallError(f"process {pid} cannot be asked over its attach socket: {error.strerror or error}") from None
@@ -122,23 +133,34 @@ def _ask(process: Process, *words: str) -> str:
     return text
 
 
-def _wake(pid: int, inside: str, path: str) -> None:
+def _wake(process: Process, inside: str, path: str) -> None:
     """A JVM opens its socket when it finds this file after SIGQUIT; without it, it would print its threads."""
+    pid = process.pid
+    flags = os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     trigger = f"/proc/{pid}/cwd/.attach_pid{inside}"
     try:
-        os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY, 0o600))
+        os.close(os.open(trigger, flags, 0o600))
     except OSError:
         # A unit's working directory is often the root, which its account may not write to.
         trigger = f"/proc/{pid}/root/tmp/.attach_pid{inside}"
-        os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY, 0o600))
+        os.close(os.open(trigger, flags, 0o600))
     try:
-        os.kill(pid, signal.SIGQUIT)
+        with process_handle(process) as handle:
+            send_signal(handle, process, signal.SIGQUIT)
         deadline = time.monotonic() + _WAIT
         while not os.path.exists(path) and time.monotonic() < deadline:
             time.sleep(_POLL)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(trigger)
+
+
+def _account(process: Process) -> tuple[int, int]:
+    """Uid and gid of the process. Raises InstallError when it has none of its own to be asked as."""
+    uid, gid = account_of(process.pid), group_of(process.pid)
+    if uid is None or gid is None:
+        raise InstallError(f"process {process.pid} is gone, or runs with more than one account: it is not asked")
+    return uid, gid
 
 
 def _pid_inside(pid: int) -> str:
@@ -152,7 +174,8 @@ def _as(uid: int, gid: int) -> Iterator[None]:
     if os.geteuid() != 0 or uid == 0:
         yield
         return
-    group = os.getegid()
+    group, groups = os.getegid(), os.getgroups()
+    os.setgroups([])
     os.setegid(gid)
     os.seteuid(uid)
     try:
@@ -160,3 +183,4 @@ def _as(uid: int, gid: int) -> Iterator[None]:
     finally:
         os.seteuid(0)
         os.setegid(group)
+        os.setgroups(groups)

@@ -1,12 +1,26 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The broker's process, found by what its command line says, never by a pid file."""
+"""The broker's process, found by who runs it and what its command line says, never by a pid file.
+
+Invariant: what any account may choose, such as a command line, a start time or the name of a program, never
+decides alone. A process counts that systemd started for the broker's unit; outside of the unit, one of the
+account that owns the broker's data (or of root) which has the broker's files open.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+_JAR = re.compile(r"/(?:activemq|run|activemq-[^/]+)\.jar(?: \(deleted\))?$")
+_HIERARCHIES = ("", "name=systemd")
+_SLOWEST_SYSTEMCTL = 10
 
 
 @dataclass(frozen=True)
@@ -43,36 +57,160 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Process | None:
-    """The process with this id, or None when it is gone, dead or nobody's business."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            command = tuple(part.decode(errors="replace") for part in file.read().split(b"\0")[:-1])
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
+    """The process with this id, or None when it is gone, dead or a thread of the kernel."""
+    command = tuple(part.decode(errors="replace") for part in _contents(pid, "cmdline").split(b"\0")[:-1])
+    fields = _contents(pid, "stat").rpartition(b")")[2].split()
+    if not command or not fields or fields[0] in (b"Z", b"X"):
         return None
-    state = fields[0].decode()
-    if not command or state in ("Z", "X"):
-        return None
-    return Process(pid, int(fields[19]) / os.sysconf("SC_CLK_TCK"), state, command)
+    return Process(pid, int(fields[19]) / os.sysconf("SC_CLK_TCK"), fields[0].decode(), command)
 
 
-def find_broker(base: str) -> Process | None:
-    """The oldest process that was started with ``-Dactivemq.base=BASE``, or None."""
+def find_broker(base: str, unit: str | None = None) -> Process | None:
+    """The process that runs the broker of the directory ``base``, or None.
+
+    ``unit`` is the broker's unit of systemd; without it, the one that is named after the directory.
+    """
     wanted = f"-Dactivemq.base={base}"
-    marked = wanted.encode()
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
+    unit = unit or f"{os.path.basename(base)}.service"
+    accounts = {0, account_of_broker(base)} - {None}
+    inside, outside = [], []
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        # Who runs it comes first: to read a command line is to read the memory of that process.
+        is_inside = is_in_unit(pid, unit)
+        if not is_inside and account_of(pid) not in accounts:
             continue
-        try:
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                if marked not in file.read():
-                    continue
-        except OSError:
-            continue
-        process = read_process(int(name))
+        process = read_process(pid)
         # A control command (stop, query) carries the same property; only start runs a broker.
-        if process and wanted in process.command and "start" in process.command:
-            found.append(process)
-    return min(found, key=lambda process: process.started) if found else None
+        if process is None or wanted not in process.command or "start" not in process.command:
+            continue
+        if is_inside:
+            inside.append(process)
+        else:
+            outside.append((_open_files(pid, base), process))
+    if len(inside) > 1:
+        main = _main_pid(unit)
+        inside = [process for process in inside if process.pid == main] or inside
+    if inside:
+        return min(inside, key=lambda process: process.started)
+    known = [(-files, process.started, process) for files, process in outside if files]
+    return min(known, key=lambda one: one[:2])[2] if known else None
+
+
+def account_of_broker(base: str) -> int | None:
+    """The uid of the account that owns the broker's data; None where there is no such directory."""
+    for directory in (os.path.join(base, "data"), base):
+        with contextlib.suppress(OSError):
+            return os.stat(directory).st_uid
+    return None
+
+
+def account_of(pid: int) -> int | None:
+    """The uid that a process runs as; None when it is gone, or when it has more than one.
+
+    A program with the set-user-id bit has the command line of who started it and keeps that uid as its real one.
+    The owner of /proc/PID would be the effective one alone, the owner of a file there root for a process that
+    hides its memory.
+    """
+    return _id_in_status(pid, b"Uid:")
+
+
+def group_of(pid: int) -> int | None:
+    """The gid that a process runs as, likewise."""
+    return _id_in_status(pid, b"Gid:")
+
+
+def _id_in_status(pid: int, field: bytes) -> int | None:
+    for line in _contents(pid, "status").splitlines():
+        if line.startswith(field):
+            real_effective_saved = set(line.split()[1:4])
+            return int(real_effective_saved.pop()) if len(real_effective_saved) == 1 else None
+    return None
+
+
+def is_in_unit(pid: int, unit: str) -> bool:
+    """Whether the system's own systemd started the process for this unit.
+
+    Only systemd puts a process below slices alone: an account's own units lie below its user@UID.service.
+    """
+    below = {kind: path.partition("/init.scope")[0] for kind, path in _cgroups(1) if path.endswith("/init.scope")}
+    slices = r"(?:/[^/]+\.slice)*/"
+    for kind, path in _cgroups(pid):
+        root = below.get(kind, "")
+        if re.fullmatch(re.escape(root) + slices + re.escape(unit) + r"(?:/.*)?", path):
+            return True
+    return False
+
+
+def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
+    """The hierarchies that systemd sorts processes in, and where the process lies in each (cgroups(7))."""
+    for line in _contents(pid, "cgroup").decode(errors="replace").splitlines():
+        _, kind, path = line.split(":", 2)
+        if kind in _HIERARCHIES:
+            yield kind, path
+
+
+def _open_files(pid: int, base: str) -> int:
+    """2: it has files below ``base`` or a broker's jars open; 0: it has not; 1: it hides that."""
+    directory = f"/proc/{pid}/fd"
+    try:
+        numbers = os.listdir(directory)
+    except OSError:
+        return 1
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            target = os.readlink(f"{directory}/{number}")
+            if target.startswith(f"{base}/") or _JAR.search(target):
+                return 2
+    return 0
+
+
+def _main_pid(unit: str) -> int | None:
+    command = ["systemctl", "show", "--property=MainPID", "--value", unit]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SLOWEST_SYSTEMCTL, check=True)
+        return int(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _contents(pid: int, name: str) -> bytes:
+    """A file of /proc/PID; empty when the process is gone or hidden."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def is_same(process: Process) -> bool:
+    """Whether the process with this number is still the one that was looked at."""
+    now = read_process(process.pid)
+    return now is not None and (now.started, now.command) == (process.started, process.command)
+
+
+@contextlib.contextmanager
+def process_handle(process: Process) -> Iterator[int | None]:
+    """A handle on a process that no later process can inherit; None where the kernel has none (before 5.3)."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except (OSError, AttributeError):
+        yield None
+        return
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def send_signal(handle: int | None, process: Process, number: signal.Signals) -> bool:
+    """Signal this very process, never another that got its number. Whether it was there to be signalled."""
+    if not is_same(process):
+        return False
+    try:
+        if handle is not None:
+            signal.pidfd_send_signal(handle, number)
+        else:
+            os.kill(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True

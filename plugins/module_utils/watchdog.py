@@ -16,15 +16,25 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, hanging, pending, probe
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, hanging, pending, probe, sockets
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, Listener, read_deployed
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker, read_process, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
+from ansible_collections.activemq.fleet.plugins.module_utils.process import (
+    Process,
+    find_broker,
+    is_in_unit,
+    is_same,
+    process_handle,
+    read_process,
+    send_signal,
+    uptime,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
 EVERY = 6.0
@@ -59,7 +69,7 @@ class Watchdog:
         notify(f"STATUS={opinion.text}", "WATCHDOG=1")
         if before.told is not None and opinion.kind == hanging.FINE:
             say(_INFO, f"the broker is well again: {opinion.text}")
-        if opinion.kind in (hanging.FINE, hanging.IDLE) or not self._count.is_due(now):
+        if opinion.kind in (hanging.FINE, hanging.IDLE) or not self._count.is_due(now, opinion.patience):
             return
         self._count = replace(self._count, told=now)
         if opinion.kind == hanging.ODD:
@@ -80,16 +90,18 @@ class Watchdog:
         unanswered = process.state == "T" or hanging.is_silent(answers)
         phase = brokerlog.read_phase(self._layout.data, process.since) if unanswered else brokerlog.UNKNOWN
         slave = has_peer(self._replication(deployed)) if unanswered and self._options.ha == "pure" else None
-        return hanging.Glance(process, answers, phase, self._known == who, slave)
+        addresses = [listener.address for listener in deployed.listeners]
+        listens = unanswered and sockets.is_listening(process.pid, addresses)
+        return hanging.Glance(process, answers, phase, self._known == who, slave, listens)
 
     def _find(self) -> Process | None:
-        """The broker's process; searched for only when the one that is known is gone."""
+        """The broker's process; searched for only when the one that is known is gone, or was not the unit's."""
         last = self._process
-        if last is not None:
+        if last is not None and is_in_unit(last.pid, self._options.unit):
             now = read_process(last.pid)
             if now is not None and (now.started, now.command) == (last.started, last.command):
                 return now
-        self._process = find_broker(self._layout.base)
+        self._process = find_broker(self._layout.base, self._options.unit)
         return self._process
 
     def _configuration(self, process: Process) -> Deployed:
@@ -154,48 +166,19 @@ def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, pro
 
 def kill(process: Process) -> bool:
     """Take a thread dump and kill this very process, never another that got its number. Whether it is gone by it."""
-    with held(process.pid) as handle:
+    with process_handle(process) as handle:
         if not is_same(process):
             return False
         if process.state != "T":
             # A JVM prints its threads then; it is gone in a moment, and why it hung with it.
-            send(handle, process, signal.SIGQUIT)
+            send_signal(handle, process, signal.SIGQUIT)
             time.sleep(_DUMP)
-        if is_same(process):
-            send(handle, process, signal.SIGKILL)
+        send_signal(handle, process, signal.SIGKILL)
         end = time.monotonic() + _GONE
         while is_same(process) and time.monotonic() < end:
             notify("WATCHDOG=1")
             time.sleep(0.1)
         return not is_same(process)
-
-
-@contextlib.contextmanager
-def held(pid: int) -> Iterator[int | None]:
-    """A handle on a process that no later process can inherit; None where the kernel has none (before 5.3)."""
-    try:
-        handle = os.pidfd_open(pid)
-    except (OSError, AttributeError):
-        yield None
-        return
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def send(handle: int | None, process: Process, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        if handle is not None:
-            signal.pidfd_send_signal(handle, number)
-        elif is_same(process):
-            os.kill(process.pid, number)
-
-
-def is_same(process: Process) -> bool:
-    """Whether the process with this number is still the one that was looked at."""
-    now = read_process(process.pid)
-    return now is not None and (now.started, now.command) == (process.started, process.command)
 
 
 def has_peer(listener: Listener | None) -> bool:
@@ -243,7 +226,7 @@ def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
 
 def say(priority: int, text: str) -> None:
     """One line of the journal, with its priority (sd-daemon(3))."""
-    print(f"<{priority}>{' '.join(text.split())}", flush=True)
+    print(f"<{priority}>{printable(' '.join(text.split()))}", flush=True)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -19,8 +19,11 @@ from ansible_collections.activemq.fleet.plugins.module_utils import (
     disk,
     hanging,
     pending,
+    printable,
     probe,
     process,
+    sockets,
+    untrusted_paths,
     versions,
     watchdog,
 )
@@ -32,8 +35,11 @@ PARTS: tuple[ModuleType, ...] = (
     disk,
     hanging,
     pending,
+    printable,
     probe,
     process,
+    sockets,
+    untrusted_paths,
     versions,
     watchdog,
 )

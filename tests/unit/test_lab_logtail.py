@@ -6,13 +6,14 @@ import pytest
 
 from activemq_fleet.lab.logtail import LogTail, explain, records_of
 from activemq_fleet.lab.processes import Run
+from tests.log_reading import logger_of
 
 STARTED = "Apache ActiveMQ 6.3.1 (a, ID:vm-1-2-0:1) started"
 WAITS = "Database /s/lock is locked by another server. This broker is now in slave mode waiting a lock to be acquired"
 
 
 def line(message: str, level: str = "INFO", second: int = 0) -> str:
-    return f"2026-03-01 10:00:{second:02},000 | {level:5} | {message} | org.apache.activemq.X | main\n"
+    return f"2026-03-01 10:00:{second:02},000 | {level:5} | {message} | {logger_of(message)} | main\n"
 
 
 def run_from(log: Path) -> Run:

@@ -35,6 +35,17 @@ def test_process_log_and_answer_together_are_the_state(
     assert judge(alive=alive, frozen=frozen, phase=phase, probe=probe) == state
 
 
+@pytest.mark.parametrize("phase", ["starting", "waiting", "attached", "started", "stopping", "stopped", "failed"])
+def test_no_log_outranks_answers_and_ports(phase: Phase) -> None:
+    def seen(probe: Probe | None, *, is_complete: bool = True) -> State:
+        return judge(alive=True, frozen=False, phase=phase, probe=probe, listens=True, is_complete=is_complete)
+
+    assert seen(ANSWERED) == "active"
+    assert seen(SILENT) == "hung"
+    assert seen(REFUSED) == "starting"
+    assert seen(ANSWERED, is_complete=False) == "starting"  # a pure master without its slave
+
+
 def test_the_network_user_asks_where_there_are_no_acls() -> None:
     credentials = credentials_of(fleet_of(variables()).broker(PAIR[0]))
     assert credentials is not None

@@ -11,6 +11,7 @@ from activemq_fleet.lab.overlay import addresses_for
 from activemq_fleet.lab.status import bridges_of, status_of
 from activemq_fleet.logs import Story, parse
 from activemq_fleet.topology import Fleet
+from tests.log_reading import logger_of
 from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, variables
 
 HUB, SHOP = "hub-mq01-a.example.com", "shop-mq01-a.example.com"
@@ -32,7 +33,9 @@ def up(local: str, remote: str, peer: str) -> str:
 
 
 def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[Bridge, ...]:
-    text = "".join(f"2026-03-01 10:00:00,000 | INFO  | {message} | o.a.X | main\n" for message in messages)
+    text = "".join(
+        f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
+    )
     return bridges_of(hosts_of(fleet), fleet.broker(host), Story().read(parse(text)))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from activemq_fleet.logs import Phase, Story, classify, kind, last_error, parse
 from activemq_fleet.logs.kinds import kinds
+from tests.log_reading import logger_of
 
 OLD_START = [
     "Using Persistence Adapter: KahaDBPersistenceAdapter[/s]",
@@ -23,7 +24,7 @@ ATTACHED = "Slave connection between vm://a#0 and tcp://m.example.com/127.0.0.1:
 
 def log(messages: Iterable[str], level: str = "INFO") -> str:
     return "".join(
-        f"2026-03-01 10:00:{second:02},000 | {level:5} | {message} | org.apache.activemq.X | main\n"
+        f"2026-03-01 10:00:{second:02},000 | {level:5} | {message} | {logger_of(message)} | main\n"
         for second, message in enumerate(messages)
     )
 

@@ -21,6 +21,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.process import Proc
 
 from activemq_fleet.logs import Story, parse
 from activemq_fleet.render import render
+from tests.log_reading import logger_of
 from tests.unit.fleets import fleet
 
 ALIVE = Process(42, 1.0, "S", ("java",))
@@ -30,9 +31,10 @@ REFUSES = probe.Answer(False, None, "refuses connections")
 SILENT = probe.Answer(False, False, "accepts connections and says nothing for 5 s")
 
 
-def verdict(process: Process | None, phase: str, *answers: probe.Answer, pure: bool = False) -> str:
+def verdict(process: Process | None, phase: str, *answers: probe.Answer, pure: bool = False, **more: bool) -> str:
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
-    found = state.judge(state.Evidence(process, brokerlog.Phase(phase, "a record"), named, pure))
+    said = brokerlog.Phase(phase, "a record", has_started=more.pop("has_started", phase == "started"))
+    found = state.judge(state.Evidence(process, said, named, pure, **more))
     assert found.how
     return str(found.state)
 
@@ -60,8 +62,27 @@ def test_the_state_follows_from_process_log_and_answers(
     assert verdict(process, phase, *answers, pure=pure) == expected
 
 
+PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_no_log_outranks_answers_ports_and_lock(phase: str) -> None:
+    assert verdict(ALIVE, phase, SERVES) == "active"
+    assert verdict(ALIVE, phase, SERVES, pure=True, has_started=True) == "active"
+    assert verdict(ALIVE, phase, SILENT, listens=True) == "hung"
+    assert verdict(ALIVE, phase, REFUSES, holds_lock=True) == "starting"
+    assert verdict(ALIVE, phase, REFUSES, listens=True) == "starting"
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"), [("attached", "standby"), ("waiting", "standby"), ("started", "active")]
+)
+def test_the_lock_of_its_own_store_says_nothing_of_a_pure_slave(phase: str, expected: str) -> None:
+    assert verdict(ALIVE, phase, pure=True, holds_lock=True) == expected
+
+
 def record(message: str, when: str = "2026-11-21 05:22:44") -> str:
-    return f"{when},001 | INFO  | {message} | org.apache.activemq.broker.BrokerService | main\n"
+    return f"{when},001 | INFO  | {message} | {logger_of(message)} | main\n"
 
 
 LOCKED = (
@@ -136,9 +157,9 @@ STARTS = {
 
 @pytest.mark.parametrize("name", STARTS)
 def test_the_host_reads_a_log_as_the_library_does(name: str) -> None:
-    text = "".join(record(message) for message in STARTS[name])
-    told = Story().read(parse(text.splitlines(keepends=True)))
-    assert brokerlog.follow(("2026-11-21 05:22:44", message) for message in STARTS[name]).name == told.phase
+    lines = [record(message) for message in STARTS[name]]
+    told = Story().read(parse(lines))
+    assert brokerlog.follow(brokerlog.records(line.rstrip("\n") for line in lines)).name == told.phase
 
 
 def test_what_a_log_says_of_an_earlier_process_counts_for_nothing(tmp_path: Path) -> None:
@@ -327,8 +348,12 @@ def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:
 
 
 @contextmanager
-def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *arguments]) as process:
+def running(base: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    (base / "data").mkdir(exist_ok=True)
+    with (base / "data/activemq.log").open("w") as log:
+        command = [sys.executable, "-c", "import time; time.sleep(60)", *arguments]
+        process = subprocess.Popen(command, stdout=log)
+    with process:
         try:
             yield process
         finally:
@@ -342,9 +367,9 @@ def eventually(look: Callable[[], Process | None]) -> Process | None:
     return found
 
 
-def test_the_process_is_found_by_its_command_line(tmp_path: Path) -> None:
+def test_the_process_is_found_by_its_account_files_and_command_line(tmp_path: Path) -> None:
     before = uptime()
-    with running(f"-Dactivemq.base={tmp_path}", "start") as process:
+    with running(tmp_path, f"-Dactivemq.base={tmp_path}", "start") as process:
         found = eventually(lambda: find_broker(str(tmp_path)))
         assert found is not None
         assert found.pid == process.pid
@@ -354,7 +379,8 @@ def test_the_process_is_found_by_its_command_line(tmp_path: Path) -> None:
 
 
 def test_neither_another_instance_nor_a_control_command_is_taken_for_the_broker(tmp_path: Path) -> None:
-    with running(f"-Dactivemq.base={tmp_path}/second", "start"), running(f"-Dactivemq.base={tmp_path}", "stop"):
+    second, control = f"-Dactivemq.base={tmp_path}/second", f"-Dactivemq.base={tmp_path}"
+    with running(tmp_path, second, "start"), running(tmp_path, control, "stop"):
         time.sleep(0.1)
         assert find_broker(str(tmp_path)) is None
 

@@ -18,9 +18,11 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils import hanging, probe, watchdog, watchdog_program
 from ansible_collections.activemq.fleet.plugins.module_utils.brokerlog import UNKNOWN, Phase
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Listener
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker, send_signal
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.log_reading import logger_of
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
@@ -33,11 +35,16 @@ SILENT = probe.Answer(False, False, "accepts connections and says nothing for 5 
 
 
 def kind(
-    process: Process | None, phase: str, *answers: probe.Answer, known: bool = False, slave: bool | None = None
+    process: Process | None,
+    phase: str,
+    *answers: probe.Answer,
+    known: bool = False,
+    slave: bool | None = None,
+    listens: bool = False,
 ) -> str:
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
-    opinion = hanging.judge(hanging.Glance(process, named, said, known, slave))
+    opinion = hanging.judge(hanging.Glance(process, named, said, known, slave, listens))
     assert opinion.text
     return str(opinion.kind)
 
@@ -91,7 +98,7 @@ ANSWERS = st.lists(st.sampled_from([SERVES, GREETS, NO_LOGIN, FULL, CLOSED, SILE
     st.booleans(),
     st.sampled_from([None, True, False]),
 )
-def test_a_broker_whose_log_does_not_say_that_it_serves_is_never_hung(
+def test_a_broker_without_open_ports_whose_log_does_not_say_that_it_serves_is_never_hung(
     process: Process, phase: str, answers: list[probe.Answer], known: bool, slave: bool | None
 ) -> None:
     assert kind(process, phase, *answers, known=known, slave=slave) != "hung"
@@ -103,6 +110,28 @@ def test_a_broker_that_greets_on_any_connector_is_never_hung(
 ) -> None:
     expected = any(answer is SILENT for answer in answers) and not any(answer.greeted for answer in answers)
     assert (kind(ALIVE, phase, *answers, known=known) == "hung") == (expected and (known or phase == "started"))
+
+
+@given(
+    st.sampled_from(
+        ["begin", "waiting", "starting", "started", "attached", "stopping", "stopped", "failed", "unknown"]
+    ),
+    st.booleans(),
+    st.sampled_from([None, True]),
+)
+def test_whatever_its_log_says_a_frozen_broker_with_open_ports_is_hung(
+    phase: str, known: bool, slave: bool | None
+) -> None:
+    assert kind(FROZEN, phase, known=known, slave=slave, listens=True) == "hung"
+
+
+def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while() -> None:
+    for phase, patience in (("starting", hanging.BUSY), ("stopping", hanging.BUSY), ("waiting", 0), ("started", 0)):
+        opinion = hanging.judge(hanging.Glance(ALIVE, {"stomp": SILENT}, Phase(phase, "x"), listens=True))
+        assert (opinion.kind, opinion.patience) == ("hung", patience)
+    count = counted(*[("hung", ALIVE)] * 4)
+    assert count.is_due(4.0)
+    assert not count.is_due(4.0, 60.0)
 
 
 def counted(*looks: tuple[str, Process | None]) -> hanging.Count:
@@ -175,17 +204,23 @@ class Rig:
         (base / "current").symlink_to("versions/v")
         (base / "data").mkdir()
         command = [sys.executable, "-c", "import time; time.sleep(300)", f"-Dactivemq.base={base}", "start"]
-        self.broker = subprocess.Popen(command)
+        with (base / "data/console.log").open("w") as output:
+            self.broker = subprocess.Popen(command, stdout=output)
         eventually(lambda: find_broker(str(base)))
 
     def log(self, message: str) -> None:
         when = time.strftime("%Y-%m-%d %H:%M:%S")
         with (self.base / "data/activemq.log").open("a") as file:
-            file.write(f"{when},001 | INFO  | {message} | org.apache.activemq.broker.BrokerService | main\n")
+            file.write(f"{when},001 | INFO  | {message} | {logger_of(message)} | main\n")
 
     def watchdog(self, action: str, ha: str = "shared-file", kills: Path | None = None) -> watchdog.Watchdog:
         options = watchdog._options(["--base", str(self.base), "--unit", "x.service", "--ha", ha, action])
         return watchdog.Watchdog(options, str(kills) if kills else None)
+
+    def close_ports(self) -> None:
+        """As those of a broker are that starts, stands by or ends."""
+        self.listener.close()
+        self.replication.close()
 
     def end(self) -> None:
         self.broker.kill()
@@ -237,14 +272,13 @@ def test_an_active_broker_that_says_nothing_is_killed_after_a_dump_of_its_thread
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[signal.Signals] = []
-    send = watchdog.send
 
-    def noting(handle: int | None, process: Process, number: signal.Signals) -> None:
+    def noting(handle: int | None, target: Process, number: signal.Signals) -> None:
         sent.append(number)
         if number != signal.SIGQUIT:  # which ends what is no JVM
-            send(handle, process, number)
+            send_signal(handle, target, number)
 
-    monkeypatch.setattr(watchdog, "send", noting)
+    monkeypatch.setattr(watchdog, "send_signal", noting)
     rig.log(STARTED)
     dog = rig.watchdog("kill")
     for _ in range(3):
@@ -271,11 +305,47 @@ def test_a_broker_that_starts_stands_by_or_ends_is_left_alone(rig: Rig, message:
     rig.log(STARTED)
     rig.log("Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/x]")
     rig.log(message)
+    rig.close_ports()
     stopped(rig)
     dog = rig.watchdog("kill")
     for _ in range(4):
         dog.turn()
     assert rig.broker.poll() is None
+
+
+FORGED = (
+    "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/x]",
+    WAITING,
+    "Apache ActiveMQ 5.18.3 (x, ID:h) is shutting down",
+    "Apache ActiveMQ 5.18.3 (x, ID:h) is shutdown",
+)
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_log_does_not_keep_a_frozen_broker_with_open_ports_alive(rig: Rig, forged: str) -> None:
+    rig.log(STARTED)
+    rig.log(forged)
+    stopped(rig)
+    dog = rig.watchdog("kill")
+    for _ in range(3):
+        dog.turn()
+    assert rig.broker.wait(60) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_log_keeps_a_silent_broker_with_open_ports_alive_for_a_while_only(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, forged: str
+) -> None:
+    monkeypatch.setattr(hanging, "BUSY", 2.0)
+    rig.log(STARTED)
+    rig.log(forged)
+    dog = rig.watchdog("kill")
+    dog.turn()
+    until = time.monotonic() + 60
+    while rig.broker.poll() is None and time.monotonic() < until:
+        dog.turn()
+    # What stands in for a broker ends by the signal that makes a JVM print its threads.
+    assert rig.broker.wait(60) in (-signal.SIGKILL, -signal.SIGQUIT)
 
 
 def test_a_pure_master_is_killed_only_while_a_slave_is_attached(rig: Rig) -> None:
@@ -315,7 +385,7 @@ def test_without_a_handle_of_the_kernel_the_process_is_looked_at_before_each_sig
     monkeypatch.delattr(os, "pidfd_open")
     found = find_broker(str(rig.base))
     assert found is not None
-    watchdog.send(None, replace(found, started=found.started - 5), signal.SIGKILL)
+    send_signal(None, replace(found, started=found.started - 5), signal.SIGKILL)
     assert rig.broker.poll() is None
     assert watchdog.kill(found)
 

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -131,6 +131,15 @@ def is_frozen(process: psutil.Process) -> bool:
         return False
 
 
+def is_listening(process: psutil.Process, ports: Collection[int]) -> bool:
+    """Whether the process has one of these ports open."""
+    try:
+        connections = process.net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port in ports for one in connections)
+
+
 def strays(layout: Layout) -> list[psutil.Process]:
     """Every process that bears the lab's mark, written down or not."""
     return [process for process in psutil.process_iter() if _is_ours(layout, process)]
@@ -138,7 +147,8 @@ def strays(layout: Layout) -> list[psutil.Process]:
 
 def _is_ours(layout: Layout, process: psutil.Process) -> bool:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and f"{MARK}{layout.directory}" in process.cmdline()
+        is_own = set(process.uids()) == {os.getuid()}  # anybody may bear the mark
+        return is_own and process.status() != psutil.STATUS_ZOMBIE and f"{MARK}{layout.directory}" in process.cmdline()
     except psutil.Error:
         return False
 

@@ -36,8 +36,20 @@ class Probe:
     detail: str = ""
 
 
-def judge(*, alive: bool, frozen: bool, phase: Phase, probe: Probe | None) -> State:
-    """The state of a broker. Pure. ``probe`` is needed for the phase ``started`` only.
+def judge(
+    *,
+    alive: bool,
+    frozen: bool,
+    phase: Phase,
+    probe: Probe | None,
+    listens: bool = False,
+    is_complete: bool = True,
+) -> State:
+    """The state of a broker. Pure. ``probe`` is needed where it listens, or its log calls it started.
+
+    ``listens``: its process has ports of its connectors open, which no standby has. ``is_complete``: it
+    needs no slave, or its log has told of one: a pure master answers before. A log only distinguishes
+    what ports and answers leave open, because clients can write into it (log4j 1 writes their line ends).
 
     A broker that its log calls started and whose connectors refuse is starting: the first
     connector opens before the last.
@@ -46,11 +58,11 @@ def judge(*, alive: bool, frozen: bool, phase: Phase, probe: Probe | None) -> St
         return "stopped"
     if frozen:
         return "hung"
-    if phase in ("waiting", "attached"):
-        return "standby"
-    if phase != "started" or probe is None or probe.answer == "refused":
-        return "starting"
-    return "active" if probe.answer == "answered" else "hung"
+    if probe is not None and probe.answer == "answered":
+        return "active" if is_complete else "starting"
+    if probe is not None and probe.answer == "silent" and (listens or phase == "started"):
+        return "hung"
+    return "standby" if phase in ("waiting", "attached") and not listens else "starting"
 
 
 def ask(broker: Broker, address: str, *, timeout: float = PROBE_TIMEOUT) -> Probe:

@@ -127,10 +127,12 @@ def _software(text: str, layout: Layout, progress: Progress) -> Software:
     release = Release.of(text)
     try:
         home = artifacts.distribution_for(release, progress=progress)
-    except FleetError:
+    except FleetError as error:
         if not release.jars_available:
             raise
-        home = None  # all but the console can be had without
+        if not isinstance(error, artifacts.RememberedRefusalError):
+            progress(f"{error}: its jars in its place, which have no web console")
+        home = None
     if home is not None:
         return Software(str(home), whole=True)
     jars = artifacts.jars_for(release, progress=progress)

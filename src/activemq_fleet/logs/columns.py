@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from activemq_fleet.logs.dispatch import KINDS, UNKNOWN, Classifier, classifier
 from activemq_fleet.logs.grammar import CONSOLE_START, START
+from activemq_fleet.logs.kinds import CLIENT_THREAD, kind
 from activemq_fleet.logs.layout import Bounds, console_bounds, file_bounds
 from activemq_fleet.logs.zones import Clock
 
@@ -189,8 +191,8 @@ def _columns(text: bytes, bounds: Bounds, clock: Clock, kinds: Classifier) -> li
         level, message, stack, logger, thread = _replaced(bounds, level, message, stack, logger, thread)
     micros = clock.utc(bounds.seconds) * 1_000_000 + bounds.millis * 1000
     time = pa.array(micros, mask=bounds.timeless).cast(pa.timestamp("us", tz="UTC"))
-    kind, fields = _kinds(message, bounds.parsed, kinds)
-    return [time, raw_time, level, kind, message, stack, logger, thread, fields, pa.array(bounds.parsed)]
+    names, fields = _kinds(message, logger, thread, bounds.parsed, kinds)
+    return [time, raw_time, level, names, message, stack, logger, thread, fields, pa.array(bounds.parsed)]
 
 
 def _replaced(bounds: Bounds, *columns: pa.Array) -> list[pa.Array]:
@@ -211,18 +213,49 @@ def _replaced(bounds: Bounds, *columns: pa.Array) -> list[pa.Array]:
     ]
 
 
-def _kinds(message: pa.Array, parsed: NDArray[np.bool_], kinds: Classifier) -> tuple[pa.Array, pa.Array]:
-    """Kind and fields of every message; UNKNOWN and None for what could not be read."""
+def _kinds(
+    message: pa.Array, logger: pa.Array, thread: pa.Array, parsed: NDArray[np.bool_], kinds: Classifier
+) -> tuple[pa.Array, pa.Array]:
+    """Kind and fields of every message; UNKNOWN and None for what could not be read, or what another class wrote."""
     encoded = message.dictionary_encode()
-    # A torn message may end like one that it is not.
-    places = np.where(parsed, encoded.indices.to_numpy(zero_copy_only=False), len(encoded.dictionary))
     found = [kinds.find(text) for text in encoded.dictionary.to_pylist()]
     codes = np.fromiter((code for code, _ in found), np.int32, len(found))
-    kind = _KIND_NAMES.take(pa.array(np.append(codes, KINDS.index(UNKNOWN)).astype(np.int32)[places]))
+    places = encoded.indices.to_numpy(zero_copy_only=False)
+    # A torn message may end like one that it is not.
+    own = parsed & _own_words(codes[places] if len(codes) else places, logger, thread)
+    places = np.where(own, places, len(encoded.dictionary))
+    names = _KIND_NAMES.take(pa.array(np.append(codes, KINDS.index(UNKNOWN)).astype(np.int32)[places]))
     lengths = np.fromiter((len(fields) for _, fields in found), np.int32, len(found))
     ends = np.cumsum(np.append(lengths, 0), dtype=np.int32)
     pairs: list[tuple[str, Any]] = [pair for _, fields in found for pair in fields]
     keys, items = pa.array([key for key, _ in pairs], pa.string()), pa.array([item for _, item in pairs], pa.string())
     maps = pa.MapArray.from_arrays(pa.array(np.insert(ends, 0, 0)), keys, items)
     none = np.append(lengths, 0)[places] == 0
-    return kind, maps.take(pa.array(places, mask=none))
+    return names, maps.take(pa.array(places, mask=none))
+
+
+def _own_words(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> NDArray[np.bool_]:
+    """Whether the class and the thread of each record write its kind. Few combinations are asked about."""
+    loggers, threads = logger.dictionary_encode(), thread.dictionary_encode()
+    of_client = [bool(CLIENT_THREAD.match(name)) for name in threads.dictionary.to_pylist()]
+    by_client = np.append(np.array(of_client, bool), False)[_indices(threads)]
+    names = [*loggers.dictionary.to_pylist(), ""]
+    which = (codes.astype(np.int64) * len(names) + _indices(loggers)) * 2 + by_client
+    asked, back = np.unique(which, return_inverse=True)
+    good = [_is_own(int(one) // 2 // len(names), names[int(one) // 2 % len(names)], int(one) % 2) for one in asked]
+    own: NDArray[np.bool_] = np.array(good, bool)[back]
+    return own
+
+
+def _indices(encoded: pa.Array) -> NDArray[np.int64]:
+    """Places in the dictionary; the one after its end for nothing."""
+    indices: NDArray[np.int64] = (
+        encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    return indices
+
+
+@cache
+def _is_own(code: int, logger: str, by_client: int) -> bool:
+    name = KINDS[code]
+    return name == UNKNOWN or kind(name).is_written_by(logger, "qtp0" if by_client else "")

@@ -18,6 +18,9 @@ Phase = Literal["starting", "waiting", "attached", "started", "stopping", "stopp
 # tcp://name:61616. Only a socket that somebody else opened has no name before its address.
 _REMOTE = re.compile(r"\w[\w+.-]*://(?P<name>[^/]*?)(?:/(?P<address>[^/]+))?:(?P<port>\d+)(?:@\d+)?(?:\?.*)?")
 
+_LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
+"""The end of a message's line, as it is or as our layout for log4j 2 writes it."""
+
 
 @dataclass(frozen=True, slots=True)
 class BridgeUp:
@@ -48,6 +51,8 @@ class Story:
     def __init__(self) -> None:
         self.phase: Phase = "starting"
         self.since: datetime | None = None
+        self.has_started = False
+        """It was started, or attached to its master, at any time of this process."""
         self.listening: tuple[str, ...] = ()
         self.promoted = False
         """A pure slave that took over from its master."""
@@ -111,19 +116,21 @@ class Story:
             self._enter("starting", event)
 
     def _started(self, event: Event) -> None:
+        self.has_started = True
         self._enter("attached" if self._slave else "started", event)
 
     def _dial_master(self, event: Event) -> None:
         self._slave = True
 
     def _attached(self, event: Event) -> None:
+        self.has_started = True
         self._enter("attached", event)
 
     def _no_master(self, event: Event) -> None:
         self._slave = False
 
     def _promoted(self, event: Event) -> None:
-        self._slave, self.promoted = False, True
+        self._slave, self.promoted, self.has_started = False, True, True
         self._enter("started", event)
 
     def _slave_failed(self, event: Event) -> None:
@@ -227,7 +234,7 @@ def last_error(records: Iterable[Record]) -> str:
             worst = record
     if worst is None:
         return ""
-    message = worst.message.strip().split("\n", 1)[0].rpartition("; nested exception is ")[2]
-    causes = [line for line in worst.stack.split("\n") if line.startswith("Caused by: ")]
+    message = _LINE_END.split(worst.message.strip(), maxsplit=1)[0].rpartition("; nested exception is ")[2]
+    causes = [line for line in map(str.strip, worst.stack.split("\n")) if line.startswith("Caused by: ")]
     cause = (causes[-1].removeprefix("Caused by: ") if causes else worst.stack.split("\n", 1)[0]).strip()
     return f"{message}: {cause}" if cause and cause not in message and not cause.startswith("at ") else message

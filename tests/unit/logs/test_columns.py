@@ -102,6 +102,7 @@ def test_a_torn_record_has_no_kind() -> None:
 
 def test_a_kind_of_other_releases_is_none() -> None:
     line = LINE.replace(b"Connector stomp started", b"ActiveMQ JMS Message Broker (a, ID:x-1-2-0:0) started")
+    line = line.replace(b"TransportConnector", b"BrokerService")
     assert [scan(line, release=release)[0]["kind"] for release in ("5.5.1", "5.18.3")] == [
         "LIFE-STARTED-OLD",
         "UNKNOWN",

@@ -1,0 +1,84 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel shows of a broker's process: the ports it listens on, the lock it holds.
+
+A standby has neither, whatever its log says; nobody but the process itself can change them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+from collections.abc import Collection, Iterator
+
+_LISTENING = "0A"
+_TABLES = ("tcp", "tcp6")
+
+
+def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
+    """Whether the account of this process listens on one of these addresses, in the network that the process sees.
+
+    By account and not by descriptor: those of a process can be read by root only where the reader has
+    a user namespace of its own, as the watchdog has.
+    """
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return False
+    return any(
+        owner == uid and any(_is_address(host, port, wanted) for wanted in addresses)
+        for owner, host, port in _listeners(pid)
+    )
+
+
+def holds_lock(pid: int, store: str) -> bool:
+    """Whether the process holds the lock of this kahaDB store. False too where its descriptors cannot be read."""
+    place = f"/proc/{pid}/fd"
+    try:
+        numbers = os.listdir(place)
+    except OSError:
+        return False
+    wanted = [os.path.basename(os.path.normpath(store)), "lock"]
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            # Neither asks the file system, which may be a share whose server is away.
+            if os.readlink(f"{place}/{number}").split("/")[-2:] == wanted:
+                with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
+                    if any(line.startswith("lock:") and " WRITE " in line for line in file):
+                        return True
+    return False
+
+
+def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
+    """Account, address and port of every listening socket."""
+    for table in _TABLES:
+        try:
+            with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
+                lines = file.read().splitlines()[1:]
+        except OSError:
+            continue
+        # local address, remote address, state, queues, timer, retransmits, account
+        for words in map(str.split, lines):
+            if words[3] == _LISTENING:
+                host, _, port = words[1].partition(":")
+                yield int(words[7]), _address(host), int(port, 16)
+
+
+def _address(text: str) -> str:
+    """The address as it is written, from the words of the machine's own byte order."""
+    data = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
+    address = ipaddress.ip_address(data)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def _is_address(host: str, port: int, wanted: tuple[str, int]) -> bool:
+    """Whether a socket is the wanted one: by its port, and by the address where both are given as one."""
+    if port != wanted[1]:
+        return False
+    try:
+        same = ipaddress.ip_address(wanted[0]) == ipaddress.ip_address(host)
+    except ValueError:
+        return True  # a name: what it resolves to is the broker's business
+    return same or ipaddress.ip_address(host).is_unspecified

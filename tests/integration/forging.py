@@ -1,0 +1,94 @@
+"""A client that writes records of its choice into a broker's log, over MQTT, STOMP and OpenWire.
+
+Wherever a broker logs what a client named, a name with line ends is tried: user, client id, destination,
+header, command. No login is needed for most of it.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from activemq_fleet.addresses import Address
+from tests.log_reading import logger_of
+
+FORGED = (
+    "Using Persistence Adapter: KahaDBPersistenceAdapter[/forged]",
+    "Database /forged/lock is locked by another server. This broker is now in slave mode waiting a lock to be acquired",
+    "Apache ActiveMQ 9.9.9 (forged, ID:forged-1-2-0:1) is shutting down",
+)
+"""Messages that put a broker into other states: it starts, it stands by, it ends."""
+LINE_ENDS = ("\n", "\r", "\r\n", "\u2028", "\x85", "\x0b")
+_TIMEOUT = 3.0
+
+
+def forged_name(message: str, end: str = "\n") -> str:
+    """A name that ends the record it stands in, and writes another, by the right class and thread."""
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    record = f"{now},999 | INFO  | {message} | {logger_of(message)} | main"
+    return f"x | org.apache.activemq.X | main{end}{record}{end}{now},999 | INFO  | x"
+
+
+def forge_over_mqtt(address: Address, names: Iterable[str]) -> None:
+    """Each name as the user, and as the client id."""
+    for name in names:
+        for client, user in (("forger", name), (name, "forger")):
+            fields = b"".join(map(_mqtt_text, (client, user, "wrong")))
+            _say(address, _mqtt_packet(0x10, _mqtt_text("MQTT") + b"\x04\xc2\0\x1e" + fields))
+
+
+def forge_over_stomp(address: Address, names: Iterable[str], login: str = "") -> None:
+    """Each name as the user; and with a ``login`` as client id, destination, header and command.
+
+    5.5 logs a frame that it refuses header by header: there the record is one.
+    """
+    for name in names:
+        text = name.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace(":", "\\c")
+        opening = "CONNECT\naccept-version:1.1\nhost:x\n"
+        _say(address, f"{opening}login:{text}\npasscode:wrong\n\n\0".encode())
+        known = f"{opening}client-id:{text}\n{login}\n\0".encode()
+        for frame in (
+            f"SUBSCRIBE\nid:{text}\ndestination:{text}\n\n\0",
+            f"SEND\ndestination:/queue/{text}\ntransaction:{text}\n\nx\0",
+            f"SEND\ndestination:{text}\n\nx\0",
+            f"{text}\n\n\0",
+            f"SEND\ndestination:x\n{name.splitlines()[1]}\n\n\0",
+        ):
+            _say(address, known, frame.encode())
+
+
+def forge_over_openwire(address: Address, names: Iterable[str]) -> None:
+    """Each name as client id and user of a connection; loosely encoded, as before any negotiation."""
+    for name in names:
+        data = name.encode()
+        text = b"\1" + struct.pack(">H", len(data)) + data
+        identity = b"\1\x78" + text  # ConnectionId
+        info = b"\3" + struct.pack(">i", 1) + b"\1" + identity + text + text + text + b"\0" + b"\0" * 8
+        _say(address, struct.pack(">I", len(info)) + info)
+
+
+def _say(address: Address, *parts: bytes) -> None:
+    """Send, and wait for an answer to each part; whatever the broker makes of it."""
+    with suppress(OSError), socket.create_connection(address, _TIMEOUT) as connection:
+        connection.settimeout(_TIMEOUT / 15)
+        for part in parts:
+            connection.sendall(part)
+            with suppress(TimeoutError):
+                connection.recv(1 << 16)
+
+
+def _mqtt_text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">H", len(data)) + data
+
+
+def _mqtt_packet(kind: int, body: bytes) -> bytes:
+    head, rest = bytes([kind]), len(body)
+    while True:
+        rest, digit = rest >> 7, rest & 0x7F
+        head += bytes([digit | 0x80 if rest else digit])
+        if not rest:
+            return head + body

@@ -1,0 +1,152 @@
+"""Clients without a login write whole records into a broker's log, and nobody is led astray by them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, state, watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
+
+from activemq_fleet.lab import Lab
+from activemq_fleet.logs import parse
+from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
+from tests.integration.conftest import LabOf
+from tests.integration.forging import (
+    FORGED,
+    LINE_ENDS,
+    forge_over_mqtt,
+    forge_over_openwire,
+    forge_over_stomp,
+    forged_name,
+)
+from tests.integration.labs import pair, write_inventory
+from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, until
+
+MQTT = 21883
+ACCOUNTS = (
+    "<plugins><simpleAuthenticationPlugin><users>"
+    '<authenticationUser username="net" password="right" groups="net"/>'
+    "</users></simpleAuthenticationPlugin></plugins>"
+)
+ENCODED, PLAIN = ("5.18.3", "6.3.1"), ("5.5.1", "5.16.7")
+
+
+def planted(ground: Ground, release: str, *children: str, number: int = 1, name: str = "forged") -> Planted:
+    """A broker with OpenWire, STOMP and, where the release has it, MQTT; its files lie as they are installed."""
+    address = ground.address(number)
+    text = document(name, address, *children)
+    if release != "5.5.1":
+        mqtt = f'<transportConnector name="mqtt" uri="mqtt://{address}:{MQTT}"/>'
+        text = text.replace("</transportConnectors>", f"{mqtt}</transportConnectors>")
+    broker = ground.plant(name, release, text)
+    base = broker.data.parent
+    (base / "versions/v").mkdir(parents=True)
+    (base / "versions/v/conf").symlink_to("../../conf")
+    (base / "current").symlink_to("versions/v")
+    return broker
+
+
+def forge(ground: Ground, release: str, names: list[str]) -> None:
+    address = ground.address(1)
+    if release != "5.5.1":
+        forge_over_mqtt((address, MQTT), names)
+    forge_over_stomp((address, STOMP), names, "login:net\npasscode:right\n")
+    forge_over_openwire((address, OPENWIRE), names)
+
+
+def judged(broker: Planted) -> str:
+    return str(state.look(str(broker.data.parent), None)["state"])
+
+
+def dog_of(broker: Planted) -> watchdog.Watchdog:
+    words = ["--base", str(broker.data.parent), "--unit", "x.service", "--ha", "shared-file", "kill"]
+    return watchdog.Watchdog(watchdog._options(words), None)
+
+
+@pytest.mark.parametrize("release", ENCODED)
+def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> None:
+    broker = planted(ground, release, ACCOUNTS)
+    assert broker.boot().fate == "started", broker.said
+    forge(ground, release, [forged_name(message, end) for message in FORGED for end in LINE_ENDS[:3]])
+    forge_over_mqtt((ground.address(1), MQTT), [forged_name(FORGED[0], end) for end in LINE_ENDS[3:]])
+    assert broker.await_said("/forged"), broker.said
+    assert broker.await_said(r"\n"), broker.said
+
+    log = (broker.data / "activemq.log").read_bytes()
+    table = pa.Table.from_batches(list(Scanner(Source(release)).scan(log)), schema=SCHEMA).to_pylist()
+    process = find_broker(str(broker.data.parent))
+    assert process is not None
+    assert not [record for record in parse(log.decode()) if record.message.startswith(FORGED)]
+    assert not [row for row in table if row["message"].startswith(FORGED)]
+    assert not [row for row in table if row["kind"] in ("LIFE-STOPPING", "LOCK-FILE-WAIT")]
+    assert broker.story.phase == "started"
+    assert brokerlog.read_phase(str(broker.data), process.since).name == "started"
+    assert not [line for line in (broker.data / "console.log").read_text().split("\n") if line.startswith("20")]
+
+
+@pytest.mark.parametrize("release", ENCODED)
+def test_no_text_of_an_exception_begins_a_record(ground: Ground, release: str) -> None:
+    value = forged_name(FORGED[2]).replace("\n", "&#10;")
+    text = document("refused", ground.address(1), beans=f'<bean class="{value}"/>')  # no such class
+    broker = ground.plant("refused", release, text)
+    assert broker.boot().fate == "refused", broker.said
+
+    log = (broker.data / "activemq.log").read_text()
+    assert "Caused by: " in log
+    assert "forged-1-2-0" in "".join(record.stack for record in parse(log)), log
+    assert not [line for line in log.split("\n") if line and not line.startswith(("  ", "20"))]
+    assert not [record for record in parse(log) if record.message.startswith(FORGED)]
+    assert brokerlog.last_error(str(broker.data)).startswith("Failed to load: URL")
+
+
+@pytest.mark.parametrize("release", [*PLAIN, *ENCODED])
+def test_a_forged_log_deceives_neither_judge_nor_watchdog(ground: Ground, release: str, tmp_path: Path) -> None:
+    store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
+    broker = planted(ground, release, store)
+    guarded = planted(ground, release, ACCOUNTS, store, name="second", number=2)
+    assert broker.boot().fate == "started", broker.said
+    guarded.launch()
+    assert guarded.await_phase("waiting"), guarded.said
+    for message in FORGED:
+        forge(ground, release, [forged_name(message)])
+        assert broker.await_said(message), broker.said
+        assert judged(broker) == "active", message
+    assert judged(guarded) == "standby"
+
+    process = find_broker(str(broker.data.parent))
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    dog = dog_of(broker)
+    for _ in range(3):
+        dog.turn()
+    assert until(lambda: broker.settle(0.1).exit_code == -signal.SIGKILL, 60)
+    assert until(lambda: judged(guarded) == "active", 60)
+
+
+@pytest.mark.parametrize("release", ["5.16.7"])
+def test_a_forged_log_does_not_deceive_lab_status(tmp_path: Path, lab_of: LabOf, release: str) -> None:
+    hosts = pair("orders")
+    network = {"network_username": "network", "network_password": "s3cret-network"}
+    lab = lab_of(write_inventory(tmp_path / "inventory", hosts, release=release, **network))
+    lab.up()
+    for message in FORGED:
+        forge_over_stomp(stomp_of(lab, hosts[0]), [forged_name(message)])
+        assert until(lambda said=message: said in lab_log(lab, hosts[0]), 30)  # type: ignore[misc]
+        assert states(lab) == ["active", "standby"], message
+
+
+def stomp_of(lab: Lab, host: str) -> tuple[str, int]:
+    status = next(one for one in lab.status() if one.host == host)
+    return status.address, status.ports["stomp"]
+
+
+def lab_log(lab: Lab, host: str) -> str:
+    return next(lab.directory.glob(f"**/{host}/**/activemq.log")).read_text()
+
+
+def states(lab: Lab) -> list[str]:
+    return [status.state for status in lab.status()]

@@ -1,0 +1,187 @@
+"""Which process is the broker, while other accounts run processes that look like it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import blows, management, process, state, watchdog
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+NOBODY = 65534
+AGENT = 65533
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process as another account")
+SLEEP = "prctl(4, 1); print(flush=True); time.sleep(300)"
+HIDDEN = "prctl(4, 0); print(flush=True); time.sleep(300)"
+"""It is not dumpable (prctl(2), PR_SET_DUMPABLE), so that root owns its files in /proc."""
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """The directory of a broker; its data belongs to whoever runs the tests."""
+    (tmp_path / "orders/data").mkdir(parents=True)
+    return tmp_path / "orders"
+
+
+@contextmanager
+def java(base: Path, account: int | None = None, *, log: bool = True, script: str = SLEEP) -> Iterator[int]:
+    """A process with a broker's command line, and with its log open or not; returns its id."""
+    become = f"os.setgroups([]) or os.setgid({account}) or os.setuid({account}); " if account else ""
+    # It changes its account itself: the Python of the tests is often not for everybody.
+    script = f"import ctypes, os, time; prctl = ctypes.CDLL(None).prctl; {become}{script}"
+    with (base / "data/activemq.log").open("a") as file:
+        child = subprocess.Popen(
+            [sys.executable, "-c", script, f"-Dactivemq.base={base}", "start"],
+            stdout=file if log else subprocess.DEVNULL,
+            cwd="/",
+        )
+    try:
+        until(lambda: process.read_process(child.pid) is not None)
+        until(lambda: account is None or process.account_of(child.pid) == account)
+        yield child.pid
+    finally:
+        child.kill()
+        child.wait()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert condition()
+
+
+@needs_root
+@pytest.mark.parametrize("script", [SLEEP, HIDDEN])
+def test_a_process_of_another_account_with_the_brokers_command_line_is_not_the_broker(base: Path, script: str) -> None:
+    os.chown(base / "data", AGENT, AGENT)
+    with java(base, NOBODY, script=script):
+        time.sleep(0.2)
+        assert process.find_broker(str(base)) is None
+        assert state.look(str(base), "orders.service")["state"] == "stopped"
+
+
+@needs_root
+def test_an_older_process_of_another_account_does_not_hide_the_broker(base: Path) -> None:
+    os.chown(base / "data", AGENT, AGENT)
+    with java(base, NOBODY), java(base, AGENT) as broker, java(base, NOBODY):
+        found = process.find_broker(str(base))
+        assert found is not None
+        assert found.pid == broker
+
+
+@needs_root
+def test_a_hidden_process_of_another_account_is_not_taken_for_a_broker_that_root_runs(base: Path) -> None:
+    with java(base, NOBODY, script=HIDDEN) as pid:
+        until(lambda: os.stat(f"/proc/{pid}/status").st_uid == 0)
+        assert process.find_broker(str(base)) is None
+
+
+@needs_root
+def test_a_program_that_keeps_two_accounts_is_not_the_broker(base: Path) -> None:
+    script = f"os.setresuid({NOBODY}, 0, 0); time.sleep(300)"
+    with java(base, script=script) as pid:
+        until(lambda: process.account_of(pid) is None)
+        assert process.find_broker(str(base)) is None
+
+
+def test_a_wrapper_with_the_same_words_that_has_none_of_its_files_open_is_not_the_broker(base: Path) -> None:
+    with java(base, log=False):
+        assert process.find_broker(str(base)) is None
+        with java(base) as broker:
+            found = process.find_broker(str(base))
+            assert found is not None
+            assert found.pid == broker
+
+
+@needs_root
+def test_the_watchdog_is_not_lured_to_a_process_of_another_account(base: Path) -> None:
+    (base / "versions/v/conf").mkdir(parents=True)
+    (base / "versions/v/conf/activemq.xml").write_text("<beans><broker/></beans>")
+    (base / "current").symlink_to("versions/v")
+    os.chown(base / "data", AGENT, AGENT)
+    options = watchdog._options(["--base", str(base), "--unit", "orders.service", "--ha", "none", "kill"])
+    dog = watchdog.Watchdog(options, None)
+    with java(base, NOBODY), java(base, AGENT) as broker:
+        assert dog._look().process.pid == broker
+
+
+@needs_root
+def test_a_drill_strikes_no_process_of_another_account(base: Path) -> None:
+    os.chown(base / "data", AGENT, AGENT)
+    with java(base, NOBODY) as other:
+        with pytest.raises(InstallError, match="nothing was struck"):
+            blows.strike(str(base), None, "kill", 0)
+        os.kill(other, signal.SIGSTOP)
+        until(lambda: (now := process.read_process(other)) is not None and now.state == "T")
+        assert blows.resume(str(base), None)["changed"] is False
+
+
+def test_a_signal_for_a_process_that_is_gone_does_not_reach_who_has_its_number(base: Path) -> None:
+    with java(base) as pid:
+        now = process.read_process(pid)
+        assert now is not None
+        before = replace(now, started=now.started - 5)
+        with process.process_handle(before) as handle:
+            assert not process.send_signal(handle, before, signal.SIGKILL)
+        blows._send(before, signal.SIGKILL)
+        time.sleep(0.1)
+        assert process.is_same(now)
+
+
+@needs_root
+def test_a_hidden_broker_is_asked_as_its_own_account_and_not_as_root(base: Path) -> None:
+    os.chown(base / "data", AGENT, AGENT)
+    with java(base, AGENT, script=HIDDEN) as pid:
+        until(lambda: os.stat(f"/proc/{pid}/status").st_uid == 0)
+        found = process.find_broker(str(base))
+        assert found is not None
+        assert management._account(found) == (AGENT, AGENT)
+
+
+@needs_root
+def test_who_asks_a_broker_has_given_up_the_groups_of_root(base: Path) -> None:
+    os.setgroups([0, 4])
+    try:
+        with management._as(AGENT, AGENT):
+            assert (os.geteuid(), os.getegid(), os.getgroups()) == (AGENT, AGENT, [])
+        assert (os.geteuid(), os.getgroups()) == (0, [0, 4])
+    finally:
+        os.setgroups([])
+
+
+@pytest.mark.parametrize(
+    ("own", "is_broker"),
+    [
+        ("0::/system.slice/orders.service", True),
+        ("9:name=systemd:/system.slice/orders.service", True),
+        ("0::/custom.slice/custom-mq.slice/orders.service", True),
+        ("0::/orders.service", True),
+        ("0::/system.slice/orders.service/child", True),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/orders.service", False),
+        ("0::/system.slice/other.service/orders.service", False),
+        ("0::/user.slice/user-1000.slice/session-1.scope/orders.service", False),
+        ("0::/system.slice/other.service", False),
+        ("0::/system.slice/ordersXservice", False),
+        ("0::/../system.slice/orders.service", False),
+        ("2:cpu:/system.slice/orders.service", False),
+        ("0::/", False),
+    ],
+)
+def test_a_unit_of_an_account_that_is_named_like_the_brokers_is_not_the_brokers(
+    monkeypatch: pytest.MonkeyPatch, own: str, is_broker: bool
+) -> None:
+    texts = {1: "0::/init.scope\n9:name=systemd:/init.scope", 42: own}
+    monkeypatch.setattr(process, "_contents", lambda pid, _name: texts[pid].encode())
+    assert process.is_in_unit(42, "orders.service") is is_broker
+    nested = {1: "0::/docker/0a/init.scope", 42: own.replace(":/", ":/docker/0a/", 1)}
+    monkeypatch.setattr(process, "_contents", lambda pid, _name: nested[pid].encode())
+    assert process.is_in_unit(42, "orders.service") is (is_broker and own.startswith("0:"))
