@@ -20,10 +20,11 @@ _ARGUMENTS = {
     "broker": {"type": "dict"},
     "agent": {"type": "dict"},
     "megabytes": {"type": "int", "default": 200},
+    "seconds": {"type": "int", "default": 600},
     "days": {"type": "int", "default": 7},
     "dumps": {"type": "str", "choices": ["hung", "always", "never"], "default": "hung"},
 }
-_ON_HOST = ("broker", "agent", "megabytes", "days", "dumps")
+_ON_HOST = ("broker", "agent", "megabytes", "seconds", "days", "dumps")
 _ASKED = 3
 
 

@@ -9,9 +9,11 @@ allows. What cannot be had is named and keeps nothing else from being collected.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -19,10 +21,11 @@ from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils import gathered, machine, masking, threads
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.bundle import Bundle, open_all
+from ansible_collections.activemq.fleet.plugins.module_utils.bundle import TIME_IS_OVER, Bundle, open_all
 from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known
 from ansible_collections.activemq.fleet.plugins.module_utils.process import (
     Process,
+    account_of_broker,
     boot_id,
     find_broker,
     read_process,
@@ -36,6 +39,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "broker": {"type": "dict"},
     "agent": {"type": "dict"},
     "megabytes": {"type": "int", "default": 200},
+    "seconds": {"type": "int", "default": 600},
     "days": {"type": "int", "default": 7},
     "dumps": {"type": "str", "choices": ["hung", "always", "never"], "default": "hung"},
 }
@@ -57,29 +61,22 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     if parameters["megabytes"] < 1:
         raise InstallError("megabytes must be at least 1")
-    bundle = Bundle(parameters["archive"], parameters["megabytes"] << 20)
+    if parameters.get("seconds", 600) < 1:
+        raise InstallError("seconds must be at least 1")
+    bundle = Bundle(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
     work = _Work(bundle, parameters["days"], parameters["dumps"])
     try:
         facts = work.run(parameters.get("broker"), parameters.get("agent"))
     except OSError as error:
         raise InstallError(f"{error.filename or parameters['archive']}: {error.strerror or error}") from None
+        bundle.give()
     finally:
         bundle.close()
-    _give(parameters["archive"])
     told = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
     shown = masking.mask_data(told, work.known)
     assert isinstance(shown, dict)  # noqa: S101 -- for the type alone
     size = os.path.getsize(parameters["archive"])
     return {"changed": False, "files": bundle.files, "bytes": size, **shown}
-
-
-def _give(archive: str) -> None:
-    """Let whoever is logged in fetch it: the directory is that account's own, and holds no secret any more."""
-    owner = os.stat(os.path.dirname(archive))
-    if os.geteuid() == 0:
-        os.chown(archive, owner.st_uid, owner.st_gid)
-    elif owner.st_uid != os.geteuid():
-        os.chmod(archive, 0o644)
 
 
 class _Work:
@@ -101,7 +98,7 @@ class _Work:
             how = "so short or plain that they are masked only where a password stands"
             self.notes.append(f"{self.known.indistinct} secrets are {how}")
         facts = _machine()
-        process = find_broker(homes[0].base) if broker else None
+        process = find_broker(homes[0].base, broker.get("unit")) if broker else None
         if broker:
             facts["broker"] = self._broker(broker, homes[0], process)
         if agent:
@@ -145,7 +142,7 @@ class _Work:
             gathered.add_tree(tree, self.bundle, "running/")
         for name, place in (("store", seen.get("store") or broker.get("store")), ("data", home.data)):
             if place:
-                self._listing(name, place)
+                self._listing(name, place, account_of_broker(home.base))
         return seen
 
     def _process(self, process: Process, state: str | None) -> None:
@@ -160,9 +157,12 @@ class _Work:
         for number, text in enumerate(dumps.texts, 1):
             self._text(f"threads/{number}.txt", text)
 
-    def _listing(self, name: str, directory: str) -> None:
-        """Names, sizes and times, never contents. A share that is away must not hold up everything else."""
-        done = _run(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"])
+    def _listing(self, name: str, directory: str, account: int | None) -> None:
+        """Names, sizes and times, never contents, as the broker's account sees them.
+
+        A share that is away must not hold up everything else.
+        """
+        done = _run(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"], account)
         entries = [] if done is None else done.decode(errors="replace").split("\0")[:-1]
         if not entries:
             self.notes.append(f"{directory} cannot be listed")
@@ -183,7 +183,7 @@ class _Work:
             if text:
                 self._text(name, text.decode(errors="replace"))
         command = ["journalctl", f"--unit={unit}", f"--since=-{self.days}d", "--output=short-iso-precise", "--utc"]
-        journal, dropped = _tail([*command, "--no-pager"], self.bundle.limit // _SHARE)
+        journal, dropped = _tail([*command, "--no-pager"], self.bundle.limit // _SHARE, self.bundle.remaining_seconds)
         if dropped:
             self.bundle.leave_out(f"journal/{unit}.log", dropped, "only its newest lines fit")
         self._text(f"journal/{unit}.log", journal)
@@ -197,7 +197,9 @@ class _Work:
         self.bundle.add_logs(opened, lambda text: masking.mask_text(text, self.known))
 
     def _text(self, name: str, text: str) -> None:
-        if text.strip():
+        if text.strip() and self.bundle.is_late():
+            self.bundle.leave_out(name, len(text), TIME_IS_OVER)
+        elif text.strip():
             self.bundle.add(name, masking.mask_text(text, self.known).encode(errors="replace"))
 
 
@@ -254,22 +256,43 @@ def _directory(home: Layout) -> tuple[str, str] | None:
     return next((place for place in places if os.path.isdir(place[0])), None)
 
 
-def _run(command: list[str]) -> bytes | None:
+def _run(command: list[str], account: int | None = None) -> bytes | None:
+    """What a command prints. ``account``: the uid that root runs it as, with that account's groups."""
+    who: dict[str, Any] = {}
+    if account and os.geteuid() == 0:
+        entry = _entry(account)
+        groups = os.getgrouplist(entry.pw_name, entry.pw_gid) if entry else []
+        who = {"user": account, "group": entry.pw_gid if entry else account, "extra_groups": groups}
     try:
         utc = {**os.environ, "TZ": "UTC", "LC_ALL": "C"}
-        return subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False, env=utc).stdout
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            command, capture_output=True, timeout=_PATIENCE, check=False, env=utc, cwd="/", **who
+        )
+        return done.stdout
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def _tail(command: list[str], most: int) -> tuple[str, int]:
-    """The last ``most`` bytes of what a command prints, from the start of a line, and how many came before."""
+def _entry(uid: int) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        return None
+
+
+def _tail(command: list[str], most: int, seconds: float) -> tuple[str, int]:
+    """The last ``most`` bytes of what a command prints, from the start of a line, and how many came before.
+
+    The command is ended after ``seconds``; what it printed until then counts.
+    """
     kept: deque[bytes] = deque()
     size = dropped = 0
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except OSError:
         return "", 0
+    timer = threading.Timer(min(max(1.0, seconds), threading.TIMEOUT_MAX), process.kill)
+    timer.start()
     with process:
         assert process.stdout is not None  # noqa: S101 -- for the type alone
         for line in process.stdout:
@@ -278,4 +301,5 @@ def _tail(command: list[str], most: int) -> tuple[str, int]:
             while size > most and kept:
                 gone = len(kept.popleft())
                 size, dropped = size - gone, dropped + gone
+    timer.cancel()
     return b"".join(kept).decode(errors="replace"), dropped

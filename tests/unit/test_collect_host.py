@@ -233,6 +233,48 @@ def test_bytes_that_are_no_text_come_out_as_they_went_in(host: Host) -> None:
     assert host.collect()[0]["activemq.log"] == data.replace(FOREIGN.encode(), b"@secret@")
 
 
+def test_a_line_without_end_in_a_log_fills_no_memory_and_shows_no_secret(host: Host) -> None:
+    size = 3 << 20
+    (host.data / "activemq.log").write_bytes(b"password=" + FOREIGN.encode() * (size // len(FOREIGN)) + b"\nlast\n")
+
+    files, result = host.collect(megabytes=8)
+
+    assert files["activemq.log"].startswith(b"password=@secret@ [")
+    assert files["activemq.log"].endswith(b" more characters of this line were left out]\nlast\n")
+    assert result["left_out"][0]["why"] == "the rest of lines that are too long"
+    assert result["left_out"][0]["bytes"] > size // 2
+
+
+def test_a_text_made_to_stop_the_masker_does_not_stop_a_collection(host: Host) -> None:
+    (host.data / "activemq.log").write_text("password" * 32768 + "\n" + '<property name="password"' + " " * 480 + "\n")
+
+    began = time.process_time()
+    files, _ = host.collect()
+
+    assert "activemq.log" in files
+    assert time.process_time() - began < 20
+
+
+def test_what_no_time_was_left_for_is_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    (host.data / "activemq.log").write_text(LINE.format("one") * 30_000)
+    (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(LINE.format("two").encode()))
+    os.utime(host.data / "activemq.log.1.gz", (1, 1))
+    slow = masking.mask_text
+
+    def wait_and_mask(text: str, known: masking.Known = masking.NOBODY) -> str:
+        time.sleep(2.1 if len(text) > 1 << 20 else 0)
+        return slow(text, known)
+
+    monkeypatch.setattr(collecting.masking, "mask_text", wait_and_mask)
+
+    files, result = host.collect(seconds=2, megabytes=8)
+
+    over = {what["path"]: what["bytes"] for what in result["left_out"] if "time" in what["why"]}
+    assert over.keys() == {"activemq.log", "activemq.log.1.gz"}
+    assert 0 < over["activemq.log"] < len(LINE.format("one")) * 30_000
+    assert files["activemq.log"].startswith(LINE.format("one").encode())
+
+
 def test_half_a_record_of_a_journal_is_not_brought(host: Host) -> None:
     (host.state / "agent" / "journal-000000001.jsonl").write_bytes(b'{"a":1}\n{"b"')
 
@@ -260,8 +302,8 @@ def test_a_log_that_rolls_meanwhile_is_neither_lost_nor_doubled(
     real = os.open
     rolled: list[Any] = []
 
-    def roll(path: Any, flags: int, *rest: Any) -> int:
-        descriptor = real(path, flags, *rest)
+    def roll(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        descriptor = real(path, flags, *rest, **more)
         if not rolled and str(path).endswith("activemq.log"):
             rolled.append(path)
             os.rename(tmp_path / "activemq.log", tmp_path / "activemq.log.1")

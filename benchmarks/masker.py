@@ -1,0 +1,69 @@
+"""The masker on texts of 1 MB: an ordinary log, and texts that are made to keep it busy."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+
+from activemq_fleet.masking import Known, Secret, mask
+from tests.unit.hostile_texts import AROUND, PIECES, hostile
+
+SIZE = 1_000_000
+RUNS = 3
+SECRETS = 20
+LINE = (
+    "2026-11-21 05:22:44,{:03} | INFO  | Connector vm://orders-mq01 started at tcp://10.0.0.1:{}@61616"
+    " | org.apache.activemq.broker.BrokerService | main-{}\n"
+)
+WANTED = 1.0
+"""Seconds at most for 1 MB of a failed login's passwords, quotes or blanks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """Processor seconds of one text, the median of runs; ``smaller`` is a tenth of it."""
+
+    title: str
+    seconds: float
+    smaller: float
+
+
+def measure() -> list[Masking]:
+    """An ordinary log, the texts of a failed login, and the worst of all pieces that are repeated."""
+    log = "".join(LINE.format(n % 1000, n, n) for n in range(SIZE // 140))
+    found = [Masking("ordinary log", _median(log), _median(log[: SIZE // 10]))]
+    for title, piece in (
+        ("`password` again and again", "password"),
+        ('`<property name="password"` and blanks', " "),
+        ("quotes", '"'),
+        ("`password=x ` again and again", "password=x "),
+    ):
+        found.append(_hostile(title, piece, 1 if piece == " " else 0))
+    worst = max(PIECES, key=lambda piece: _seconds(hostile(piece, AROUND[0], SIZE // 10)))
+    return [*found, _hostile(f"the worst of {len(PIECES)} pieces, `{worst!r}`", worst, 0)]
+
+
+def _hostile(title: str, piece: str, around: int) -> Masking:
+    large, small = (hostile(piece, AROUND[around], size) for size in (SIZE, SIZE // 10))
+    return Masking(title, _median(large), _median(small))
+
+
+def _median(text: str) -> float:
+    return statistics.median(_seconds(text) for _ in range(RUNS))
+
+
+def _seconds(text: str) -> float:
+    known = Known(Secret(f"only-measured-{number}", f"activemq_secret_{number}") for number in range(SECRETS))
+    began = time.process_time()
+    mask("conf/any", text, known)
+    return time.process_time() - began
+
+
+def table(masked: list[Masking]) -> str:
+    """The figures as a table of Markdown."""
+    lines = [f"| {m.title} | {m.seconds:.2f} | {m.smaller:.3f} |" for m in masked]
+    head = ["| 1 MB of | processor s | s of 100 kB |", "|---|---|---|"]
+    return "\n".join(
+        [*head, *lines, f"\nWanted of a failed login: below {WANTED:.0f} s. {SECRETS} secrets are known.\n"]
+    )

@@ -1,0 +1,209 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The one masker: text of a host in, the same text without its secrets out.
+
+It runs on managed hosts, so that no secret leaves them, and as ``activemq_fleet.masking`` in the
+library (a link to this directory), so that planned and collected files are masked by the same rules and
+can be compared. A secret whose variable is known becomes ``@VARIABLE@``, as in planned files; any
+other becomes ``@secret@``. References such as ``${activemq.password}`` stay. Masking what is masked
+changes nothing. The time grows with the length of the text, whatever it holds. It imports nothing but
+the standard library of Python 3.9.
+
+Every detector gives positions in the text as it came in (``spans``); those that overlap are masked as one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from fnmatch import fnmatch
+
+from . import shapes
+from .documents import LINES, kind_of, line_spans
+from .known import NOBODY, Known, Secret, is_distinct, learn
+from .markup import Markup
+from .names import candidates, is_secret
+from .spans import CUT_NOTE, MARK, UNKNOWN, Spans, cut_note_start, is_mark, is_reference, merged
+from .values import ValueScanner
+
+__all__ = [
+    "LINE_LENGTH",
+    "NOBODY",
+    "UNKNOWN",
+    "Known",
+    "Secret",
+    "cut_lines",
+    "is_distinct",
+    "learn",
+    "mask",
+    "mask_data",
+    "mask_text",
+    "mask_words",
+    "why_left_out",
+]
+
+LINE_LENGTH = 65536
+"""Lines of logs and journals are cut after so many characters."""
+
+_GROWTH = 16
+"""A line that was cut may be so many times as long once it is masked."""
+_ROUNDS = 6
+_MARK = re.compile(MARK)
+_OPTION = re.compile(r"--?(?P<name>[\w.-]{1,200})")
+_JOINED_ACCOUNT = re.compile(r"-[A-Za-z#0-9]{0,8}?[uU]")
+_KEYSTORES = ("*.jks", "*.jceks", "*.ks", "*.ts", "*.keystore", "*.truststore", "*.p12", "*.pfx", "*.pkcs12", "*.bks")
+_KEYS = ("*.key", "*.pem", "*.der", "id_rsa*", "id_ed25519*", "id_ecdsa*")
+_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
+
+
+def mask(path: str, text: str, known: Known = NOBODY) -> str:
+    """The text of the configuration file ``path``, without its secrets."""
+    kind = kind_of(path)
+    return _masked(text, known, kind)
+
+
+def mask_text(text: str, known: Known = NOBODY) -> str:
+    """Any other text: logs, journals, units. Lines above ``LINE_LENGTH`` are cut, and say so."""
+    return _masked(cut_lines(text), known, "text")
+
+
+def cut_lines(text: str) -> str:
+    """The text, each line with at most ``LINE_LENGTH`` characters and a note where more were left out."""
+    if len(text) <= LINE_LENGTH:
+        return text
+    return "\n".join(_cut(line) if len(line) > LINE_LENGTH else line for line in text.split("\n"))
+
+
+def _cut(line: str) -> str:
+    if len(line) <= LINE_LENGTH * _GROWTH and cut_note_start(line, len(line)) >= 0:
+        return line
+    return line[:LINE_LENGTH] + CUT_NOTE.format(len(line) - LINE_LENGTH)
+
+
+def mask_words(words: Sequence[str], known: Known = NOBODY) -> list[str]:
+    """A command line. Each word ends where it ends, whatever it holds."""
+    found: list[str] = []
+    for number, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        option = _OPTION.fullmatch(words[number - 1]) if number else None
+        if option and is_secret(option["name"]) and not option["name"].startswith(("ask", "no-", "prompt")):
+            found.append(_shown(word, "", known))
+        elif equals and is_secret(name.lstrip("-")):
+            found.append(f"{name}={_shown(value, f'{name}=', known)}")
+        elif os.path.basename(words[0]) == "curl" and _JOINED_ACCOUNT.match(word):
+            found.append(
+                mask_text(f"curl {word}".replace(" ", "\0").replace("\0", " ", 1), known)[5:].replace("\0", " ")
+            )
+        elif option and option["name"] in ("u", "U", "p", "a", "w", "user", "proxy-user"):
+            before = f"{words[0]} {option[0]} "
+            masked = mask_text(before + word.replace(" ", "\0"), known).replace("\0", " ")
+            found.append(masked[len(before) :] if masked.startswith(before) else UNKNOWN)
+        else:
+            found.append(mask_text(word, known))
+    return found
+
+
+def mask_data(data: object, known: Known = NOBODY) -> object:
+    """A value of JSON, whose texts are masked, and whatever a key calls a secret."""
+    if isinstance(data, str):
+        return mask_text(data, known)
+    if isinstance(data, dict):
+        return {
+            key: _shown(value, "", known) if isinstance(value, str) and is_secret(str(key)) else mask_data(value, known)
+            for key, value in data.items()
+        }
+    if isinstance(data, (list, tuple)):
+        return [mask_data(value, known) for value in data]
+    return data
+
+
+def why_left_out(path: str, content: bytes) -> str:
+    """Why a file of a configuration is not shown at all; empty for one that is."""
+    name = os.path.basename(path).lower()
+    if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
+        return "a key store"
+    if any(fnmatch(name, pattern) for pattern in _KEYS):
+        return "a key"
+    if content.startswith(_MAGIC):
+        return "a key store or certificate"
+    try:
+        return "no text" if "\0" in content.decode() else ""
+    except UnicodeDecodeError:
+        return "no text"
+
+
+def _shown(value: str, before: str, known: Known) -> str:
+    return value if is_reference(value) else known.name(value, before)
+
+
+def _masked(text: str, known: Known, kind: str) -> str:
+    """The text, masked until masking changes nothing: a mark may bring to light what stands beside it."""
+    for _ in range(_ROUNDS):
+        masked = _masked_once(text, known, kind)
+        if masked == text:
+            break
+        text = masked
+    return text
+
+
+def _masked_once(text: str, known: Known, kind: str) -> str:
+    found = known.spans(text)
+    marks = {match.start(): match.span() for match in _MARK.finditer(text)} if "@" in text else {}
+
+    def known_at(start: int, limit: int) -> int:
+        span = found.get(start) or marks.get(start)
+        if span and span[1] <= limit and (span[1] == limit or text[span[1]] in _BEHIND_KNOWN):
+            return span[1]
+        return known.indistinct_end(text, start, limit)
+
+    spans: Spans = [known.widened(text, span) for span in found.values()]
+    spans += marks.values()
+    spans += shapes.private_keys(text)
+    if kind in LINES:
+        spans += line_spans(kind, text)
+    markup = Markup(text) if "<" in text or kind == "xml" else None
+    if markup:
+        spans += markup.secrets
+    names = candidates(text)
+    if markup and kind == "xml":
+        for start, end in markup.others:
+            first = bisect_left(names, start)
+            if first < len(names) and names[first] < end:
+                scanner = ValueScanner(text, start, end, known_at, is_file=True, may_continue=True)
+                spans += scanner.spans(names[first : bisect_left(names, end)])
+        spans += _clipped(shapes.spans(text), markup.others)
+    else:
+        may_continue = kind not in ("text", "yaml")
+        scanner = ValueScanner(text, 0, len(text), known_at, is_file=kind != "text", may_continue=may_continue)
+        spans += scanner.spans(names)
+        spans += shapes.spans(text)
+    return _replaced(text, merged(spans), known)
+
+
+_BEHIND_KNOWN = frozenset(" \t\r\n\"'`&<>;,)}]|\\")
+
+
+def _clipped(spans: Spans, segments: Spans) -> Spans:
+    """The part of each span that is in the segment where it begins."""
+    starts = [start for start, _ in segments]
+    found: Spans = []
+    for start, end in spans:
+        place = bisect_right(starts, start) - 1
+        if place >= 0 and start < segments[place][1]:
+            found.append((start, min(end, segments[place][1])))
+    return found
+
+
+def _replaced(text: str, spans: Spans, known: Known) -> str:
+    pieces: list[str] = []
+    position = 0
+    for start, end in spans:
+        value = text[start:end]
+        before = text[max(0, start - 400) : start].rpartition("\n")[2]
+        shown = value if is_mark(value) else known.name(value, before)
+        pieces += [text[position:start], shown]
+        position = end
+    pieces.append(text[position:])
+    return "".join(pieces)

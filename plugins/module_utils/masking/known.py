@@ -1,0 +1,199 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets whose variable is known: found wherever they stand, escaped and encoded as files and logs do it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape
+
+from .spans import MARK, UNKNOWN, Span
+
+_HEAD = 6
+"""So many characters of a form are looked up at every position: no form that is looked for is shorter."""
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
+_BEHIND = re.compile(r"[\s\"'`&<>;,)}\]|\\]|\Z")
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A value, the variable that it is of, and the text that stood before it on its line."""
+
+    value: str = field(repr=False)
+    variable: str
+    before: str = ""
+
+
+class Known:
+    """The secrets whose variables are known. Values are as they stand in files, escapes included."""
+
+    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+        self._by_value: dict[str, list[Secret]] = {}
+        for secret in secrets:
+            if secret.value:
+                self._by_value.setdefault(secret.value, []).append(secret)
+        self._values: dict[str, str] = {}
+        self._by_head: dict[str, list[str]] = {}
+        self._encoded: set[str] = set()
+        for value in self._by_value:
+            if is_distinct(value):
+                for form in escaped_forms(value):
+                    if is_distinct(form):
+                        self._values.setdefault(form, value)
+                for form in encoded_forms(value):
+                    if len(form) >= _HEAD:
+                        self._values.setdefault(form, value)
+                        self._encoded.add(form)
+        for form in sorted(self._values, key=lambda form: (-len(form), form)):
+            self._by_head.setdefault(form[:_HEAD], []).append(form)
+        self._indistinct = sorted((value for value in self._by_value if not is_distinct(value)), key=len, reverse=True)
+
+    def name(self, value: str, before: str = "") -> str:
+        """``@VARIABLE@``, or ``@secret@`` for a value that is not known. ``before``: what its line begins with."""
+        found = self._by_value.get(self._values.get(value, value))
+        if not found:
+            return UNKNOWN
+        before = before.strip()
+        same = [secret for secret in found if secret.before.strip() == before]
+        same = same or [secret for secret in found if secret.before.strip() and before.endswith(secret.before.strip())]
+        return f"@{(same or found)[0].variable}@"
+
+    def spans(self, text: str) -> dict[int, Span]:
+        """Every known secret of ``text``, by its start. Values as short as words are not looked for."""
+        found: dict[int, Span] = {}
+        heads, position = self._by_head, 0
+        if not heads:
+            return found
+        for start in [at for at in range(len(text) - _HEAD + 1) if text[at : at + _HEAD] in heads]:
+            if start < position:
+                continue
+            for form in heads[text[start : start + _HEAD]]:
+                if text.startswith(form, start):
+                    position = start + len(form)
+                    found[start] = (start, position)
+                    break
+        return found
+
+    def widened(self, text: str, span: Span) -> Span:
+        """The span; of base64 with the characters around, which share bits with the secret."""
+        start, end = span
+        if text[start:end] not in self._encoded:
+            return span
+        for _ in range(2):
+            start -= start > 0 and text[start - 1] in _BASE64
+            end += end < len(text) and text[end] in _BASE64
+        while end < len(text) and text[end] == "=" and end < span[1] + 4:
+            end += 1
+        return start, end
+
+    def indistinct_end(self, text: str, start: int, end: int) -> int:
+        """Where a value as short as a word ends that begins at ``start`` and is all that stands there; else -1."""
+        for value in self._indistinct:
+            if text.startswith(value, start, end) and _BEHIND.match(text, start + len(value), end):
+                return start + len(value)
+        return -1
+
+    @property
+    def indistinct(self) -> int:
+        """How many are so short or plain that they are masked only where a secret is expected."""
+        return len(self._indistinct)
+
+
+NOBODY = Known()
+
+
+def is_distinct(value: str) -> bool:
+    """True for a value that no text holds by chance, so that it can be looked for everywhere."""
+    if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
+        return len(value) >= 16
+    return len(value) >= (12 if value.isdigit() else _HEAD)
+
+
+def escaped_forms(value: str) -> set[str]:
+    """A value as other files may have it: as XML, JSON, properties and URIs escape it, and one within another."""
+    plain = re.sub(r"\\(.)", r"\1", value)
+    once = {value, plain}
+    for form in (value, plain):
+        once |= set(_escapes(form))
+    return once | {twice for form in once for twice in _escapes(form)}
+
+
+def _escapes(value: str) -> Iterator[str]:
+    yield escape(value)
+    yield escape(value, {'"': "&quot;"})
+    yield escape(value, {'"': "&quot;", "'": "&apos;"})
+    yield escape(value, {'"': "&#34;", "'": "&#39;"})
+    yield escape(value, {'"': "&quot;", "'": "&#39;"})
+    yield escape(value, {'"': "&#x22;", "'": "&#x27;"})
+    yield "".join(f"&#{ord(c)};" if ord(c) > 126 or c in "<>&\"'" else c for c in value)
+    for safe in ("", "/", "!*'()", "!$&'()*+,;=:@/?-._~"):
+        encoded = quote(value, safe=safe, errors="replace")
+        yield encoded
+        yield re.sub("%..", lambda match: match[0].lower(), encoded)
+    yield quote_plus(value, errors="replace")
+    for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield text
+        yield text.replace("/", r"\/")
+        for more in ("<>&='", "<>&", "<>&'", "<>&='+"):
+            lower = "".join(f"\\u{ord(c):04x}" if c in more else c for c in text)
+            yield lower
+            yield re.sub(r"\\u(....)", lambda match: "\\u" + match[1].upper(), lower)
+    yield value.replace("\\", "\\\\").replace("'", "\\'")
+    yield value.replace("'", "''")
+    yield value.replace("'", "'\\''")
+    yield value.replace("'", "'\"'\"'")
+    yield re.sub(r"([=:#! \\])", r"\\\1", value)
+    yield re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
+
+
+def encoded_forms(value: str) -> set[str]:
+    """A value inside base64, at each of its three alignments, and as hexadecimal digits."""
+    plain = re.sub(r"\\(.)", r"\1", value)
+    found: set[str] = set()
+    for content in {
+        text.encode(encoding, "replace") for text in (value, plain) for encoding in ("utf-8", "latin-1", "utf-16-le")
+    }:
+        for lead in range(3):
+            text = base64.b64encode(b"\0" * lead + content).decode()
+            first = (lead * 8 + 5) // 6
+            core = text[first : (lead + len(content)) * 8 // 6]
+            found |= {core, core.replace("+", "-").replace("/", "_"), quote(core, safe="")}
+        digits = content.hex()
+        found |= {
+            digits,
+            digits.upper(),
+            content.hex(":"),
+            content.hex(" "),
+            content.hex(":").upper(),
+            content.hex(" ").upper(),
+        }
+        found.add("".join(f"%{byte:02x}" for byte in content))
+        found.add("".join(f"%{byte:02X}" for byte in content))
+    return found
+
+
+def learn(masked: str, content: str) -> list[Secret]:
+    """The secrets of a file, from its text with ``@VARIABLE@`` and the text that was deployed.
+
+    Only lines that are alike but for the secrets say anything.
+    """
+    found = []
+    for shown, real in zip(masked.split("\n"), content.split("\n")):  # noqa: B905 -- strict= is of Python 3.10
+        pieces = re.split(rf"({MARK})", shown)
+        if len(pieces) == 1:
+            continue
+        pattern = "".join("(.*)" if number % 2 else re.escape(piece) for number, piece in enumerate(pieces))
+        match = re.fullmatch(pattern, real)
+        if match:
+            variables = [piece.strip("@") for piece in pieces[1::2]]
+            found += [
+                Secret(value, variable, before)
+                for value, variable, before in zip(match.groups(), variables, pieces[::2])  # noqa: B905
+                if value
+            ]
+    return found

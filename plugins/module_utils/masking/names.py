@@ -1,0 +1,80 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which names are those of secrets: passwords, keys, tokens, whatever stands around the word."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_WORDS = tuple(
+    re.compile(word)
+    for word in (
+        "pass", "pw", "pswd", "psk", "secret", "cred", "kennwort", "contrase", "wachtwoord", "token", "key", "auth",
+        "cookie", "session", "sig", "pin", "otp", "jwt", "pat",
+    )
+)  # fmt: skip
+
+
+def candidates(text: str) -> list[int]:
+    """Where a word begins that may be part of a secret's name, in order. ``is_secret`` decides of the whole name."""
+    folded = text.replace("\u0130", "i").lower()  # of all characters only this one has a longer small form
+    return sorted({match.start() for word in _WORDS for match in word.finditer(folded)})
+
+
+_STRONG = re.compile(
+    r"pass[-_.]?(?:w(?:or)?[dt]|wrd|w(?![a-z])|phrases?|codes?|key(?!stroke))|pswd|pword|pwd|kennwort|contrase(?:n|ñ)a"
+    r"|wachtwoord|secret(?!ar)|credentials?|cookie|(?:j|php)?session[-_]?id|authorization$|amz-(?:signature|credential)$|masterauth|_auth$"
+    r"|(?:api|private|access|account|shared|secret|master|encryption|decryption|encrypt|decrypt|signing|session|aes"
+    r"|hmac|auth|storage|crypto?|cipher|subscription|deploy|app|application|consumer|license|webhook|symmetric"
+    r")[-_.]?key(?!s?tore|[-_.]?(?:store|file|path))"
+    r"|(?:access|auth|bearer|refresh|session|id|api|[cx]srf|security|sas|oauth|jwt|vault|deploy|private|personal|login"
+    r"|user|service|account|registry)[-_.]?token",
+    re.IGNORECASE,
+)
+_LAST = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WEAK = frozenset({"pass", "passes", "pw", "psk", "token", "pin", "otp", "pat", "sig", "cred", "creds", "jwt"})
+_JOINED = re.compile(r"(?<!by)(?<!com)(?<!encom)(?<!tres)(?<!sur)(?<!under)(?<!over)(?<!im)(?:pass|pw)$", re.IGNORECASE)
+# What is called after a password and holds none: a path, a class, a switch, a number.
+_HARMLESS = re.compile(
+    r"(?:file|path|dir|directory|class|encryptor|encrypter|encoder|required|enabled|disabled|type|length|policy"
+    r"|algorithm|factory|provider|alias|callback|location|url|exception|error|count|ttl|timeout|expir\w{1,8}|plugin"
+    r"|filter|handler|manager|module|authenticator|validator|strength|retries|attempts|age)s?$"
+    r"|\.(?:properties|xml|conf|cfg|ini|ya?ml|json|txt|log|jks|ks|ts|p12|pem|crt|service|sh|java|jar|d)$",
+    re.IGNORECASE,
+)
+_PLAIN = re.compile(
+    r"pass(?:es|words?|wd|phrases?|codes?)?|pwd|secrets?|credentials?|creds?|tokens?|cookies?|pin|otp|sig|pat|authorization",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=4096)
+def is_secret(name: str) -> bool:
+    """True for ``password``, ``keyStorePassword``, ``db.api-key``; false for ``passwordFile`` or ``keyStore``."""
+    name = name.rstrip(".-[]0123456789")
+    if is_harmless(name):
+        return False
+    if _STRONG.search(name) or _JOINED.search(name):
+        return True
+    words = _LAST.findall(name)
+    return bool(words) and words[-1].lower() in _WEAK
+
+
+def is_harmless(name: str) -> bool:
+    """True for what is called after a secret and holds none, as ``passwordFile``."""
+    return _HARMLESS.search(name) is not None
+
+
+def is_plain(name: str) -> bool:
+    """True for a word of English: what follows it after a blank may be prose."""
+    return _PLAIN.fullmatch(name.strip(".-_[]")) is not None
+
+
+_GENERATED = re.compile(r"\d[^\W\d_]|\d[^\s]{0,64}?[!#$%^*+=~?]|[!#$%^*+=~?][^\s]{0,64}?\d|[a-z][A-Z][^\s]{0,64}?\d")
+_NOT_GENERATED = re.compile(r"[/~.<]|[\w+.-]{1,32}://|\d{4}-\d\d-\d\d|\d{1,2}:\d\d|ID:|(?:\d{1,3}\.){3}\d")
+
+
+def looks_generated(word: str) -> bool:
+    """True for a word of letters and digits mixed as in no language, host name, path, URI or time: ``hT5x9Qa2``."""
+    return len(word) >= 8 and _NOT_GENERATED.match(word) is None and _GENERATED.search(word[:256]) is not None

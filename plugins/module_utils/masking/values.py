@@ -1,0 +1,437 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Values beside the name of a secret, in any text: ``password=…``, ``"pass": …``, ``--token …``, ``setPassword(…)``.
+
+One scan finds the names, anchored matches find what stands between a name and its value, and a value
+that was found is not read again: the time grows with the length of the text, whatever it holds. A value
+whose end is certain, by a quote say, ends there. Any other goes on to the end of its line, because a
+password may hold blanks, commas and brackets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from .names import is_plain, is_secret, looks_generated
+from .quotes import OPENING, OpenQuotes, closing
+from .spans import Span, Spans, cut_note_start, is_reference, reference_end
+
+KnownAt = Callable[[int, int], int]
+"""Where the known secret that begins at a position ends, before a limit; -1 for none."""
+
+_BLANKS = r"(?:[ \t\r\v\f\u00a0\u200b\u2060\ufeff]|\x1b\[[\d;]{0,8}m)*"
+_SEPARATED = re.compile(
+    rf"(?P<close>\[[\"'][^\"'\]\n]{{1,64}}[\"']\](?=[ \t]{{0,9}}=)"
+    rf"|\\{{0,15}}[\"'`]\]?|&(?:quot|apos);|&#(?:34|39);|%22|\\{{1,7}}u0022|\"?\])?{_BLANKS}"
+    rf"(?:(?<=[ \t])(?:is|was){_BLANKS}(?=[:=]))?"
+    r"(?:(?P<separator>[?+!~^*.|:]{0,2}=+>?|::?|[-=]?>{2}|->|\\{0,7}[：＝∶﹕꞉→⇒➔⟶=:]"
+    r"|%(?:25){0,3}3[da]|\\{1,7}u003[da]|&#(?:61|58|x3[da]);|&gt;|\n\s{0,100}[:=](?=\s)"
+    r"|(?:,\s{0,100}|\n[ \t]{0,100})\\{0,15}[\"']?value\\{0,15}[\"']?[ \t]{0,9}[:=]"
+    r"|</[\w:.-]{1,64}>\s{0,100}<[\w:.-]{1,64}>"
+    rf"|,(?=\s{{0,100}}\\{{0,15}}[\"'])|\(|(?=\[)){_BLANKS}"
+    r"|(?P<blank>(?<=[\s\"'])))",
+    re.IGNORECASE,
+)
+_NEXT_LINE = re.compile(r"\s*(?=[\"\[{])")
+_BLOCK = re.compile(r"[|>][+-]?\d?[+-]?[ \t]*(?:#[^\n]*)?\r?(?=\n|\Z)")
+_SCHEME = re.compile(r"(?:Basic|Bearer|Digest|Negotiate|NTLM|Token|ApiKey|Key|AWS4-HMAC-SHA256)[ \t]+", re.IGNORECASE)
+# A call in Java's stack traces and signatures shows no value.
+_SIGNATURE = re.compile(
+    r"\)|s\)|[\w$./-]*\.(?:java|kt|scala|groovy):\d+|Native Method|Unknown Source|[a-z]\w*\.[\w.$\[\], ]+\)"
+)
+_NEXT_OPTION = re.compile(r"[ \t]+(?=--?[A-Za-z])|[ \t]+;(?=[ \t]|\Z)")
+_NEXT_PARAMETER = re.compile(r"&(?:amp;|#38;)?(?=[\w.-]{1,64}=)")
+_RECORD_TAIL = re.compile(r"[A-Za-z_$][\w$-]*(?:\.[\w$-]+)+")
+_PROSE = re.compile(
+    r"(?:is|was|were|are|be|been|has|have|had|must|may|can|cannot|could|should|shall|will|would|not|no|or|and|nor|for|of"
+    r"|in|on|at|to|by|from|with|as|but|if|when|than|that|this|which|who|does|did|do|authentication|property|attribute"
+    r"|option|parameter|field|file|set|unset|missing|required|expired?|invalid|incorrect|wrong|empty|changed|rejected"
+    r"|accepted|protected|updated|reset|failed|failure|mismatch|based|hash(?:es|ed)?|manager|policy|check|prompt|value"
+    r"|provided|given|needed|found|used|only|encoder|encryption|encrypted|database|store|handling|support)"
+    r"(?=[.,;:!?)\]}>'\"]*(?:\s|\Z))",
+    re.IGNORECASE,
+)
+_NO_VALUE = re.compile(
+    r"(?:[a-z]{2,20}(?:ed|ing|ly)|(?i:ok|okay|correct|valid|good|bad|weak|strong|too|also|still|now|already|always|never|being|null|none|nil|true|false"
+    r"|yes|optional|hidden|redacted|unknown|different|same|identical|equal|blank|short|long|old|new|due|just|the|a|an"
+    r"|denied|refused|disabled|enabled|locked|access|permission|connection|login|user|error|please|see|likely|about|it|its"
+    r"|there|unable|could|cannot|kept|taken|known|hidden|written|shown|sent|read|stored|left|wrongly|visible))(?=[.,;:!?)\]}>'\"]*(?:\s|\Z))"
+    r"|[\w.$]{0,200}(?:Exception|Error)\b|[a-z][\w+]{1,15}://|[/|)]"
+)
+"""What is no password after a name of one and words that say whose it is."""
+
+_WHOSE = re.compile(
+    r"(?:[ \t]+|[ \t]*\()(?:for|of|from|by)[ \t]+"
+    r"(?!(?:the[ \t]+)?(?:user|user-?name|account|login|host|client|broker|ur[il]|id)[ \t]*[:=])"
+    r"[^\r\n:=<>{}|,;]{1,128}?\)?"
+    r"(?:[ \t]*[:=][ \t]*|[ \t]+(?:is|was|(?:set|changed|reset)[ \t]+to)[ \t]*[:=]?[ \t]+"
+    r"|[ \t]+(?=[\"'`]))"
+    r"|[ \t]*\([^()\r\n]{1,64}\)[ \t]*[:=][ \t]*"
+    r"|[ \t]+(?:is|was)(?:[ \t]+now)?[ \t]+"
+    r"|[ \t]+(?:(?:is|was|has been)[ \t]+)?(?:(?:set|changed|reset|updated|modified)[ \t]+)?to[ \t]+",
+    re.IGNORECASE,
+)
+_JUDGED = re.compile(
+    r"[ \t]+(?:(?:is|was)[ \t]+)?(?:incorrect|invalid|wrong|rejected|refused|mismatch|expired|failed|bad|set|changed)"
+    r"[ \t]*[:=][ \t]*"
+    r"|[ \t]+(?:[-–—|,;][ \t]+)?|[ \t]*[;,/~#$][ \t]*",
+    re.IGNORECASE,
+)
+_MEMBER = re.compile(
+    r"\\{0,7}[\"']?\s{0,20},\s{0,20}\\{0,7}[\"'](?P<key>[\w.-]{1,40})\\{0,7}[\"'](?P<separator>\s{0,5}:\s{0,5})"
+    r"(?P<value>\\{0,7}[\"'][^\"'\\\n]{0,80}|[\w.-]{1,40})?"
+)
+_MEMBER_BEFORE = re.compile(
+    r"value\\{0,7}[\"']\s{0,5}:\s{0,5}\\{0,7}[\"'](?P<value>[^\n]{1,300}?)\\{0,7}[\"']\s{0,20},\s{0,20}"
+    r"\\{0,7}[\"'](?:name|key|id)\\{0,7}[\"']\s{0,5}:\s{0,5}\\{0,7}[\"']\Z"
+)
+_WORD = re.compile(r"[^\s\"'`<>(){}\[\],;]{8,256}")
+_PAIRS = {"(": ")", "{": "}", "<": ">"}
+_KEY_WORD = re.compile(r"[ \t_-]{1,3}(?:key|phrase|word|code)s?(?![\w.-])", re.IGNORECASE)
+_BEFORE_KEY = re.compile(
+    r"(?<![\w.-])(?:api|private|access|account|shared|secret|master|encryption|signing)[ \t]\Z", re.IGNORECASE
+)
+_CONTINUED = re.compile(r"[ \t]*\r?\n(?P<indent>[ \t]*)(?P<value>[^\r\n]+)")
+_KEY_OF_LINE = re.compile(r"[#;!<\[}\]/]|[\w.$@-]{1,200}[ \t]*[=:{]|\S+[ \t]+\S")
+_MORE_LINES = 8192
+_NAME_REST = re.compile(r"(?:[\w.$-]|\[\d{1,4}\]){1,88}")
+_NAME = frozenset("_.-$")
+
+
+class ValueScanner:
+    """Finds the values in ``text`` from ``start`` to ``end``.
+
+    ``is_file``: a configuration file, where ``password VALUE`` is no prose and quotes may span lines.
+    ``may_continue``: the value of ``password:`` may stand on the next line.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        start: int,
+        end: int,
+        known_at: KnownAt,
+        *,
+        is_file: bool = False,
+        may_continue: bool = False,
+    ) -> None:
+        self._text, self._start, self._end = text, start, end
+        self._known_at, self._is_file, self._may_continue = known_at, is_file, may_continue
+        self._quotes = OpenQuotes(text, start)
+        self._line_end = self._record_end = -1
+        # What may be read ahead over several lines in all, so that many values that never end cost no more.
+        self._budget = 2 * (end - start) + 4 * _MORE_LINES
+
+    def spans(self, candidates: Iterable[int]) -> Spans:
+        """The positions of every value; ``candidates`` are where names may be, in order."""
+        found: Spans = []
+        done = self._start
+        for candidate in candidates:
+            if candidate < done:
+                continue
+            name = _NAME_REST.match(self._text, candidate, self._end)
+            if name is None:
+                continue
+            end = name.end()
+            while self._text[end - 1] in ".-":
+                end -= 1
+            start = self._name_start(candidate, done)
+            more = _KEY_WORD.match(self._text, end, self._end)
+            if more and is_secret(self._text[start:end] + more[0].strip(" \t_-")):
+                end = more.end()
+            elif self._text[candidate:end].lower() == "key" and start == candidate:
+                before = _BEFORE_KEY.search(self._text, max(done, start - 14), start)
+                start = before.start() if before else start
+            after = _SEPARATED.match(self._text, end, self._end)
+            if after is None and self._text[end : end + 1] not in (" ", "\t", "<", "{", "/", ",", ";", "~", "#", "$"):
+                done = end
+                continue
+            if not is_secret(self._text[start:end].lstrip("-").replace(" ", "_").replace("\t", "_")):
+                done = end
+                continue
+            spans, done = self._values(start, end, after)
+            found += spans + self._before_name(start)
+        return found
+
+    def _name_start(self, start: int, lowest: int) -> int:
+        lowest = max(lowest, start - 80)
+        text = self._text
+        while start > lowest and (text[start - 1].isalnum() or text[start - 1] in _NAME):
+            start -= 1
+        return start
+
+    def _values(self, start: int, end: int, after: re.Match[str] | None) -> tuple[Spans, int]:
+        """The values of one name, and where to go on."""
+        separator = after["separator"] if after else None
+        if after is None or separator is None:
+            return self._after_blank(start, end)
+        if separator == ":" and self._is_path(start):
+            return [], end
+        at = after.end()
+        is_far = after.start("separator") > end and not after["close"]
+        if separator == "(" and is_far:
+            return self._in_prose(start, end)
+        if separator == "(" and (_SIGNATURE.match(self._text, at, self._end)):
+            return [], end
+        if after["close"]:
+            beside = self._beside_name(start, end)
+            if beside:
+                return beside
+            following = _NEXT_LINE.match(self._text, at, min(self._end, at + _MORE_LINES))
+            at = following.end() if following else at
+        continued = _CONTINUED.match(self._text, at, self._end) if self._may_continue and separator in ":=" else None
+        if continued:
+            return self._on_next_line(start, continued, separator)
+        scheme = _SCHEME.match(self._text, at, self._end)
+        return self._value(start, scheme.end() if scheme else at, bool(after["close"]))
+
+    def _after_blank(self, start: int, end: int) -> tuple[Spans, int]:
+        """``--password VALUE``, ``auth_pass VALUE``, ``password 'VALUE'``; not ``password expired``."""
+        text = self._text
+        at = end
+        while at < self._end and text[at] in " \t":
+            at += 1
+        if at >= self._end or text[at] in "\r\n=:>)}":
+            return [], at
+        if at == end or text[at] in "|-<,;–—":
+            return self._in_prose(start, end)
+        name = text[start:end]
+        is_option = name.startswith("-") or text[start - 1 : start] == "-"
+        if text[at] in "\"'`[" and not is_option:
+            return self._value(start, at, False)
+        if is_option:
+            return self._value(start, at, False)
+        if _PROSE.match(text, at, self._end) or name.endswith((".", ":")):
+            return self._in_prose(start, end)
+        line_start = text.rfind("\n", max(0, start - 400), start) + 1
+        line_end = self._ends(at)[0]
+        if is_plain(name) and not (
+            self._is_file and text[line_start:start].lstrip()[:1] not in ("#", ";", "!", "<", "/")
+        ):
+            alone = not text[line_start:start].strip() and " " not in text[at:line_end].strip()
+            if not alone:
+                return self._in_prose(start, end)
+        return self._value(start, at, False)
+
+    def _beside_name(self, start: int, end: int) -> tuple[Spans, int] | None:
+        """The value of ``{"name": "password", "type": …, "value": "VALUE"}``; None for another form."""
+        text, position = self._text, end
+        for _ in range(5):
+            member = _MEMBER.match(text, position, self._end)
+            if member is None or member["value"] is None:
+                break
+            if member["key"].lower() == "value":
+                return self._value(start, member.end("separator"), True)
+            position = member.end("value")
+        return ([], position) if position > end else None
+
+    def _before_name(self, start: int) -> Spans:
+        """The value of ``{"value": "VALUE", "name": "password"}``."""
+        text = self._text
+        if text[start - 1 : start] not in ("'", '"'):
+            return []
+        at = text.rfind("value", max(self._start, start - 400), start)
+        member = _MEMBER_BEFORE.match(text, at, start) if at >= 0 else None
+        return [member.span("value")] if member and not is_reference(member["value"]) else []
+
+    def _in_prose(self, start: int, end: int) -> tuple[Spans, int]:
+        """``password for bob: VALUE``, ``password is VALUE``, ``password (VALUE)``, ``wrong password VALUE``.
+
+        In the last, and after ``password incorrect:``, only of a word that looks generated.
+        """
+        text = self._text
+        limit = self._ends(end)[1]
+        is_plural = text[start:end].lower().endswith(("words", "secrets", "tokens", "keys", "phrases", "codes"))
+        whose = None if is_plural else _WHOSE.match(text, end, limit)  # Passwords of activemq.fleet: change them …
+        if whose and whose.end() < limit:
+            at = whose.end()
+            if not _PROSE.match(text, at, limit) and not _NO_VALUE.match(text, at, limit):
+                return self._value(start, at, False)
+        judged = _JUDGED.match(text, end, limit)
+        at = judged.end() if judged else end
+        if at < limit and text[at] in _PAIRS and at - end < 3:
+            return self._in_pair(at, limit)
+        word = _WORD.match(text, at, limit) if judged else None
+        if word and looks_generated(word[0]) and not is_reference(word[0]):
+            return [word.span()], word.end()
+        return [], end
+
+    def _in_pair(self, at: int, limit: int) -> tuple[Spans, int]:
+        """The value in the brackets that open at ``at``; the last that close on the line's next 256 characters."""
+        text = self._text
+        inside = at + 1
+        while inside < limit and text[inside] in " \t" + text[at]:
+            inside += 1
+        close = text.find(_PAIRS[text[at]], inside, min(limit, at + 256))
+        while 0 <= close < limit - 1 and text[close + 1] not in " \t.,;:'\")]}|":
+            close = text.find(_PAIRS[text[at]], close + 1, min(limit, at + 256))
+        if close <= inside or text[inside] in "/!?" or "=" in text[inside:close]:
+            return [], at
+        if _PROSE.match(text, inside, close + 1) or _NO_VALUE.match(text, inside, close):
+            return [], at
+        end = close
+        while text[end - 1] in " \t":
+            end -= 1
+        return ([] if is_reference(text[inside:end]) else [(inside, end)]), close
+
+    def _on_next_line(self, start: int, continued: re.Match[str], separator: str) -> tuple[Spans, int]:
+        """The value below ``password:``: of a line that is indented more, or has one word and is no key."""
+        text, at = self._text, continued.start("value")
+        line_start = text.rfind("\n", max(0, start - 400), start) + 1
+        is_deeper = at - continued.start("indent") > _indent(text, line_start)
+        is_other = _KEY_OF_LINE.match(text, at, continued.end()) is not None
+        if (is_other and not (is_deeper and text[at] not in "#;!<[{}/")) or (separator == "=" and not is_deeper):
+            return [], continued.start("indent")
+        return self._value(start, at, False)
+
+    def _value(self, start: int, at: int, name_is_quoted: bool) -> tuple[Spans, int]:
+        """The value that begins at ``at``, of the name that begins at ``start``."""
+        text = self._text
+        limit = self._ends(at)[1]
+        if at >= limit:
+            return [], max(at, start + 1)
+        known = self._known_at(at, limit)
+        if known >= 0:
+            return [(at, known)], known
+        reference = reference_end(text, at, limit)
+        if reference >= 0:
+            return [], reference
+        block = _BLOCK.match(text, at, self._end)
+        if block:
+            return self._block(start, block.end())
+        opening = OPENING.match(text, at, limit)
+        if opening:
+            return self._quoted(opening, limit)
+        nested = None
+        if text[at] in "[{" and (name_is_quoted or text[at + 1 : at + 2] in ("'", '"')):
+            nested = self._nested(at)
+        elif text[at] == "[":
+            nested = self._bracketed(at, limit)
+        if nested:
+            return nested
+        return self._unquoted(start, at, limit, name_is_quoted)
+
+    def _unquoted(self, start: int, at: int, limit: int, name_is_quoted: bool) -> tuple[Spans, int]:
+        """Up to the next option or parameter where such follow, to the quotes around, else to the end of the line."""
+        text = self._text
+        stop = None
+        if text[start : start + 1] == "-" or text[start - 1 : start] == "-":
+            stop = _NEXT_OPTION.search(text, at, limit)
+        elif text[start - 1 : start] in ("?", "&", ";"):
+            stop = _NEXT_PARAMETER.search(text, at, limit)
+        limit = stop.start() if stop else limit
+        close = self._enclosure(start, at, limit, name_is_quoted)
+        limit = close if close >= 0 else limit
+        while limit > at and text[limit - 1] in " \t\r":
+            limit -= 1
+        return [(at, limit)], max(limit, at + 1)
+
+    def _quoted(self, opening: re.Match[str], limit: int) -> tuple[Spans, int]:
+        start = opening.end()
+        triple = opening[0] * 3
+        if self._is_file and len(triple) == 3 and self._text.startswith(triple, opening.start()) and self._budget > 0:
+            self._budget -= _MORE_LINES
+            end = self._text.find(triple, start + 2, min(self._end, start + _MORE_LINES))
+            if end > start + 2:
+                return [(start + 2, end)], end + 3
+        end = closing(self._text, opening[0], start, limit)
+        if end < 0 and self._is_file and self._budget > 0:
+            self._budget -= _MORE_LINES
+            end = closing(self._text, opening[0], start, min(self._end, start + _MORE_LINES))
+        if end < 0:
+            return [(opening.start(), limit)], limit
+        inside = reference_end(self._text, start, end)
+        return [(start, end)] if inside != end else [], end
+
+    def _enclosure(self, start: int, at: int, limit: int, name_is_quoted: bool) -> int:
+        """Where the quotes around name and value close, -1 without any: ``"NAME=VALUE"``."""
+        text = self._text
+        quote = self._quotes.quote_at(at)
+        if not name_is_quoted:
+            for opening in ('\\\\\\"', '\\"', '"', "'", "&quot;", "&#34;"):
+                if start >= len(opening) and text.startswith(opening, start - len(opening)):
+                    return closing(text, opening, at, limit)
+        return closing(text, quote, at, limit) if quote else -1
+
+    def _bracketed(self, at: int, limit: int) -> tuple[Spans, int] | None:
+        """``password [VALUE]``, as log messages have it."""
+        close = _BRACKET.search(self._text, at + 1, limit)
+        if close is None:
+            return None
+        end = close.start()
+        return ([(at + 1, end)] if reference_end(self._text, at + 1, end) != end else []), end + 1
+
+    def _nested(self, at: int) -> tuple[Spans, int] | None:
+        """Each value of a list or mapping that closes soon."""
+        found: Spans = []
+        depth, end = 0, min(self._end, at + _MORE_LINES)
+        if self._budget <= 0:
+            return None
+        self._budget -= _MORE_LINES
+        for token in _TOKEN.finditer(self._text, at, end):
+            mark = self._text[token.start()]
+            if mark in "[{":
+                depth += 1
+            elif mark in "]}":
+                depth -= 1
+                if depth == 0:
+                    return found, token.end()
+            else:
+                quoted = 1 if mark in "\"'" else 0
+                if quoted and _KEY_END.match(self._text, token.end(), end):
+                    continue
+                span = (token.start() + quoted, token.end() - quoted)
+                if reference_end(self._text, span[0], span[1]) != span[1]:
+                    found.append(span)
+        return None
+
+    def _block(self, start: int, at: int) -> tuple[Spans, int]:
+        """YAML's ``password: |`` and ``>``: every line that is indented more than the name's."""
+        text = self._text
+        line_start = text.rfind("\n", max(0, start - 400), start) + 1
+        indent = _indent(text, line_start)
+        first, last, position = -1, at, at + 1
+        while position < self._end:
+            line_end = text.find("\n", position, self._end)
+            line_end = self._end if line_end < 0 else line_end
+            if text[position:line_end].strip():
+                depth = _indent(text, position)
+                if depth <= indent:
+                    break
+                first = position + depth if first < 0 else first
+                last = line_end - (text[line_end - 1] == "\r")
+            position = line_end + 1
+        return ([(first, last)] if first >= 0 else []), max(last, at)
+
+    def _is_path(self, start: int) -> bool:
+        """``/etc/agent/mb.password: No such file`` names a file."""
+        text = self._text
+        low = max(self._start, start - 200)
+        token = max(text.rfind(mark, low, start) for mark in " \t\n\"'(=") + 1
+        return text[token : token + 1] == "/" and text.count("/", token, start) > 1
+
+    def _ends(self, at: int) -> Span:
+        """Where the line ends, and the part of it that a value may take: ``| logger | thread`` is not."""
+        if at > self._line_end or self._line_end < 0:
+            end = self._text.find("\n", at, self._end)
+            self._line_end = self._end if end < 0 else end
+            note = cut_note_start(self._text, self._line_end) if self._text[self._line_end - 1] in "]\r" else -1
+            self._record_end = note if note >= at else self._line_end
+            thread = self._text.rfind(" | ", max(at, self._line_end - 600), self._line_end)
+            logger = self._text.rfind(" | ", max(at, thread - 400), thread) if thread >= 0 else -1
+            if logger >= 0 and _RECORD_TAIL.fullmatch(self._text, logger + 3, thread):
+                self._record_end = logger
+        return self._line_end, self._record_end if at <= self._record_end else self._line_end
+
+
+_TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[\[\]{}]|[^\s\[\]{},:\"']+", re.DOTALL)
+_KEY_END = re.compile(r"\s{0,100}:")
+_BRACKET = re.compile(r"\](?=[\s,;)}\]|.'\"]|\Z)")
+
+
+def _indent(text: str, position: int) -> int:
+    start = position
+    while position < len(text) and text[position] in " \t":
+        position += 1
+    return position - start

@@ -1,0 +1,258 @@
+"""No form of a secret passes the masker, what is none stays readable, and masked text stays as it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from urllib.parse import quote
+
+import pytest
+
+from activemq_fleet.masking import LINE_LENGTH, UNKNOWN, Known, Secret, mask, mask_text, mask_words
+from tests.unit.hostile_texts import AROUND, PIECES, hostile
+from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
+
+
+def filled(form: str, secret: str) -> str:
+    return form.replace("{{", "\0").replace("}}", "\1").replace("{}", secret).replace("\0", "{").replace("\1", "}")
+
+
+def test_the_table_has_more_forms_than_the_attacker_tried() -> None:
+    assert len(ANYTHING) + len(WORDS) > 63
+    assert len(FILES) > 31
+
+
+@pytest.mark.parametrize("form", [*ANYTHING, *WORDS])
+def test_no_form_of_a_secret_in_text_passes(form: str) -> None:
+    masked = mask_text(filled(form, WORD))
+
+    assert "canary" not in masked.lower()
+    assert UNKNOWN in masked
+    assert mask_text(masked) == masked
+
+
+@pytest.mark.parametrize("form", ANYTHING)
+@pytest.mark.parametrize("secret", PHRASES)
+def test_no_secret_ends_before_its_line(form: str, secret: str) -> None:
+    masked = mask_text(filled(form, secret))
+
+    assert "canary" not in masked
+    assert mask_text(masked) == masked
+    assert "canary" not in mask("conf/x.properties", filled(form, secret))
+
+
+@pytest.mark.parametrize(("path", "form"), FILES)
+def test_no_form_of_a_secret_in_files_passes(path: str, form: str) -> None:
+    text = filled(form, WORD)
+
+    masked = mask(f"conf/{path}", text)
+
+    assert "canary" not in masked
+    assert UNKNOWN in masked
+    assert mask(f"conf/{path}", masked) == masked
+    if path.endswith(".xml"):
+        assert parses(masked) == parses(text)
+
+
+QUOTED = [
+    form
+    for form in WORDS
+    if form.count("{}") == 1 and any(f"{q}{{}}{q}" in form for q in "\"'") and not any(c in form for c in "<&\\")
+]
+
+
+@pytest.mark.parametrize(
+    "form", [form for form in QUOTED if '\\"{}' not in form and "<" not in form and "&" not in form]
+)
+@pytest.mark.parametrize(
+    "secret", ["canary horse canary", "canary;canary)canary", "canary>canary,canary", "canary:canary"]
+)
+def test_a_quoted_secret_is_hidden_to_its_quote(form: str, secret: str) -> None:
+    assert "canary" not in mask_text(filled(form, secret))
+
+
+@pytest.mark.parametrize("secret", [r"canary\"canary", r"canary\\", r"\"canary\" canary", "canary'canary"])
+def test_escaped_quotes_do_not_end_a_secret(secret: str) -> None:
+    outer = json.dumps({"a": json.dumps({"password": secret, "user": "bob"})})
+    for text in (f'{{"password": "{secret}", "user": "bob"}}', json.dumps({"password": secret, "user": "bob"}), outer):
+        masked = mask_text(text)
+        assert "canary" not in masked
+        assert "bob" in masked
+
+
+@pytest.mark.parametrize(
+    "secret", ["a@canary", "canary@canary", "can/canary", "canary:canary", "canary#?canary", "12345@canary"]
+)
+@pytest.mark.parametrize(
+    "form", ["tcp://user:{}@host:1", "//user:{}@host", "static:(tcp://a:1,tcp://user:{}@host:2,tcp://b:3)"]
+)
+def test_a_password_of_a_uri_ends_at_its_last_at_sign(form: str, secret: str) -> None:
+    masked = mask_text(filled(form, secret))
+
+    assert "canary" not in masked
+    assert "@host" in masked
+    assert mask_text(masked) == masked
+
+
+@pytest.mark.parametrize("text", READABLE)
+def test_what_is_no_secret_stays_readable(text: str) -> None:
+    assert mask_text(text) == text
+
+
+def test_a_record_of_a_log_keeps_its_logger_and_thread() -> None:
+    line = "2026-11-21 05:22:44,001 | WARN  | failed password=a b | org.apache.activemq.Broker | ActiveMQ Transport: x"
+
+    assert mask_text(line) == line.replace("a b", UNKNOWN)
+
+
+def test_one_letter_case_is_as_good_as_another() -> None:
+    for form in ANYTHING:
+        for text in (form.upper(), form.title()):
+            assert "CANARY" not in mask_text(filled(text, WORD)).upper(), text
+
+
+def parses(text: str) -> bool:
+    try:
+        ET.fromstring(text)  # noqa: S314 -- made here
+    except ET.ParseError:
+        return False
+    return True
+
+
+KNOWN = "Can4ry<&>\"pä'ss=/+ \\word"
+FORMS = {
+    "plain": KNOWN,
+    "xml": "Can4ry&lt;&amp;&gt;&quot;pä'ss=/+ \\word",
+    "xml with numbers": "Can4ry&#60;&#38;&#62;&#34;p&#228;&#39;ss=/+ \\word",
+    "json": json.dumps(KNOWN)[1:-1],
+    "json as it is": json.dumps(KNOWN, ensure_ascii=False)[1:-1],
+    "gson": 'Can4ry\\u003c\\u0026\\u003e\\"pä\\u0027ss\\u003d/+ \\\\word',
+    "uri": quote(KNOWN, safe=""),
+    "uri in small letters": re.sub("%..", lambda escape: escape[0].lower(), quote(KNOWN, safe="")),
+    "json in json": json.dumps(json.dumps(KNOWN))[3:-3],
+    "uri twice": quote(quote(KNOWN, safe=""), safe=""),
+    "hex": KNOWN.encode().hex(),
+    "HEX": KNOWN.encode().hex().upper(),
+    "hex with colons": KNOWN.encode().hex(":"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_known_secret_is_found_in_every_escape(form: str) -> None:
+    known = Known([Secret(KNOWN.replace("\\", "\\\\"), "activemq_x")])
+
+    assert mask_text(f"it was <{FORMS[form]}> there", known) == "it was <@activemq_x@> there"
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:", "a longer user's name:"])
+@pytest.mark.parametrize("url_safe", [False, True])
+def test_a_known_secret_is_found_in_base64_wherever_it_begins(before: str, url_safe: bool) -> None:
+    secret = "Can4ry?~>>??ÿ-word"
+    encode = base64.urlsafe_b64encode if url_safe else base64.b64encode
+    for after in ("", "x", "xy", "xyz and more"):
+        text = encode(f"{before}{secret}{after}".encode()).decode()
+
+        masked = mask_text(f"sent {text} there", Known([Secret(secret, "activemq_x")]))
+
+        shown = masked.removeprefix("sent ").removesuffix(" there").replace("@activemq_x@", "").replace(UNKNOWN, "")
+        assert len(shown) <= len(text) - len(secret) * 4 // 3
+        assert UNKNOWN in masked or "@activemq_x@" in masked
+
+
+def test_a_short_known_secret_is_named_where_a_password_stands() -> None:
+    known = Known([Secret("admin", "activemq_users[0].password")])
+
+    assert (
+        mask_text("tried password=admin, user=admin", known)
+        == "tried password=@activemq_users[0].password@, user=admin"
+    )
+
+
+def test_words_of_a_command_line_are_masked_whole() -> None:
+    words = ["sshpass", "-p", "can ary", "curl", "-u", "bob:can ary", "--token", "-canary", "-Dpw=can ary", "x=y"]
+
+    assert mask_words(words) == [
+        "sshpass", "-p", UNKNOWN, "curl", "-u", f"bob:{UNKNOWN}", "--token", UNKNOWN, f"-Dpw={UNKNOWN}", "x=y",
+    ]  # fmt: skip
+
+
+def processor_seconds(path: str, text: str) -> float:
+    began = time.process_time()
+    mask(path, text)
+    return time.process_time() - began
+
+
+def slow(pieces: Iterable[tuple[str, tuple[str, str]]], path: str, size: int) -> list[tuple[str, float, float]]:
+    """The pieces that take ten times the text much more than ten times as long."""
+    found = []
+    for piece, around in pieces:
+        small, large = (processor_seconds(path, hostile(piece, around, n)) for n in (size, 10 * size))
+        if large > 30 * small + 0.3:
+            found.append((piece, small, large))
+    return found
+
+
+def test_a_long_line_of_passwords_quotes_or_blanks_does_not_stop_the_masker() -> None:
+    pieces = ("password", " ", '"', "'", "<", "&", "\\", "://", "AAAA", '"password":{', "x=y ", "[")
+
+    assert slow([(piece, AROUND[0]) for piece in pieces], "conf/setenv", 100_000) == []
+    assert processor_seconds("conf/activemq.xml", '<property name="password"' + " " * 480) < 0.1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "conf/activemq.xml",
+        "conf/setenv",
+        "conf/x.yml",
+        "conf/x.properties",
+        "users.properties",
+        "a.password",
+        "jetty-realm.properties",
+        "jmx.password",
+    ],
+)
+def test_no_piece_that_comes_again_and_again_stops_the_masker(path: str) -> None:
+    number = len(path)
+    pieces = [(piece, AROUND[(number + at) % len(AROUND)]) for at, piece in enumerate(PIECES)]
+
+    assert slow([*pieces, *((piece, ("", "")) for piece in PIECES)], path, 1000) == []
+
+
+RECORDS = "".join(
+    f"2026-11-21 05:22:44,00{n} | INFO  | started {n} | org.apache.activemq.Broker | main\n" for n in range(9)
+)
+KEY_LINES = "MIICdgIBADANBgkqhkiG9w0BAQEFAASCAmAwggJcAgEAAoGBAMcanarycanarycA\n" * 3 + "canary==\n"
+
+
+@pytest.mark.parametrize("end", ["", "-----END PRIVATE KEY-----\n"])
+def test_the_header_of_a_private_key_hides_no_records(end: str) -> None:
+    masked = mask_text(f"-----BEGIN PRIVATE KEY-----\n{RECORDS}{end}{RECORDS}")
+
+    assert masked == f"-----BEGIN PRIVATE KEY-----\n{RECORDS}{end}{RECORDS}"
+
+
+@pytest.mark.parametrize("before", ["", "  ", "Nov 22 05:22:44 host app[1]: ", "# "])
+def test_a_private_key_is_masked_behind_what_a_log_puts_before_its_lines(before: str) -> None:
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_LINES}-----END RSA PRIVATE KEY-----\n"
+    text = "".join(f"{before}{line}\n" for line in key.splitlines())
+
+    masked = mask_text(f"{text}{RECORDS}")
+
+    assert "canary" not in masked
+    assert masked.endswith(RECORDS)
+
+
+def test_a_line_without_end_is_cut_and_says_so() -> None:
+    text = f"first\n{'x' * (LINE_LENGTH + 10)}\nlast password=canary"
+
+    masked = mask_text(text)
+
+    assert (
+        masked == f"first\n{'x' * LINE_LENGTH} [10 more characters of this line were left out]\nlast password={UNKNOWN}"
+    )
+    assert mask_text(masked) == masked
