@@ -24,7 +24,11 @@ def jdbc(url: str) -> dict[str, Any]:
 
 
 def with_agents(count: int) -> Fleet:
-    agents = {f"agent-{i}.example.com": AGENT | {"activemq_agent_pair": "orders-mq01"} for i in range(count)}
+    agents = {
+        f"agent-{i}.example.com": AGENT
+        | {"activemq_agent_pair": "orders-mq01", "activemq_agent_username": f"agent-{i}"}
+        for i in range(count)
+    }
     return build_fleet(hosts(*pairs("orders", 2)) | agents, {AGENTS: list(agents)})
 
 

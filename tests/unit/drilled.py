@@ -60,11 +60,12 @@ def _spans(blows: Sequence[Blow], ended: float) -> list[Span]:
         changes[blow.host].append((blow.at + (blow.back or 9), "standby"))
         other = blow.successor or B
         changes.setdefault(other, []).append((blow.at + (blow.takeover or 5), "active"))
+    pair_of = {host: blow.pair for blow in blows for host in (blow.host, blow.successor or B)}
     first = {host: "active" if host.partition(".")[0].endswith("a") else "standby" for host in changes}
     return [
         span
         for host in sorted(changes)
-        for span in spans(host, first[host], changes[host], BEGAN, ended)  # type: ignore[arg-type]
+        for span in spans(pair_of[host], host, first[host], changes[host], BEGAN, ended)  # type: ignore[arg-type]
     ]
 
 

@@ -17,6 +17,7 @@ from lxml import etree
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import load_fleet
+from activemq_fleet.printable import printable
 from activemq_fleet.topology import BROKERS, Fleet, build_fleet
 from tests.golden_files import Golden
 from tests.unit.drawn import FLEETS, jdbc, pairs, shop, with_agents
@@ -96,7 +97,7 @@ def renamed(name: str, message: str = "") -> Fleet:
 def test_a_hostile_name_stays_text(hostile: str) -> None:
     picture, chart = Picture(to_svg(renamed(hostile))), to_mermaid(renamed(hostile))
 
-    assert re.sub("[\x00\x1b\ud800]", "\ufffd", hostile) in picture.texts
+    assert printable(hostile) in picture.texts
     assert picture.root.find(".//{*}script") is None
     labels = re.findall(r'"([^"]*)"', chart)
     assert labels != []

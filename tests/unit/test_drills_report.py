@@ -137,3 +137,14 @@ def test_a_result_survives_json() -> None:
     result = many(3)
 
     assert DrillResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+def test_the_time_line_groups_hosts_by_their_pair_whatever_the_hosts_are_called() -> None:
+    blow = replace(BLOW, pair="north", host="kestrel.example.com", successor="merlin.example.com")
+    result = result_of([blow], [replace(ACCOUNT, pair="north")])
+
+    page = page_of(result)
+
+    assert [span.pair for span in result.spans] == ["north"] * len(result.spans)
+    assert {"kestrel", "merlin"} <= set(page.of("host"))
+    assert page.elements("rect", "s-active")

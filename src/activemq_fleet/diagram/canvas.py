@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from activemq_fleet.diagram.text import escape
+from activemq_fleet.printable import escape_html
 
 Point = tuple[float, float]
 
@@ -32,7 +32,7 @@ class Canvas:
     def text(self, x: float, y: float, content: str, css: str, anchor: str = "start") -> None:
         """``y`` is the baseline; ``anchor`` is start, middle or end."""
         where = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        self._lines.append(f'<text class="{css}" x="{number(x)}" y="{number(y)}"{where}>{escape(content)}</text>')
+        self._lines.append(f'<text class="{css}" x="{number(x)}" y="{number(y)}"{where}>{escape_html(content)}</text>')
 
     def path(self, d: str, css: str) -> None:
         self._lines.append(f'<path class="{css}" d="{d}"/>')
@@ -46,7 +46,7 @@ class Canvas:
         moved = f' transform="translate({number(at[0])} {number(at[1])})"' if at else ""
         self._lines.append(f"<g{moved}>")
         if title:
-            self._lines.append(f"<title>{escape(title)}</title>")
+            self._lines.append(f"<title>{escape_html(title)}</title>")
         yield
         self._lines.append("</g>")
 

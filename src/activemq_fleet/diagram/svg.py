@@ -13,7 +13,8 @@ from activemq_fleet.diagram.legend import draw_findings, draw_legend, signs_of
 from activemq_fleet.diagram.placing import MOST_DRAWN, place
 from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
 from activemq_fleet.diagram.style import style_sheet
-from activemq_fleet.diagram.text import counted, escape, listed, wrap
+from activemq_fleet.diagram.text import counted, listed, wrap
+from activemq_fleet.printable import escape_html
 from activemq_fleet.topology import Fleet
 
 MOST_FULL = 12
@@ -58,7 +59,7 @@ def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, smal
     y += draw_findings(canvas, scene, _MARGIN, y, width)
     y += draw_legend(canvas, signs_of(scene, strokes, frames, small=small), _MARGIN, y, width) + 18
     total = (number(width + 2 * _MARGIN), number(y))
-    title, description = escape(_title(scene)), escape(describe_fleet(scene))
+    title, description = escape_html(_title(scene)), escape_html(describe_fleet(scene))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="fleet" width="{total[0]}" height="{total[1]}" '
         f'viewBox="0 0 {total[0]} {total[1]}" role="img" aria-labelledby="fleet-title fleet-description">\n'

@@ -1,4 +1,4 @@
-"""Text that fits: measured by a table of widths, shortened and wrapped by it, and escaped.
+"""Text that fits: measured by a table of widths, shortened and wrapped by it.
 
 No font is at hand when the picture is made, and each viewer has its own; the widths are those of
 DejaVu Sans, wider than the others that the style sheet names, so what fits here fits there.
@@ -6,8 +6,6 @@ DejaVu Sans, wider than the others that the style sheet names, so what fits here
 
 from __future__ import annotations
 
-import html
-import re
 from bisect import bisect_right
 from collections.abc import Iterable
 
@@ -32,13 +30,6 @@ _WIDTHS, _BOLD_WIDTHS = (
 _OTHER, _BOLD_OTHER = 64, 72
 _MONO_WIDTH = 60.3
 _WIDE_FROM = "\u2e80"
-# Neither XML 1.0 nor a reader has any use for these.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-
-
-def escape(text: str) -> str:
-    """Text for XML 1.0, in an element or an attribute; what XML cannot hold becomes U+FFFD."""
-    return html.escape(_FORBIDDEN.sub("\ufffd", text), quote=True)
 
 
 def width_of(text: str, font: str) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 
 from activemq_fleet.drills.model import Blow, DrillResult, Span
 from activemq_fleet.pages.svg import WIDTH, Scale, svg, text
+from activemq_fleet.printable import escape_html
 
 _LEFT, _RIGHT = 168, 14
 _ROW, _BAR, _STRIP, _HEAD, _APART = 19, 13, 8, 17, 12
@@ -42,16 +42,10 @@ def timeline(result: DrillResult) -> str:
 
 def _by_pair(result: DrillResult) -> Iterator[tuple[str, list[list[Span]]]]:
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
-    known = {account.pair for account in result.accounts}
-    for pair in [account.pair for account in result.accounts]:
-        mine = [spans for spans in hosts if _pair_of(spans[0].host, known) == pair]
+    for account in result.accounts:
+        mine = [spans for spans in hosts if spans[0].pair == account.pair]
         if mine:
-            yield pair, mine
-
-
-def _pair_of(host: str, pairs: Iterable[str]) -> str:
-    label = host.partition(".")[0]
-    return max((pair for pair in pairs if label.startswith(pair)), key=len, default="")
+            yield account.pair, mine
 
 
 def _pair_rows(
@@ -74,7 +68,7 @@ def _pair_rows(
             title = f"blow {blow.number}: no event handled for {blow.silence:.1f} s"
             yield (
                 f'<rect class="silence" x="{x:.1f}" y="{y + 1:.1f}" width="{max(1.5, end - x):.1f}" height="{_STRIP}">'
-                f"<title>{escape(title)}</title></rect>"
+                f"<title>{escape_html(title)}</title></rect>"
             )
 
 
@@ -85,7 +79,7 @@ def _bar(span: Span, scale: Scale, y: float) -> str:
     title = f"{span.host}: {span.state} for {span.ended - span.began:.1f} s"
     return (
         f'<rect class="s-{span.state}" x="{x:.1f}" y="{y:.1f}" width="{max(0.8, end - x):.1f}" height="{_BAR}">'
-        f"<title>{escape(title)}</title></rect>"
+        f"<title>{escape_html(title)}</title></rect>"
     )
 
 
@@ -98,7 +92,7 @@ def _blow_marks(blows: Sequence[Blow], scale: Scale, top: float, bottom: float) 
         title = f"blow {blow.number}: {blow.what} {blow.host}" + (f", void: {blow.void}" if blow.void else "")
         yield (
             f'<line class="{kind}-line" x1="{x:.1f}" y1="{top + 14:.1f}" x2="{x:.1f}" y2="{bottom:.1f}">'
-            f"<title>{escape(title)}</title></line>"
+            f"<title>{escape_html(title)}</title></line>"
         )
         label = f"({blow.number})" if blow.void else str(blow.number)
         half = 3.6 * len(label) + 2

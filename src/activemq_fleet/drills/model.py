@@ -82,8 +82,9 @@ class Blow:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A host's state for a while."""
+    """A host's state for a while. ``pair`` is the name of the pair that the host belongs to."""
 
+    pair: str
     host: str
     state: State
     began: float

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from html import escape
 from statistics import median
 
 from activemq_fleet.drills.charts import STATES, distribution, timeline
 from activemq_fleet.drills.judging import headline, highest_chance
 from activemq_fleet.drills.model import Account, Blow, DrillResult
 from activemq_fleet.pages.html import legend, page, row, seconds, section, table, tiles
+from activemq_fleet.printable import escape_html
 
 _WORDS = {"clean": "clean", "findings": "did not pass", "incomplete": "incomplete", "void": "void"}
 _BLOWS = {
@@ -41,10 +41,10 @@ def _head(result: DrillResult) -> Iterable[str]:
     began, ended = _moment(result.began, "%d %B %Y, %H:%M:%S"), _moment(result.ended, "%H:%M:%S")
     yield f'<header class="{result.verdict}">'
     badge = f'<span class="badge">{_WORDS[result.verdict]}</span>'
-    yield f'<p class="kicker">Drill, {escape(began)} to {ended} UTC {badge}</p>'
-    yield f"<h1>{escape(headline(result))}</h1>"
+    yield f'<p class="kicker">Drill, {escape_html(began)} to {ended} UTC {badge}</p>'
+    yield f"<h1>{escape_html(headline(result))}</h1>"
     if result.reasons:
-        yield "<ul>" + "".join(f"<li>{escape(reason)}</li>" for reason in result.reasons[:8]) + "</ul>"
+        yield "<ul>" + "".join(f"<li>{escape_html(reason)}</li>" for reason in result.reasons[:8]) + "</ul>"
     yield "</header>"
 
 
@@ -96,7 +96,7 @@ def _blow_table(blows: Sequence[Blow]) -> str:
         rows.append(row(cells, [kind_ for _, kind_ in head], kind))
         said = blow.problem or (f"void, repeated: {blow.void}" if blow.void else blow.note)
         if said:
-            rows.append(f'<tr class="{kind} said"><td></td><td colspan="9">{escape(said)}</td></tr>')
+            rows.append(f'<tr class="{kind} said"><td></td><td colspan="9">{escape_html(said)}</td></tr>')
     return table([name for name, _ in head], [kind for _, kind in head], rows)
 
 
@@ -170,7 +170,11 @@ def _conditions(result: DrillResult) -> str:
         *((name.capitalize(), text) for name, text in conditions.machine.items()),
         *(("Note", note) for note in conditions.notes),
     ]  # fmt: skip
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in entries) + "</dl>"
+    return (
+        "<dl>"
+        + "".join(f"<dt>{escape_html(name)}</dt><dd>{escape_html(text)}</dd>" for name, text in entries)
+        + "</dl>"
+    )
 
 
 def _median(values: Sequence[float]) -> str:

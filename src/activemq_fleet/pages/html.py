@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from activemq_fleet.pages.style import STYLE
 from activemq_fleet.pages.svg import PATTERNS
+from activemq_fleet.printable import escape_html
 
 
 def page(title: str, body: Iterable[str], *, style: str = "") -> str:
@@ -14,7 +14,7 @@ def page(title: str, body: Iterable[str], *, style: str = "") -> str:
     return "\n".join([
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title>\n<style>\n{STYLE}{style}</style>\n</head>\n<body>\n<main>",
+        f"<title>{escape_html(title)}</title>\n<style>\n{STYLE}{style}</style>\n</head>\n<body>\n<main>",
         PATTERNS,
         *body,
         "</main>\n</body>\n</html>\n",
@@ -25,7 +25,7 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> Iterable[str]:
     """Figures: value, label and kind (good, bad or nothing), as text."""
     yield '<div class="tiles">'
     yield from (
-        f'<div class="tile {kind}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
+        f'<div class="tile {kind}"><b>{escape_html(value)}</b><span>{escape_html(label)}</span></div>'
         for value, label, kind in entries
     )
     yield "</div>"
@@ -33,9 +33,9 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> Iterable[str]:
 
 def section(title: str, note: str, *content: str) -> Iterable[str]:
     """``title`` and ``note`` are text, ``content`` is HTML."""
-    yield f"<section>\n<h2>{escape(title)}</h2>"
+    yield f"<section>\n<h2>{escape_html(title)}</h2>"
     if note:
-        yield f'<p class="note">{escape(note)}</p>'
+        yield f'<p class="note">{escape_html(note)}</p>'
     yield from content
     yield "</section>"
 
@@ -57,7 +57,7 @@ def legend(states: Iterable[tuple[str, str]], strips: Iterable[tuple[str, str]])
 
 def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[str]) -> str:
     """``head`` is text; ``kinds`` are the classes of its columns; ``rows`` are HTML."""
-    cells = "".join(f'<th class="{kind}">{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True))
+    cells = "".join(f'<th class="{kind}">{escape_html(name)}</th>' for name, kind in zip(head, kinds, strict=True))
     return (
         f'<div class="wide"><table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n'
         + "\n".join(rows)
@@ -67,7 +67,7 @@ def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[str]) -> str
 
 def row(cells: Sequence[str], kinds: Sequence[str], kind: str) -> str:
     """Cells of text. ``kind`` is the class of the row."""
-    inside = "".join(f'<td class="{of}">{escape(cell)}</td>' for cell, of in zip(cells, kinds, strict=True))
+    inside = "".join(f'<td class="{of}">{escape_html(cell)}</td>' for cell, of in zip(cells, kinds, strict=True))
     return f'<tr class="{kind}">{inside}</tr>'
 
 

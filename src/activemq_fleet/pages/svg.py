@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
+
+from activemq_fleet.printable import escape_html
 
 WIDTH = 1000
 """Of every drawing, in its own units."""
@@ -34,14 +35,14 @@ class Scale:
 def text(x: float, y: float, said: str, kind: str, anchor: str = "start", most: int | None = None) -> str:
     """``anchor``: start, middle or end. What is longer than ``most`` characters is cut, with the whole as its title."""
     shown = said if most is None or len(said) <= most else f"{said[: most - 1]}…"
-    title = f"<title>{escape(said)}</title>" if shown != said else ""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{title}{escape(shown)}</text>'
+    title = f"<title>{escape_html(said)}</title>" if shown != said else ""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{title}{escape_html(shown)}</text>'
 
 
 def svg(height: float, title: str, parts: Iterable[str]) -> str:
     """A drawing as wide as its page. ``title`` is for those who do not see it."""
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">\n'
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape_html(title)}">\n'
         + "\n".join(parts)
         + "\n</svg>"
     )

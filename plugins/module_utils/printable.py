@@ -1,0 +1,46 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Text of strangers, as it may be shown: file and host names, log lines, names of brokers, messages of errors."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Any
+
+# Control characters, marks of direction and of nothing, line ends of Unicode, halves of characters.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+_NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""The text with every character that a terminal or browser would obey, or not show, as ``\n`` or ``\u001b``.
+
+    ``lines``: line breaks and tabs stay as they are, for text that is made of lines.
+    """
+    if text.isprintable():
+        return text
+
+    def escaped(found: re.Match[str]) -> str:
+        char = found[0]
+        if lines and char in "\n\t":
+            return char
+        return _NAMED.get(char) or (f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}")
+
+    return _HIDDEN.sub(escaped, text)
+
+
+def printable_json(data: Any, indent: int = 2) -> str:
+    """The data as JSON that a terminal can show: characters beyond ASCII as they are, unless some is hidden."""
+    text = json.dumps(data, indent=indent, ensure_ascii=False)
+    return text if printable(text, lines=True) == text and "\t" not in text else json.dumps(data, indent=indent)
+
+
+def escape_html(text: str) -> str:
+    """Text for HTML and XML 1.0, in an element or an attribute, with everything hidden made visible."""
+    return html.escape(printable(text, lines=True), quote=True)

@@ -1,0 +1,125 @@
+"""Text of strangers on terminals and pages: it can be read, and obeyed by nothing."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from activemq_fleet.cli import main as cli
+from activemq_fleet.cli.drift import _show
+from activemq_fleet.cli.formats import formatter
+from activemq_fleet.cli.formats.report import Report
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.findings import Finding
+from activemq_fleet.pages.html import page, row
+from activemq_fleet.pages.svg import svg, text
+from activemq_fleet.pipeline.drift.job import HostDrift, Result
+from activemq_fleet.pipeline.progress import Progress
+from activemq_fleet.printable import escape_html, printable, printable_json
+
+HOSTILE = [
+    "red\x1b[31m",
+    "title\x1b]0;mine\x07",
+    "csi\x9b31m",
+    "over\rwritten",
+    "second\nhost  all is well",
+    "left\u202etxt.exe",
+    "isolate\u2066x\u2069",
+    "line\u2028end",
+    "nothing\u200bhere",
+    "bom\ufeff",
+    "tag\U000e0041",
+    "half\ud800",
+    "delete\x7f",
+    "null\x00",
+]
+
+
+def is_harmless(shown: str) -> bool:
+    return not any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in shown if char not in "\n\t")
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_no_text_keeps_a_character_that_is_obeyed_or_hidden(said: str) -> None:
+    assert is_harmless(printable(said))
+    assert "\n" not in printable(said)
+    assert printable(printable(said)) == printable(said)
+    assert is_harmless(printable_json({said: said}))
+    assert json.loads(printable_json({"said": said})) == {"said": said}
+
+
+def test_text_in_any_language_stays_as_it_is() -> None:
+    for said in ("Köln · 東京 · Москва · ☃ · 👍 · e\u0301 · a\u00a0b", "", "plain"):
+        assert printable(said) == said
+        assert is_harmless(printable(said))
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_what_a_command_prints_moves_and_colours_nothing(said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    echo(f"{said}: a line of ours\n")
+    echo(said, err=True)
+    out, err = capsys.readouterr()
+    assert is_harmless(out)
+    assert is_harmless(err)
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "github", "junit"])
+def test_a_hostile_host_or_message_does_not_reach_the_terminal_of_who_checks(form: str, said: str) -> None:
+    finding = Finding(
+        rule="T001", severity="error", host=said, message=f"x {said}", fix=said, why=said, file=f"{said}.xml", line=1
+    )
+    waived = Finding(rule="T001", severity="error", host="a", message="x", fix="y", waived=said)
+    shown = formatter(form)(Report((said, "a"), (finding, waived), warnings=(said,)))
+    own_colours = ("\x1b[1m", "\x1b[31m", "\x1b[90m", "\x1b[0m") if form == "text" else ()
+    for colour in own_colours:
+        shown = shown.replace(colour, "")
+    assert is_harmless(shown)
+    assert form != "text" or "\nhost  all is well" not in shown
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_a_hostile_name_of_a_collected_host_forges_no_line_of_drift(
+    said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _show(Result((HostDrift(said, 1, 0, 0, 0, 1, 0, 0),), 3, (said,), (said,), 1, 1), "out")
+    out = capsys.readouterr().out
+    assert is_harmless(out)
+    assert len(out.splitlines()) == 5
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
+    body = [row([said], ["x"], "y"), svg(10, said, [text(0, 0, said, "k", most=3)])]
+    whole = page(said, body)
+    assert is_harmless(whole)
+    assert html.escape(printable(said, lines=True)) in whole
+    etree.fromstring(f"<a b='{escape_html(said)}'>{escape_html(said)}</a>")
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_a_hostile_phase_leaves_the_line_of_progress_alone(said: str) -> None:
+    stream = io.StringIO()
+    progress = Progress(stream, shown=True, lively=False)
+    progress.end(progress.begin(said), whole=True)
+    assert is_harmless(stream.getvalue())
+
+
+@pytest.mark.parametrize("said", [said for said in HOSTILE if said.isascii() and "\x00" not in said])
+def test_a_hostile_file_name_is_named_and_not_obeyed(
+    said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"{said}.xml"
+    path.write_text("<beans/>")
+    cli.main(["check", "--file", str(path), "--release", "5.18.3"])
+    out, err = capsys.readouterr()
+    assert is_harmless(out.replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\x1b[31m", ""))
+    assert is_harmless(err)
