@@ -32,6 +32,7 @@ VARIABLES = {
     "inbox.rows": "inbox_rows",
     "inbox.bytes": "inbox_bytes",
     "topic.rows": "topic_rows",
+    "packet.bytes": "packet_bytes",
     "handlers": "handlers",
     "handler.timeout": "handler_timeout",
     "handler.attempts": "handler_attempts",
@@ -67,6 +68,7 @@ class AgentSettings(BaseModel):
     agent_publisher_drop_expired: bool = False
     agent_publisher_barrier: bool = False
     agent_topics: Annotated[tuple[v.MqttFilter, ...], BeforeValidator(v.words)] = ()
+    agent_publish_prefixes: Annotated[tuple[v.MqttFilter, ...], BeforeValidator(v.words)] = ()
     agent_client_id: v.Name | None = None
     agent_tls_ca: v.AbsolutePath | None = None
     agent_tls_certificate: v.AbsolutePath | None = None
@@ -76,6 +78,7 @@ class AgentSettings(BaseModel):
     agent_inbox_rows: _Bound | None = None
     agent_inbox_bytes: _Bound | None = None
     agent_topic_rows: _Bound | None = None
+    agent_packet_bytes: Annotated[int, Field(ge=4096, le=268_435_455)] | None = None
     agent_handlers: v.AbsolutePath | None = None
     agent_handlers_source: v.Line | None = None
     agent_handler_timeout: _Seconds | None = None
@@ -91,7 +94,7 @@ class AgentSettings(BaseModel):
     agent_home: v.AbsolutePath = "/opt/activemq-agent"
     agent_state: v.AbsolutePath = "/var/lib/activemq-agent"
     agent_config: v.AbsolutePath = "/etc/activemq-agent"
-    agent_package: v.Line = "activemq-fleet[agent]"
+    agent_package: v.Line | None = None
     agent_python: v.Line = "python3"
     agent_install: bool = True
     agent_service: Literal["systemd", "none"] = "systemd"
@@ -100,6 +103,11 @@ class AgentSettings(BaseModel):
     def _agents_own(self) -> Self:
         if (self.agent_tls_certificate is None) != (self.agent_tls_key is None):
             raise ValueError("activemq_agent_tls_certificate and activemq_agent_tls_key go together")
+        if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
+            raise ValueError(
+                f"activemq_agent_publish_prefixes has {wrong!r}: name each prefix of events, a/b for events a/b/EVENT; "
+                "+ may stand for a level, # may not"
+            )
         if self.agent_handlers_source and not self.agent_handlers:
             raise ValueError("activemq_agent_handlers_source needs activemq_agent_handlers, the directory on the host")
         for key in sorted(self.agent_options):

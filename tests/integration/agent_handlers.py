@@ -9,13 +9,16 @@ from pathlib import Path
 class Handlers:
     """Handlers that write down each of their runs: a package's entry points, and executables beside them.
 
-    Give ``directory`` to ``Agent`` as its Python path, and ``programs`` as the agent's variable ``handlers``.
+    Give ``directory`` to ``Agent`` as its Python path, and ``programs``, which nobody else may write, as the agent's
+    variable ``handlers``.
     """
 
-    def __init__(self, directory: Path, *, installed: Sequence[str] = (), slow: Sequence[str] = ()) -> None:
+    def __init__(
+        self, directory: Path, programs: Path, *, installed: Sequence[str] = (), slow: Sequence[str] = ()
+    ) -> None:
         """``installed``: events that Python code handles. ``slow``: those that an executable handles, in 0.2 s."""
         self.directory = directory
-        self.programs = directory / "handlers.d"
+        self.programs = programs
         self._log = directory / "runs"
         package = directory / "agent_rig-1.dist-info"
         package.mkdir(parents=True)
@@ -23,7 +26,6 @@ class Handlers:
         points = "".join(f"{event} = agent_rig:handle\n" for event in installed)
         (package / "entry_points.txt").write_text(f"[activemq_fleet.agent.handlers]\n{points}")
         (directory / "agent_rig.py").write_text(_INSTALLED.format(log=str(self._log)))
-        self.programs.mkdir(mode=0o755)
         for event in slow:
             program = self.programs / event
             program.write_text(_PROGRAM.format(log=self._log))

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.agent.session import is_barrier
+from activemq_fleet.agent_topics import is_barrier
 
 Record = dict[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.session import CANARY
+from activemq_fleet.agent_topics import CANARY
 from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
 from tests.integration.agents import Agent, account_of, sockets, write_fleet
 from tests.integration.conftest import LabOf

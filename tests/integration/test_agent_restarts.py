@@ -19,6 +19,7 @@ import pytest
 
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.clients import MqttSubscriber
+from tests.guarded import guarded_directory
 from tests.integration.agent_handlers import Handlers
 from tests.integration.agent_journals import Account, Record, account
 from tests.integration.agents import Agent, Load, bound_of, sockets, wait_handled, write_fleet
@@ -70,9 +71,10 @@ def _fleet(directory: Path, sockets: Path, handlers: Path | None = None, **varia
 def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
     """KILLS kills of each agent under load; a plain subscriber that nobody kills sees what is on the wire."""
     directory = tmp_path_factory.mktemp("restarts")
-    handlers = Handlers(directory / "handlers", installed=["OrderEvent"], slow=["InvoiceEvent"])
     began = time.time()
     with ExitStack() as stack:
+        programs = stack.enter_context(guarded_directory())
+        handlers = Handlers(directory / "handlers", programs, installed=["OrderEvent"], slow=["InvoiceEvent"])
         fleet = _fleet(directory / "inventory", sockets, handlers.programs)
         lab = stack.enter_context(Lab.open([fleet], directory / "lab"))
         lab.up()

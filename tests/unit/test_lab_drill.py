@@ -20,6 +20,8 @@ A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 SHOP = "shop01.example.com"
 BOSS = {"destination": "secret.>", "kind": "topic", "read": ["boss"], "write": ["boss"], "admin": ["boss"]}
 
+PAIR = "orders-mq01"
+
 
 def fleet_of(agent: dict[str, Any] | None = None, **variables: Any) -> Fleet:
     found = hosts("orders-mq01", network_username="network", network_password="s3cret-n", **variables)
@@ -54,11 +56,20 @@ def test_an_agent_of_the_pair_lends_its_account_and_its_times_and_nothing_of_its
     assert SHOP not in (spec.publisher["client.id"], spec.subscriber["client.id"])
 
 
-def test_where_there_are_acls_the_topics_are_below_the_agents_own() -> None:
-    spec = spec_of(fleet_of({"topics": ["orders/Created", "events/+/#"]}, acl=[BOSS]))
+def test_where_there_are_acls_the_events_are_on_a_prefix_that_an_agent_publishes_and_receives() -> None:
+    own = {"topics": ["orders/Created", "events/+/#"], "publish_prefixes": ["elsewhere", "events/+/drill"]}
+    spec = spec_of(fleet_of(own, acl=[BOSS]))
 
-    assert spec.topic == "events/drill/drill-orders-mq01/DrillEvent"
-    assert spec.filters == ("events/drill/drill-orders-mq01/#",)
+    assert spec.topic == "events/drill/drill/DrillEvent"
+    assert spec.filters == ("events/drill/drill/#",)
+    assert spec.publisher["agent.name"] == SHOP
+
+
+def test_where_there_are_acls_and_no_such_prefix_an_account_of_the_brokers_is_lent() -> None:
+    spec = spec_of(fleet_of({"topics": ["events/#"]}, acl=[BOSS]))
+
+    assert spec.publisher["mb.username"] == "network"
+    assert spec.topic == "fleet/lab/drill/orders-mq01/DrillEvent"
 
 
 def test_mqtt_over_tls_without_an_agents_certificates_is_refused() -> None:
@@ -85,26 +96,26 @@ def test_a_seat_survives_json() -> None:
 def test_states_have_no_hole_from_the_beginning_to_the_end() -> None:
     changes = [(14.0, "stopped"), (12.0, "hung"), (20.0, "standby"), (30.0, "active")]
 
-    found = spans(A, "active", changes, 10.0, 25.0)  # type: ignore[arg-type]
+    found = spans(PAIR, A, "active", changes, 10.0, 25.0)  # type: ignore[arg-type]
 
     assert found == [
-        Span(A, "active", 10.0, 12.0),
-        Span(A, "hung", 12.0, 14.0),
-        Span(A, "stopped", 14.0, 20.0),
-        Span(A, "standby", 20.0, 25.0),
+        Span(PAIR, A, "active", 10.0, 12.0),
+        Span(PAIR, A, "hung", 12.0, 14.0),
+        Span(PAIR, A, "stopped", 14.0, 20.0),
+        Span(PAIR, A, "standby", 20.0, 25.0),
     ]
 
 
 def test_a_state_that_did_not_change_is_one_span() -> None:
-    assert spans(A, "active", [(12.0, "active")], 10.0, 25.0) == [Span(A, "active", 10.0, 25.0)]
+    assert spans(PAIR, A, "active", [(12.0, "active")], 10.0, 25.0) == [Span(PAIR, A, "active", 10.0, 25.0)]
 
 
 LOG = """\
-2026-11-21 13:00:00,000 | INFO  | Using Persistence Adapter: KahaDBPersistenceAdapter[/s] | o.a.B | main
+2026-11-21 13:00:00,000 | INFO  | Using Persistence Adapter: KahaDBPersistenceAdapter[/s] | o.a.BrokerService | main
 2026-11-21 13:00:01,500 | INFO  | Database /s/lock is locked by another server. This broker is now in slave mode \
-waiting a lock to be acquired | o.a.S | main
-2026-11-21 13:00:09,250 | INFO  | Apache ActiveMQ 6.3.1 (orders-mq01, ID:x) is starting | o.a.B | main
-2026-11-21 13:00:10,750 | INFO  | Apache ActiveMQ 6.3.1 (orders-mq01, ID:x) started | o.a.B | main
+waiting a lock to be acquired | o.a.SharedFileLocker | main
+2026-11-21 13:00:09,250 | INFO  | Apache ActiveMQ 6.3.1 (orders-mq01, ID:x) is starting | o.a.BrokerService | main
+2026-11-21 13:00:10,750 | INFO  | Apache ActiveMQ 6.3.1 (orders-mq01, ID:x) started | o.a.BrokerService | main
 """
 
 

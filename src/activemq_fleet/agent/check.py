@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from activemq_fleet.agent.config import DAY, KEYS, Broker, Config, spell, value_of
 from activemq_fleet.agent.errors import AgentError, ConfigError
+from activemq_fleet.agent.programs import unsafe_handlers
 from activemq_fleet.agent.session import (
     Connack,
     Gone,
@@ -20,9 +21,9 @@ from activemq_fleet.agent.session import (
     SessionEvent,
     Suback,
     TransportUp,
-    canary_topic,
 )
 from activemq_fleet.agent.tls import speaks_tls, tls_context
+from activemq_fleet.agent_topics import canary_topic
 
 E = TypeVar("E")
 
@@ -58,6 +59,12 @@ def refuse_short_memory(config: Config) -> None:
             f"dedupe.days: {config.dedupe_days:g} is too short: a copy may come mb.publisher.timeout + "
             f"subscription.offline.limit = {needed:g} s after the event; set at least {needed / DAY:.4g}"
         )
+
+
+def refuse_unsafe_handlers(config: Config) -> None:
+    """Raises ConfigError for handlers that would not be run, because others could have put them there."""
+    if problems := unsafe_handlers(config.handlers):
+        raise ConfigError(*(f"handlers: {problem}" for problem in problems))
 
 
 def trials(config: Config) -> Iterator[Trial]:

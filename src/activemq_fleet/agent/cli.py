@@ -62,11 +62,12 @@ def run(path: Path, drop_expired: bool) -> int:
 def check(path: Path) -> int:
     """Show the configuration that is in effect, and try every broker: 0 if one of them serves."""
     config = _config(path)
-    from activemq_fleet.agent.check import effective, refuse_short_memory, trials
+    from activemq_fleet.agent.check import effective, refuse_short_memory, refuse_unsafe_handlers, trials
 
     for line in effective(config):
         click.echo(line)
     refuse_short_memory(config)
+    refuse_unsafe_handlers(config)
     click.echo("")
     serves = False
     for trial in trials(config):

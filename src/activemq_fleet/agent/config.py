@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.fields import FieldInfo
 
-from activemq_fleet.addresses import join, parse, parse_url
+from activemq_fleet.addresses import join, parse_listening, parse_url
 from activemq_fleet.agent.connecting import Policy
 from activemq_fleet.agent.store import Limits
 
@@ -61,7 +61,7 @@ def _brokers(value: Any) -> Any:
 
 
 def _address(value: Any) -> Any:
-    return parse(value) if isinstance(value, str) else value
+    return parse_listening(value) if isinstance(value, str) else value
 
 
 def check_filter(text: str) -> str:
@@ -167,6 +167,11 @@ class Config(BaseModel):
     )
     inbox_bytes: Annotated[Rows, Key("inbox.bytes", "the same in bytes")] = _LIMITS.inbox_bytes
     topic_rows: Annotated[Rows, Key("topic.rows", "the same for each topic filter")] = _LIMITS.topic_rows
+    packet_bytes: Annotated[
+        int,
+        Field(ge=4096, le=268_435_455),
+        Key("packet.bytes", "the largest MQTT packet that is received; larger messages stay with the broker"),
+    ] = 1 << 20
     handlers: Annotated[Path | None, Key("handlers", "directory of executables, one named as each event")] = None
     handler_timeout: Annotated[Seconds, Key("handler.timeout", "seconds that a handler may run")] = 60.0
     handler_attempts: Annotated[
@@ -196,7 +201,9 @@ class Config(BaseModel):
         Key("ready.when", "when systemd hears that the agent is ready: with the outbox, or once subscribed"),
     ] = "outbox"
     metrics_address: Annotated[
-        tuple[str, int] | None, BeforeValidator(_address), Key("metrics.address", "host:port for Prometheus")
+        tuple[str, int] | None,
+        BeforeValidator(_address),
+        Key("metrics.address", "host:port for Prometheus; a port alone is on 127.0.0.1"),
     ] = None
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Key("log.level", "the least that is told")] = (
         "info"

@@ -42,6 +42,8 @@ IDLE = 1.0
 LOOK_AGAIN = 30.0
 """Seconds after which it looks into the inbox though nobody woke it."""
 PAGE = 50
+PAGE_BYTES = 1 << 20
+"""Messages, and bytes of them, that a worker has read ahead at most."""
 LONGEST_PAUSE = 60.0
 SLACK = 5.0
 """Seconds past its time that a handler may take to be ended."""
@@ -72,7 +74,9 @@ Handler = Callable[[Event], object]
 class Inbox(Protocol):
     """What is used of a store."""
 
-    def pending(self, topic_filter: str, limit: int = 100, after: int = 0) -> list[Incoming]: ...
+    def pending(
+        self, topic_filter: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
+    ) -> list[Incoming]: ...
     def handling(self, rx: int) -> int: ...
     def handled(self, rx: int) -> None: ...
     def handled_later(self, rx: int) -> Future[None]: ...
@@ -228,7 +232,7 @@ class Worker:
         for lane in self.lanes:
             after = 0
             while not self._page:
-                rows = self._all.store.pending(lane, PAGE, after)
+                rows = self._all.store.pending(lane, PAGE, after, PAGE_BYTES)
                 if not rows:
                     break
                 after = rows[-1].rx

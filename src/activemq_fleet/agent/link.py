@@ -7,8 +7,8 @@ queue, and ``turn`` hands on those that are not the link's own.
 from __future__ import annotations
 
 import queue
+import secrets
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,27 +33,29 @@ from activemq_fleet.agent.connecting import (
     Tick,
     Up,
 )
+from activemq_fleet.agent.drops import Drops
 from activemq_fleet.agent.session import (
     Connack,
     Connection,
     Gone,
     Message,
+    PassedOver,
     Puback,
     Session,
     SessionEvent,
     Suback,
     TransportUp,
-    canary_topic,
 )
 from activemq_fleet.agent.tls import tls_context
+from activemq_fleet.agent_topics import LARGEST_CANARY, canary_topic
 
 if TYPE_CHECKING:
     from activemq_fleet.agent.config import Config
 
 MOST_EVENTS = 500
 """Events that one turn takes at most, so that its caller gets to its other work."""
-
-
+MOST_CANARIES = 8
+"""Canaries that may come back late and still count: a connection has missed two when it ends."""
 FRUITLESS = 2
 """Connections in a row after which acknowledgements do for canaries that nobody gives back."""
 
@@ -109,6 +111,8 @@ class Link:
         """What waiting will not mend, until a connection comes up."""
         self.round_trip: float | None = None
         """Seconds that the last canary took."""
+        self.drops = Drops(log, clock)
+        """What brokers sent and nobody here wanted."""
         self._machine = machine
         self._open_session = open_session
         self._canary_topic = canary_topic("", agent)
@@ -117,10 +121,10 @@ class Link:
         self._log = log
         self._clock = clock
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._nonce = uuid.uuid4().hex[:12]
         self._tell: list[Up | Down] = []  # what the caller has to know
         self._sent: dict[int, int] = {}  # canaries of this connection: number by packet number
         self._sent_at: dict[int, float] = {}
+        self._canaries: dict[bytes, int] = {}  # numbers of this connection's canaries, by what was sent
         self._canary_mid: int | None = None
         self._refused = self._came_back = self._acknowledged = False
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
@@ -140,6 +144,10 @@ class Link:
     def give_up(self, reason: str) -> None:
         """End a connection that gives no answer; the walk goes on behind this broker."""
         self._step(Lost(self.conn, reason, unanswered=True))
+
+    def renew(self, reason: str) -> None:
+        """End a connection that is well, and dial the first broker: what was not acknowledged comes again."""
+        self._step(Lost(self.conn, reason))
 
     def turn(self, wait: float) -> Iterator[Any]:
         """Wait at most so many seconds for something to happen, and hand on what is not the link's.
@@ -166,18 +174,31 @@ class Link:
             self._step(Tick())
             yield from self._told()
 
+    def contain(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
+        """Call ``handle`` with an event; returns whether it returned true, or raised: the event is dealt with then.
+
+        What a broker sent may cost that one event, never the part of the agent that handles it: an exception is
+        counted and logged. Exceptions of events that come from elsewhere are raised.
+        """
+        try:
+            return bool(handle(event))
+        except Exception as error:
+            if not isinstance(event, Puback | Message | Suback):
+                raise
+            self.drops.note(type(error).__name__, error=error, event_kind=type(event).__name__)
+            return True
+
     # -- events of sessions -----------------------------------------------------------------------
 
     def _take(self, item: Any) -> Iterator[Any]:
         match item:
-            case Puback() | Message() if item.conn == self.conn and self.session is not None:
-                if not self._is_canarys(item):
+            case Puback() | Message() | Suback() if item.conn == self.conn and self.session is not None:
+                if not self.contain(item, self._is_canarys):
                     yield item
-            case Puback() | Message():
+            case Puback() | Message() | Suback():
                 pass  # of a connection that is over
-            case Suback():
-                if item.conn == self.conn and not self._is_canarys(item):
-                    yield item
+            case PassedOver():
+                self.drops.note("larger than packet.bytes", broker=self.broker)
             case TransportUp() | Connack() | Gone():
                 self._step(_for_machine(item))
                 yield from self._told()
@@ -191,10 +212,12 @@ class Link:
                 return False
             if item.qos and self.session is not None:
                 self.session.ack(item.mid)
-            nonce, _, number = item.payload.decode(errors="replace").rpartition(":")
-            if nonce == f"{self._nonce}:{self.conn}" and number.isdecimal():
-                self._came_back, self._fruitless = True, 0
-                self._back(int(number))
+            number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
+            if number is None:
+                self.drops.note("not a canary of ours", topic=item.topic)
+                return True
+            self._came_back, self._fruitless = True, 0
+            self._back(number)
             return True
         if isinstance(item, Suback):
             if item.mid != self._canary_mid:
@@ -258,6 +281,7 @@ class Link:
         self._refused = self._came_back = self._acknowledged = False
         self._sent.clear()
         self._sent_at.clear()
+        self._canaries.clear()
         self._log.info("connected", broker=self.broker, conn=action.conn)
         self._journal.note_later("connected", broker=self.broker, conn=action.conn)
         if self.session is not None:
@@ -277,7 +301,10 @@ class Link:
         if self.session is None:
             return
         now = self._clock()
-        payload = f"{self._nonce}:{action.conn}:{action.number}".encode()
+        payload = secrets.token_hex(16).encode()  # nobody can send it who has not received it
+        while len(self._canaries) >= MOST_CANARIES:
+            del self._canaries[next(iter(self._canaries))]
+        self._canaries[payload] = action.number
         mid = self.session.publish(self._canary_topic, payload)
         self._sent_at = {action.number: now}
         if mid is not None:
@@ -293,16 +320,23 @@ def _for_machine(item: TransportUp | Connack | Gone) -> Event:
         case Connack(conn, refused, bad_credentials):
             return Denied(conn, str(refused)) if bad_credentials else Failed(conn, str(refused))
         case Gone():
-            return Lost(item.conn, item.reason, item.silent)
+            return Lost(item.conn, item.reason, item.silent or item.hostile)
 
 
-def sessions(config: Config, *, client_id: str, clean: bool) -> Open:
-    """Opens sessions to the brokers of a configuration. Raises ConfigError for TLS files that cannot be used."""
+def sessions(config: Config, *, client_id: str, clean: bool, largest: int | None = None) -> Open:
+    """Opens sessions to the brokers of a configuration, which share one bound of memory; ``largest``: of a packet.
+
+    Raises ConfigError for TLS files that cannot be used.
+    """
+    from activemq_fleet.agent.wire import MOST_RECEIVED, ReceiveBudget
+
+    intake = ReceiveBudget(MOST_RECEIVED)
     tls = tls_context(config.tls) if any(url.tls for url in config.urls) else None
 
     def open_session(broker: int, conn: int, on_event: Callable[[SessionEvent], None]) -> Connection:
         return Session.open(
-            config.urls[broker], config, client_id=client_id, clean=clean, on_event=on_event, conn=conn, tls=tls
-        )
+            config.urls[broker], config, client_id=client_id, clean=clean, on_event=on_event, conn=conn, tls=tls,
+            intake=intake, largest=largest,
+        )  # fmt: skip
 
     return open_session

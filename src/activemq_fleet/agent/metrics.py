@@ -141,6 +141,9 @@ def _of_links(links: dict[str, Link]) -> Iterator[Metric]:
     lost = CounterMetricFamily(
         f"{PREFIX}_failovers", "connections that ended, by reason", labels=["connection", "reason"]
     )
+    dropped = CounterMetricFamily(
+        f"{PREFIX}_dropped", "what brokers sent and was thrown away, by reason", labels=["connection", "reason"]
+    )
     for role, link in links.items():
         now = link.broker
         for broker in link.names:
@@ -151,4 +154,6 @@ def _of_links(links: dict[str, Link]) -> Iterator[Metric]:
         opened.add_metric([role], link.connections)
         for reason, number in list(link.losses.items()):
             lost.add_metric([role, reason], number)
-    yield from (active, alarm, trip, opened, lost)
+        for reason, number in list(link.drops.counts.items()):
+            dropped.add_metric([role, reason], number)
+    yield from (active, alarm, trip, opened, lost, dropped)

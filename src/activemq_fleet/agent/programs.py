@@ -17,6 +17,7 @@ from pathlib import Path
 from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.store import Incoming
 
+MOST_LINKS = 40
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for a handler that takes too long."""
 
@@ -38,20 +39,66 @@ def find_program(directory: Path | None, name: str) -> Path | None:
     if directory is None or not _SAFE.fullmatch(name):
         return None
     path = directory / name
-    try:
-        found = path.stat()
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return None
-    except OSError as error:
-        raise AgentError(f"{path}: {error.strerror}") from error
-    for what, one in ((path, found), (directory, directory.stat())):
-        if one.st_uid not in (0, os.geteuid()):
-            raise AgentError(f"{what}: belongs to neither root nor the agent's user: chown it")
-        if one.st_mode & stat.S_IWOTH:
-            raise AgentError(f"{what}: can be written by everyone: chmod o-w")
-    if not stat.S_ISREG(found.st_mode) or not os.access(path, os.X_OK):
+    found = refuse_foreign(path)
+    if not stat.S_ISREG(os.stat(found).st_mode) or not os.access(found, os.X_OK):
         raise AgentError(f"{path}: is no file that the agent may execute: chmod +x")
-    return path
+    return found
+
+
+def refuse_foreign(path: Path) -> Path:
+    """The file or directory that a path leads to, without links, once nobody else can put something in its place.
+
+    Everything on the way, from ``/`` on and through links, must belong to root or the agent's user and be writable
+    by its owner alone; a sticky directory such as ``/tmp`` does not do. Raises AgentError with what to do.
+    """
+    here, left, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
+    try:
+        _refuse_writers(here, here.lstat())
+        while left:
+            name = left.pop()
+            here = here.parent if name == ".." else here / name
+            found = here.lstat()
+            if stat.S_ISLNK(found.st_mode):
+                links += 1
+                if found.st_uid not in (0, os.geteuid()) or links > MOST_LINKS:
+                    raise AgentError(f"{here}: is a link that somebody else made, or one of a circle: remove it")
+                target = here.readlink()
+                left += reversed(target.parts[target.is_absolute() :])
+                here = Path("/") if target.is_absolute() else here.parent
+            else:
+                _refuse_writers(here, found)
+    except OSError as error:
+        raise AgentError(f"{here}: {error.strerror}") from error
+    return here
+
+
+def _refuse_writers(path: Path, found: os.stat_result) -> None:
+    if found.st_uid not in (0, os.geteuid()):
+        raise AgentError(f"{path}: belongs to neither root nor the agent's user, and leads to a handler: chown it")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise AgentError(f"{path}: can be written by others, and leads to a handler: chmod go-w, or move the handlers")
+
+
+def unsafe_handlers(directory: Path | None) -> list[str]:
+    """What is wrong with a directory of handlers and the files in it, one line each."""
+    if directory is None:
+        return []
+    try:
+        names = sorted(os.listdir(refuse_foreign(directory)))
+    except AgentError as error:
+        return [str(error)]
+    except OSError as error:
+        return [f"{directory}: {error.strerror}"]
+    found = []
+    for name in names:
+        if _SAFE.fullmatch(name) and not (directory / name).is_dir():
+            try:
+                find_program(directory, name)
+            except AgentError as error:
+                found.append(str(error))
+    return found
 
 
 class Programs:

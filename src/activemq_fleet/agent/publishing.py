@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+import secrets
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -25,15 +25,9 @@ from activemq_fleet.agent.connecting import Down, Machine, Policy, Up
 from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.identity import with_id
 from activemq_fleet.agent.link import Journal, Link, Log, Open, sessions
-from activemq_fleet.agent.session import (
-    Message,
-    Puback,
-    Suback,
-    barrier_topic,
-    canary_topic,
-    prefix_of,
-)
+from activemq_fleet.agent.session import Message, Puback, Suback
 from activemq_fleet.agent.store import Outgoing
+from activemq_fleet.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, prefix_of
 
 if TYPE_CHECKING:
     from activemq_fleet.agent.config import Config
@@ -54,6 +48,9 @@ BARRIER_EVERY = 60.0
 DELETE_BATCH = 500
 """Acknowledged events that may wait for the disk to forget them: copies after a crash, beside the window's."""
 
+LARGEST_PACKET = 1 << 17
+"""Bytes of a packet that a publisher receives: canaries, with topics of 65,535 bytes."""
+
 _WAKE = object()
 
 
@@ -72,10 +69,14 @@ class Outbox(Journal, Protocol):
 
 @dataclass(slots=True)
 class _Prefix:
-    """What this connection knows of a prefix. ``held``: rows that wait, acknowledged, for the answer."""
+    """What this connection knows of a prefix. ``held``: rows that wait, acknowledged, for the answer.
+
+    ``canary`` is what has to come back: nobody can send it who has not received it.
+    """
 
     state: Literal["asked", "proved", "unproved"]
     asked_at: float
+    canary: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
     held: list[int] = field(default_factory=list)
 
 
@@ -118,14 +119,14 @@ class Publisher:
         self.link = Link(
             Machine(len(config.urls), self._policy, draw, numbers),
             tuple(join(url.host, url.port) for url in config.urls),
-            open_session or sessions(config, client_id=f"{config.client_id}-publisher", clean=True),
+            open_session
+            or sessions(config, client_id=f"{config.client_id}-publisher", clean=True, largest=LARGEST_PACKET),
             agent=f"{config.agent}-publisher",
             canary_qos=1,
             journal=store,
             log=log,
             clock=clock,
         )
-        self._nonce = uuid.uuid4().hex[:12]
         self._used: dict[str, None] = {}  # prefixes since the start, for barriers
         self._woken = False
         self._up = False
@@ -168,7 +169,7 @@ class Publisher:
         """
         found = []
         for prefix in list(self._used):
-            topic = barrier_topic(prefix)
+            topic = barrier_topic(prefix, self._config.agent)
             event_id = self._store.accept(topic, b"{}")
             self._store.note("barrier", event_id=event_id, topic=topic)
             found.append(event_id)
@@ -189,7 +190,7 @@ class Publisher:
         """One round of the loop: what happened, then what is to be sent and recorded."""
         waiting = bool(self._wire or self._done[True] or self._done[False])
         for event in self.link.turn(FLUSH if waiting else POLL):
-            self._handle(event)
+            self.link.contain(event, self._handle)
         now = self.tick = self._clock()
         if self._up and self._is_answered(now):
             self._ask_again(now)
@@ -240,9 +241,13 @@ class Publisher:
         if message.qos and self.link.session is not None:
             self.link.session.ack(message.mid)
         name = self._asked.get(message.topic)
-        if name is None or message.payload != self._canary():
+        prefix = self._prefixes.get(name) if name is not None else None
+        if name is None or prefix is None:
+            self.link.drops.note("not asked for", topic=message.topic)
             return
-        prefix = self._prefixes[name]
+        if len(message.payload) > LARGEST_CANARY or message.payload != prefix.canary:
+            self.link.drops.note("not a canary of ours", topic=message.topic)
+            return
         if prefix.state == "unproved":
             self._record(force=True)
             self._store.prove(name, self.link.conn)
@@ -277,9 +282,6 @@ class Publisher:
 
     # -- prefixes ---------------------------------------------------------------------------------
 
-    def _canary(self) -> bytes:
-        return f"{self._nonce}:{self.link.conn}".encode()
-
     def _ask(self, name: str, now: float) -> _Prefix:
         """Send a prefix's canary, ahead of the first event on it."""
         while len(self._prefixes) >= MOST_PREFIXES:
@@ -298,7 +300,7 @@ class Publisher:
             mid = session.subscribe(topic, 1)
             if mid is not None:
                 self._subscribing[mid] = name
-            session.publish(topic, self._canary())
+            session.publish(topic, self._prefixes[name].canary)
 
     def _forget(self, name: str) -> None:
         """The prefix known longest makes room; what waits for its canary is unconfirmed."""

@@ -7,13 +7,13 @@ whoever holds a lock of his own across ``publish`` and takes it in the callback 
 (measured with paho-mqtt 2.2.0). A PUBACK may be in the queue before ``publish`` has returned its number;
 with one reader of the queue, which is also the one who publishes, that needs no lock.
 
-A frozen broker takes connections and says nothing: no wait here lasts longer than its own timeout.
+A frozen broker takes connections and says nothing: no wait here lasts longer than its own timeout. A hostile one
+sends anything: ``wire`` bounds what is read, and what no broker sends ends the connection.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 import ssl
 import threading
@@ -26,6 +26,7 @@ from activemq_fleet.agent.tls import why
 
 if TYPE_CHECKING:
     from activemq_fleet.agent.config import Broker, Config
+    from activemq_fleet.agent.wire import ReceiveBudget
 
 CONNECT_TIMEOUT = 4.5
 """Seconds for TCP and TLS: below the machine's 5 s for CONNACK, so that a late CONNECT cannot evict a newer one."""
@@ -66,24 +67,35 @@ class Puback(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message came; at QoS 1 it waits for ``Session.ack(mid)``."""
+    """A message came; at QoS 1 it waits for ``Session.ack(mid)``. ``held`` counts its memory in a ``ReceiveBudget``."""
 
     conn: int
     topic: str
     payload: bytes
     qos: int
     mid: int
+    held: object = None
+
+
+class PassedOver(NamedTuple):
+    """A message came that was larger than packets may be: nothing of it was kept, and it is not acknowledged."""
+
+    conn: int
 
 
 class Gone(NamedTuple):
-    """The connection is over, or never was. ``silent``: the broker did not answer for two keep-alives."""
+    """The connection is over, or never was.
+
+    ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no broker sends.
+    """
 
     conn: int
     reason: str
     silent: bool = False
+    hostile: bool = False
 
 
-SessionEvent = TransportUp | Connack | Suback | Puback | Message | Gone
+SessionEvent = TransportUp | Connack | Suback | Puback | Message | PassedOver | Gone
 
 
 class Connection(Protocol):
@@ -114,9 +126,17 @@ class Session:
     """See the module. Made by ``open``, which returns at once; its methods are for one thread."""
 
     def __init__(
-        self, client: Any, conn: int, address: tuple[str, int], keepalive: int, put: Callable[[SessionEvent], None]
+        self,
+        client: Any,
+        conn: int,
+        address: tuple[str, int],
+        keepalive: int,
+        put: Callable[[SessionEvent], None],
+        intake: ReceiveBudget,
     ) -> None:
         self._client: Any = client  # None once it is over: its sockets go with the last reference
+        self._intake = intake
+        self._asked = 0  # SUBSCRIBEs that are not answered
         self._conn = conn
         self._address = address
         self._keepalive = keepalive
@@ -143,20 +163,27 @@ class Session:
         on_event: Callable[[SessionEvent], None],
         conn: int = 0,
         tls: ssl.SSLContext | None = None,
+        intake: ReceiveBudget | None = None,
+        largest: int | None = None,
     ) -> Session:
         """Begin to connect, in a thread of its own. ``on_event`` is called by other threads: a queue's ``put``.
 
-        ``tls``: what ``tls_context`` made, for a broker that is to be reached by TLS.
+        ``tls``: what ``tls_context`` made, for a broker that is to be reached by TLS. ``intake`` bounds what is
+        received and still in memory, ``largest`` the bytes of a packet, which are the configuration's without it.
         Raises AgentError for a TLS broker without a context.
         """
-        client = _client(client_id, clean)
+        from activemq_fleet.agent.wire import MOST_RECEIVED, ReceiveBudget
+
+        intake = intake or ReceiveBudget(MOST_RECEIVED)
+        largest = config.packet_bytes if largest is None else largest
+        client = _client(client_id, clean, largest, intake, lambda: on_event(PassedOver(conn)))
         if config.username:
             client.username_pw_set(config.username, config.password.get_secret_value() if config.password else None)
         if broker.tls:
             if tls is None:
                 raise AgentError(f"{join(broker.host, broker.port)} is to be reached by TLS: set tls.ca")
             client.tls_set_context(tls)
-        session = cls(client, conn, (broker.host, broker.port), config.policy.keepalive, on_event)
+        session = cls(client, conn, (broker.host, broker.port), config.policy.keepalive, on_event, intake)
         session._tls = broker.tls
         threading.Thread(target=session._connect, name=f"mqtt-dial-{conn}", daemon=True).start()
         return session
@@ -170,6 +197,7 @@ class Session:
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
         """Ask for one filter; the answer is a ``Suback`` with the number returned, None if the connection is gone."""
         client = self._client
+        self._asked += 1
         rc, mid = client.subscribe(topic_filter, qos) if client is not None else (1, None)
         return int(mid) if rc == 0 and mid is not None else None
 
@@ -195,6 +223,7 @@ class Session:
             with contextlib.suppress(OSError, ValueError):
                 client.disconnect()
                 self._gone.wait(FAREWELL)
+        client.closing = True
         # The client's thread is in select(): it wakes, closes the socket and ends. The socket may be one of TLS,
         # whose own shutdown() would take its state away under that thread.
         client_socket = client.socket()
@@ -209,17 +238,17 @@ class Session:
         try:
             client.connect(*self._address, keepalive=self._keepalive)
         except (OSError, ValueError, AgentError) as error:
-            self._over(why(error, self._address, seconds=CONNECT_TIMEOUT, tls=self._tls), silent=False)
+            self._over(why(error, self._address, seconds=CONNECT_TIMEOUT, tls=self._tls))
             return
         self._put(TransportUp(self._conn))
         client.loop_start()
         if self._closed:
             self.close()
 
-    def _over(self, reason: str, *, silent: bool) -> None:
+    def _over(self, reason: str, *, silent: bool = False, hostile: bool = False) -> None:
         self._gone.set()
         self._client = None
-        self._put(Gone(self._conn, reason, silent))
+        self._put(Gone(self._conn, reason, silent, hostile))
 
     def _on_socket_open(self, _client: Any, _data: Any, opened: socket.socket) -> None:
         if self._closed:
@@ -231,7 +260,10 @@ class Session:
         refused = f"{join(*self._address)} refused the login: {reason}" if reason.is_failure else None
         self._put(Connack(self._conn, refused, reason.value in _BAD_CREDENTIALS))
 
-    def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+    def _on_disconnect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        if client.violation is not None:
+            self._over(f"the broker {client.violation}", hostile=True)
+            return
         silent = reason.value == _KEEPALIVE_TIMEOUT
         text = f"no answer for {2 * self._keepalive} s" if silent else "the connection was closed"
         if not (silent or self._answered):
@@ -240,81 +272,45 @@ class Session:
         self._over(text, silent=silent)
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
+        if self._asked <= 0:
+            from activemq_fleet.agent.wire import ViolationError
+
+            raise ViolationError("sent a SUBACK that nobody asked for")
+        self._asked -= 1
         self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:
         self._put(Puback(self._conn, mid))
 
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
+        from activemq_fleet.agent.wire import OVERHEAD, TOPIC_COPIES
+
         try:
             topic = message.topic
-        except UnicodeDecodeError:
+        except UnicodeDecodeError:  # whoever publishes may have chosen it: no reason to leave the broker
             topic = "\ufffd"
-        self._put(Message(self._conn, topic, bytes(message.payload), message.qos, message.mid))
+        held = self._intake.hold(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
+        self._put(Message(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))
 
 
-def _client(client_id: str, clean: bool) -> Any:
-    from paho.mqtt.client import Client, MQTTv311
+def _client(client_id: str, clean: bool, largest: int, intake: ReceiveBudget, passed_over: Callable[[], None]) -> Any:
+    from paho.mqtt.client import MQTTv311
     from paho.mqtt.enums import CallbackAPIVersion
 
-    client = Client(
+    from activemq_fleet.agent.wire import BoundedClient
+
+    client = BoundedClient(
         CallbackAPIVersion.VERSION2,
         client_id=client_id,
         clean_session=clean,
         protocol=MQTTv311,
         reconnect_on_failure=False,
         manual_ack=True,
+        limit=largest,
+        intake=intake,
+        passed_over=passed_over,
     )
     client.connect_timeout = CONNECT_TIMEOUT
     client.max_inflight_messages_set(0)  # the publisher's window is the limit
     client.suppress_exceptions = False
     return client
-
-
-# -- topics of the agents' own --------------------------------------------------------------------
-
-CANARY = "__canary__"
-BARRIER = "__barrier__"
-
-
-def canary_topic(prefix: str, agent: str) -> str:
-    """``PREFIX/__canary__/AGENT``: where an agent sends to itself; all agents drop what comes on such topics.
-
-    Dots and signs in an agent's name are written ``_``: some releases swap dots and slashes. An empty
-    prefix gives ``__canary__/AGENT``.
-    """
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", agent)
-    return f"{prefix}/{CANARY}/{name}" if prefix else f"{CANARY}/{name}"
-
-
-def anchor_topic(topic_filter: str, agent: str) -> str | None:
-    """A canary's topic that a filter with wildcards matches: ``a/#`` -> ``a/__canary__/AGENT``; None without any.
-
-    ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Where there is none
-    yet, the broker that takes over knows nothing of it, and what is published there before the subscriber is back
-    goes to nobody (all of 20 events on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
-    """
-    topic = topic_filter.replace("+", CANARY)  # which is a level by itself, as # is (``config.check_filter``)
-    if topic.endswith("#"):
-        return canary_topic(topic[:-1].removesuffix("/"), agent)
-    return topic if topic != topic_filter else None
-
-
-def is_canary(topic: str) -> bool:
-    """Whether a topic is some agent's canary, or an anchor: no event has such a level."""
-    return CANARY in topic.split("/")
-
-
-def barrier_topic(prefix: str) -> str:
-    """``PREFIX/__barrier__``: what arrives there means that everything sent before it has been sent."""
-    return f"{prefix}/{BARRIER}"
-
-
-def is_barrier(topic: str) -> bool:
-    """Whether a topic is one of barriers."""
-    return topic.rpartition("/")[2] == BARRIER
-
-
-def prefix_of(topic: str) -> str:
-    """The prefix that an event's topic is proved by: all but its last level, or all of a topic of one level."""
-    return topic.rpartition("/")[0] or topic

@@ -4,7 +4,8 @@ One durable session (QoS 1, stable client id) holds all topics of the configurat
 wildcards is anchored by a canary, so that the broker has a topic to keep the subscription with. A message is
 acknowledged after its commit; one that finds its topic's bound reached is kept in memory and not
 acknowledged, and so are those behind it on the same topic filter: the broker stops at 100 of them
-(its prefetch for a durable subscription) and goes on with the other filters.
+(its prefetch for a durable subscription) and goes on with the other filters. Where those are too large
+for memory, the later ones are forgotten, and come again with a new connection once there is room.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from activemq_fleet.agent.connecting import Down, Machine, Policy, Up
 from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.identity import id_in
 from activemq_fleet.agent.link import Journal, Link, Log, Open, sessions
-from activemq_fleet.agent.session import Message, Suback, anchor_topic, is_barrier, is_canary
+from activemq_fleet.agent.session import Message, Suback
 from activemq_fleet.agent.store import Receipt
 from activemq_fleet.agent.store.inbox import lane_of
+from activemq_fleet.agent_topics import LARGEST_BARRIER, anchor_topic, is_barrier, is_barrier_of, is_canary
 
 if TYPE_CHECKING:
     from activemq_fleet.agent.config import Config
@@ -38,6 +40,10 @@ TRY_AGAIN = 1.0
 """Seconds until a message that found no room is offered to the store again."""
 ASK_AGAIN = 60.0
 """Seconds until a refused topic is asked for again."""
+WAITING_BYTES = 8 << 20
+"""Bytes of messages that wait in memory because their topics are full, over all topic filters."""
+RENEW_AFTER = 30.0
+"""Seconds that a connection lasts at least before it is renewed for messages that were left with the broker."""
 
 
 class Inbox(Journal, Protocol):
@@ -70,6 +76,8 @@ class _Lane:
     offered: int = 0  # of these, how many the store is asked to take
     full: bool = False
     try_at: float = 0.0
+    size: int = 0  # bytes of what is waiting
+    has_left: bool = False  # some messages of this connection were forgotten, and so are those behind them
 
 
 class Subscriber:
@@ -123,6 +131,7 @@ class Subscriber:
         self._asked: dict[int, str] = {}  # filter by packet number
         self._lanes: dict[str, _Lane] = {}
         self._ask_at: float | None = None
+        self._up_at = 0.0
 
     @property
     def full(self) -> tuple[str, ...]:
@@ -139,7 +148,7 @@ class Subscriber:
     def turn(self) -> None:
         """One round of the loop."""
         for event in self.link.turn(IDLE):
-            self._handle(event)
+            self.link.contain(event, self._handle)
         now = self.tick = self._clock()
         for lane in self._lanes.values():
             if lane.full and lane.offered == 0 and now >= lane.try_at:
@@ -148,6 +157,10 @@ class Subscriber:
         if self._ask_at is not None and now >= self._ask_at:
             self._ask_at = None
             self._ask(sorted(self.refused))
+        if now - self._up_at >= RENEW_AFTER and any(
+            lane.has_left and not lane.waiting for lane in self._lanes.values()
+        ):
+            self.link.renew("messages that found no room are asked for again")
 
     def _handle(self, event: object) -> None:
         match event:
@@ -160,6 +173,7 @@ class Subscriber:
             case Suback():
                 self._answered(event)
             case Up():
+                self._up_at = self._clock()
                 self._ask([*self._config.topics])
             case Down():
                 self._forget()
@@ -209,19 +223,33 @@ class Subscriber:
             self._acknowledge(message)
             return
         if is_barrier(message.topic):
-            noted = self._store.note_later(
-                "barrier",
-                event_id=id_in(message.payload),
-                topic=message.topic,
-                broker=self.link.broker,
-                conn=message.conn,
-            )
-            noted.add_done_callback(partial(self._put_noted, message))
+            self._barrier_arrived(message)
             return
-        lane = self._lanes.setdefault(lane_of(message.topic, self._config.topics), _Lane())
+        name = lane_of(message.topic, self._config.topics)
+        if name not in self._config.topics:
+            # Not acknowledged: a subscription that the configuration has no more keeps what it holds at the broker.
+            self.link.drops.note("not asked for", topic=message.topic)
+            return
+        lane = self._lanes.setdefault(name, _Lane())
+        if lane.has_left or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
+            lane.has_left = True
+            self.link.drops.note("no room for it now", topic=message.topic)
+            return
+        lane.size += len(message.payload)
         lane.waiting.append(message)
         if not lane.full:
             self._offer(lane)
+
+    def _barrier_arrived(self, message: Message) -> None:
+        event_id = id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
+        if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
+            self.link.drops.note("not a barrier of who may send it", topic=message.topic)
+            self._acknowledge(message)
+            return
+        noted = self._store.note_later(
+            "barrier", event_id=event_id, topic=message.topic, broker=self.link.broker, conn=message.conn
+        )
+        noted.add_done_callback(partial(self._put_noted, message))
 
     def _offer(self, lane: _Lane) -> None:
         """Ask the store to take what waits and has not been offered."""
@@ -256,6 +284,7 @@ class Subscriber:
                 self._log.warning("topic full", topic=name, reason="the disk" if receipt is None else "its bound")
             lane.full, lane.try_at = True, self._clock() + TRY_AGAIN
             return
+        lane.size -= len(message.payload)
         lane.waiting.remove(message)  # the first one, unless the disk failed for those before it
         self._acknowledge(message)
         if receipt.duplicate:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import configparser
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from activemq_fleet.addresses import format_list
 from activemq_fleet.agent.seats import Seat, SeatSpec
+from activemq_fleet.agent.store.inbox import matches
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.overlay import PROBE
+from activemq_fleet.lab.overlay import LAB_USER, PROBE
 from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.stomp_seat import StompSeat
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD
 from activemq_fleet.sealed import Sealed
-from activemq_fleet.topology import Agent, Broker, Fleet, Pair
+from activemq_fleet.topology import Agent, Broker, Fleet, Pair, access
 
 EVENT = "DrillEvent"
 # What an agent of the inventory has for its own: a drill's stands beside it and must not touch that.
@@ -59,20 +61,27 @@ def speaks_mqtt(pair: Pair) -> bool:
 def seat_spec(fleet: Fleet, pair: Pair, rate: float) -> SeatSpec:
     """The two agents of a pair that agents can be at home at; ``fleet`` as clients dial it.
 
-    An agent of the inventory at home there lends its account, its TLS and its times; where there
-    are ACLs, also its topics. Else an account of the brokers that may publish below ``fleet/lab``.
+    An agent of the inventory at home there lends its account, its TLS and its times. Where there are ACLs, the lab
+    has an account of its own; on other brokers the events are on a prefix below a topic of an agent, which it names in
+    ``activemq_agent_publish_prefixes``. Else an account of the brokers that may publish below ``fleet/lab``.
     Raises LabError where nobody may.
     """
     agents = [agent for agent in fleet.agents if agent.pair == pair.name and _can_log_in(agent)]
     guarded = any(broker.permissions for broker in pair.brokers)
     own = f"{PROBE.replace('.', '/')}/drill/{pair.name}"
-    if guarded:
-        wide = next((a for a in agents if any(t.endswith("/#") for t in a.settings.agent_topics)), None)
-        if wide is not None:
-            topic = next(t for t in wide.settings.agent_topics if t.endswith("/#"))
-            return _spec(pair.name, topic[:-2].replace("+", "drill") + f"/drill-{pair.name}", rate, _keys_of(wide))
-        return _spec(pair.name, own, rate, _keys_of_account(pair))
-    return _spec(pair.name, own, rate, _keys_of(agents[0]) if agents else _keys_of_account(pair))
+    if not guarded:
+        return _spec(pair.name, own, rate, _keys_of(agents[0]) if agents else _keys_of_account(pair))
+    who = credentials_of(pair.preferred_master)
+    if agents and who is not None and who.username == LAB_USER:
+        keys = {**_keys_of(agents[0]), "mb.username": who.username, "mb.password": who.password}
+        return _spec(pair.name, own, rate, keys)
+    for agent in agents:
+        for prefix in agent.settings.agent_publish_prefixes:
+            if any(matches(topic, f"{prefix}/#") for topic in agent.settings.agent_topics if topic.endswith("#")):
+                spec = _spec(pair.name, prefix.replace("+", "drill"), rate, _keys_of(agent))
+                # Its account may send the barriers and canaries of this name, and of no other.
+                return replace(spec, publisher={**spec.publisher, "agent.name": access.agent_name(agent)})
+    return _spec(pair.name, own, rate, _keys_of_account(pair))
 
 
 def load_for(fleet: Fleet, pair: Pair, rate: float, directory: Path, sockets: Path) -> Load:

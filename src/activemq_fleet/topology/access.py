@@ -6,21 +6,33 @@ logs in may do everything; with any, each group gets what its work needs and not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import SecretStr
 
+from activemq_fleet import agent_topics
 from activemq_fleet.releases import Release
 from activemq_fleet.sealed import Sealed
 from activemq_fleet.topology.model import Account, Agent, Balancer, Broker, Permission
 
 NETWORK_GROUP = "activemq-network"
 AGENT_GROUP = "activemq-agents"
+"""What all agents of a group may do: read their topics, and publish events on them."""
 _ADVISORIES = "ActiveMQ.Advisory.>"
 _EVERYTHING = ("queue://>", "topic://>")
 _REPLACED = str.maketrans("/+#", ".*>")
 _SWAPPED = str.maketrans("/+#.*>", ".*>/+#")
+
+
+def own_group(username: str) -> str:
+    """The group of one agent's account, which alone may send on the agent's canaries and barriers."""
+    return f"activemq-agent-{username}"
+
+
+def agent_name(agent: Agent) -> str:
+    """What an agent calls itself in event ids and in its own topics: ``agent.name`` of its configuration."""
+    return agent.settings.agent_options.get("agent.name") or agent.settings.agent_client_id or agent.host
 
 
 def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
@@ -50,8 +62,10 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
     for agent in agents:
         name = agent.settings.agent_username
         if name:
+            # Without activemq_acl a group of its own would mean nothing.
+            groups = (AGENT_GROUP, own_group(name)) if settings.acl else (AGENT_GROUP,)
             password = agent.settings.agent_password
-            add(name, "activemq_agent_password", password, (AGENT_GROUP,), f"activemq.user.{name}.password")
+            add(name, "activemq_agent_password", password, groups, f"activemq.user.{name}.password")
     for balancer in balancers:
         name = balancer.settings.vip_username
         if name:  # in no group: it logs in, and that is all
@@ -90,16 +104,26 @@ def permissions_of(
         here.read += entry.read
         here.write += entry.write
         here.admin += entry.admin
-    everyone = dict.fromkeys(group for account in accounts for group in account.groups)
+    own = {own_group(account.name) for account in accounts}
+    everyone = dict.fromkeys(group for account in accounts for group in account.groups if group not in own)
     for group in everyone:
-        at("topic", _ADVISORIES).all(group)
+        # Who first uses a destination makes its advisory topics, which takes admin; the broker itself writes there, and
+        # nobody else: bridges act upon what they read. Measured on 5.5.1, 5.8.0, 5.18.3 and 6.3.1.
+        advisories = at("topic", _ADVISORIES)
+        advisories.read.append(group)
+        advisories.admin.append(group)
     if NETWORK_GROUP in everyone:
         for destination in _EVERYTHING if settings.ha == "pure" else dict.fromkeys(carried):
             kind, _, name = destination.partition("://")
             at(kind, name).all(NETWORK_GROUP)
-    used = [topic for agent in agents for topic in (*agent.settings.agent_topics, *_round_trips(agent))]
-    for topic in dict.fromkeys(used):
+    for topic in dict.fromkeys(topic for agent in agents for topic in agent.settings.agent_topics):
+        at("topic", _destination(topic, broker.release)).read.append(AGENT_GROUP)
+    for topic in dict.fromkeys(topic for agent in agents for topic in _events_of(agent)):
         at("topic", _destination(topic, broker.release)).all(AGENT_GROUP)
+    for agent in agents:
+        if agent.settings.agent_username:
+            for topic in _own_topics(agent):
+                at("topic", _destination(topic, broker.release)).all(own_group(agent.settings.agent_username))
     # The broker unites all entries that match a destination, so none has to repeat a wider one
     # (source: DefaultAuthorizationMap.getAllEntries).
     return tuple(
@@ -108,14 +132,31 @@ def permissions_of(
     )
 
 
-def _round_trips(agent: Agent) -> tuple[str, ...]:
-    """Where an agent sends to itself: one topic for each connection, and one beside the events of a prefix.
+def _events_of(agent: Agent) -> Iterator[str]:
+    """MQTT filters of the events that an agent publishes: its topics, and a level below each prefix.
 
-    Without them it cannot prove that a broker took what it acknowledged (``activemq_fleet.agent.session``).
+    Never more levels: the broker unites all entries that match, so that nothing can be taken out of ``a.>`` again,
+    and canaries and barriers, which stand two levels below their prefix, are for one account alone.
     """
-    prefixes = [topic.rpartition("/")[0] or topic for topic in agent.settings.agent_topics if not topic.endswith("#")]
-    beside = [f"{prefix}/{name}" for prefix in prefixes for name in ("__canary__/+", "__barrier__")]
-    return ("__canary__/+", *beside)
+    for topic in agent.settings.agent_topics:
+        yield f"{topic[:-1]}+" if topic.endswith("#") else topic
+    for prefix in agent.settings.agent_publish_prefixes:
+        yield f"{prefix}/+"
+
+
+def _own_topics(agent: Agent) -> tuple[str, ...]:
+    """Where an agent sends its canaries, one topic for each connection and one beside the events of a prefix, barriers.
+
+    Without them it cannot prove that a broker took what it acknowledged (``activemq_fleet.agent.publishing``).
+    """
+    name = agent_name(agent)
+    found = [agent_topics.canary_topic("", f"{name}-{role}") for role in agent_topics.ROLES]
+    wide = [topic[:-1].removesuffix("/") for topic in agent.settings.agent_topics if topic.endswith("#")]
+    found += [agent_topics.canary_topic(prefix, f"{name}-subscriber") for prefix in wide]  # anchors
+    events = [agent_topics.prefix_of(topic) for topic in _events_of(agent)]
+    for prefix in dict.fromkeys(events):
+        found += [agent_topics.canary_topic(prefix, name), agent_topics.barrier_topic(prefix, name)]
+    return tuple(dict.fromkeys(found))
 
 
 def carried_by(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

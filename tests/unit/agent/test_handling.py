@@ -16,7 +16,7 @@ import pytest
 from activemq_fleet.agent.config import Config
 from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.handling import Event, Handlers
-from activemq_fleet.agent.programs import find_program
+from activemq_fleet.agent.programs import find_program, unsafe_handlers
 from activemq_fleet.agent.store import Limits, Store
 
 from .logged import Lines, make_config
@@ -27,12 +27,12 @@ TOPICS = ("a/#", "b/#", "a/b/#")
 class Rig:
     """A store, its handlers, and messages for them."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, programs: Path) -> None:
+        self.directory, self.programs = directory, programs
         self.log = Lines()
         self.store = self.open()
         self.handlers: Handlers | None = None
-        (directory / "handlers.d").mkdir(mode=0o755)
+        programs.mkdir(mode=0o755)
 
     def open(self, topics: tuple[str, ...] = TOPICS) -> Store:
         return Store.open(self.directory / "state", agent="a", limits=Limits(filters=topics))
@@ -45,7 +45,7 @@ class Rig:
 
     def start(self, installed: dict[str, list[Callable[[Event], object]]] | None = None, **fields: Any) -> Handlers:
         defaults: dict[str, Any] = {
-            "topics": TOPICS, "handler_pause": 0.01, "handlers": self.directory / "handlers.d", "handler_timeout": 20,
+            "topics": TOPICS, "handler_pause": 0.01, "handlers": self.programs, "handler_timeout": 20,
         }  # fmt: skip
         config: Config = make_config(self.directory, **(defaults | fields))
         self.handlers = Handlers(config, self.store, log=self.log, installed=installed or {})
@@ -53,7 +53,7 @@ class Rig:
         return self.handlers
 
     def program(self, name: str, script: str, mode: int = 0o755) -> Path:
-        path = self.directory / "handlers.d" / name
+        path = self.programs / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(mode)
         return path
@@ -74,8 +74,8 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    made = Rig(tmp_path)
+def rig(tmp_path: Path, guarded: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path, guarded / "handlers.d")
     yield made
     if made.handlers:
         made.handlers.close(5.0)
@@ -315,24 +315,26 @@ def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
 class TestPrograms:
     @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a b", "ä", "x" * 200, "a\0b"])
     def test_names_that_are_no_plain_file_names_have_none(self, rig: Rig, name: str) -> None:
-        assert find_program(rig.directory / "handlers.d", name) is None
+        assert find_program(rig.programs, name) is None
 
     def test_one_that_is_not_there_is_none(self, rig: Rig) -> None:
-        assert find_program(rig.directory / "handlers.d", "E") is None
+        assert find_program(rig.programs, "E") is None
         assert find_program(rig.directory / "nothing", "E") is None
         assert find_program(None, "E") is None
 
-    @pytest.mark.parametrize(("mode", "said"), [(0o757, "written by everyone"), (0o644, "chmod \\+x")])
+    @pytest.mark.parametrize(
+        ("mode", "said"), [(0o757, "written by others"), (0o775, "written by others"), (0o644, "chmod \\+x")]
+    )
     def test_one_that_may_not_be_run_is_an_error(self, rig: Rig, mode: int, said: str) -> None:
         rig.program("E", "true", mode)
         with pytest.raises(AgentError, match=said):
-            find_program(rig.directory / "handlers.d", "E")
+            find_program(rig.programs, "E")
 
     def test_neither_may_its_directory_be_open(self, rig: Rig) -> None:
         rig.program("E", "true")
-        (rig.directory / "handlers.d").chmod(0o777)
-        with pytest.raises(AgentError, match=r"handlers\.d: can be written by everyone"):
-            find_program(rig.directory / "handlers.d", "E")
+        rig.programs.chmod(0o777)
+        with pytest.raises(AgentError, match=r"handlers\.d: can be written by others"):
+            find_program(rig.programs, "E")
 
     def test_nor_may_it_be_somebody_elses(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
         path = rig.program("E", "true")
@@ -341,7 +343,7 @@ class TestPrograms:
         else:
             monkeypatch.setattr(os, "geteuid", lambda: 12345)
         with pytest.raises(AgentError, match="belongs to neither root nor the agent's user"):
-            find_program(rig.directory / "handlers.d", "E")
+            find_program(rig.programs, "E")
 
     def test_an_event_whose_executable_may_not_be_run_does_not_pass_as_handled(self, rig: Rig) -> None:
         rig.program("E", "true", 0o757)
@@ -349,7 +351,7 @@ class TestPrograms:
         rig.start(handler_attempts=2)
         rig.wait_empty()
         assert rig.journal("handled") == []
-        assert "can be written by everyone" in rig.journal("quarantined")[0]["reason"]
+        assert "can be written by others" in rig.journal("quarantined")[0]["reason"]
 
     def test_what_systemd_means_for_the_agent_is_not_handed_on(
         self, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -362,3 +364,79 @@ class TestPrograms:
         rig.start()
         rig.wait_empty()
         assert (tmp_path / "env").read_text() == "[]kept\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a second account is needed, which only root can become")
+class TestAnotherAccount:
+    """Nobody but root and the agent's user can have something run as the agent: each attack is tried as user 65534."""
+
+    @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
+    @pytest.mark.parametrize("depth", [0, 1, 2])
+    def test_a_handler_below_a_directory_that_others_may_write_is_not_run(
+        self, guarded: Path, mode: int, depth: int
+    ) -> None:
+        directory = guarded / "a" / "b" / "handlers.d"
+        directory.mkdir(parents=True)
+        open_to_all = (directory, *directory.parents)[depth]
+        open_to_all.chmod(mode)
+        write_program(directory / "E")
+        if mode != 0o775:
+            as_nobody(lambda: (open_to_all / "planted").write_text("it can be written"))
+        with pytest.raises(AgentError, match=f"{open_to_all.name}: can be written by others"):
+            find_program(directory, "E")
+        assert str(open_to_all) in str(unsafe_handlers(directory))
+
+    def test_a_link_of_somebody_elses_is_not_followed(self, guarded: Path, tmp_path: Path) -> None:
+        (guarded / "open").mkdir()
+        os.chown(guarded / "open", 65534, 65534)
+        write_program(guarded / "E")
+        as_nobody(lambda: (guarded / "open" / "handlers.d").symlink_to(guarded))
+        with pytest.raises(AgentError, match="belongs to neither root nor"):
+            find_program(guarded / "open" / "handlers.d", "E")
+
+    def test_a_link_into_a_directory_of_somebody_elses_is_not_followed(self, guarded: Path) -> None:
+        (guarded / "theirs").mkdir()
+        os.chown(guarded / "theirs", 65534, 65534)
+        (guarded / "handlers.d").mkdir()
+        write_program(guarded / "theirs" / "E")
+        (guarded / "handlers.d" / "E").symlink_to("../theirs/E")
+        with pytest.raises(AgentError, match="theirs: belongs to neither root nor"):
+            find_program(guarded / "handlers.d", "E")
+
+    def test_below_tmp_nothing_is_run(self, tmp_path: Path) -> None:
+        write_program(tmp_path / "E")
+        with pytest.raises(AgentError, match="can be written by others"):
+            find_program(tmp_path, "E")
+
+    def test_what_links_of_root_lead_to_is_run(self, guarded: Path) -> None:
+        (guarded / "real").mkdir()
+        write_program(guarded / "real" / "hello.sh")
+        (guarded / "handlers.d").symlink_to("real")
+        (guarded / "real" / "E").symlink_to("../handlers.d/hello.sh")
+        assert find_program(guarded / "handlers.d", "E") == guarded / "real" / "hello.sh"
+        assert unsafe_handlers(guarded / "handlers.d") == []
+
+    def test_a_circle_of_links_is_an_error(self, guarded: Path) -> None:
+        (guarded / "E").symlink_to("E")
+        with pytest.raises(AgentError, match="circle"):
+            find_program(guarded, "E")
+
+
+def write_program(path: Path) -> None:
+    path.write_text("#!/bin/sh\ntrue\n")
+    path.chmod(0o755)
+
+
+def as_nobody(act: Callable[[], object]) -> None:
+    """Do something as user 65534, in a child that has given up root."""
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            act()
+        except BaseException:  # noqa: BLE001 -- the test is told by the code
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0

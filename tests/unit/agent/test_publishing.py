@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from activemq_fleet.agent.publishing import MOST_PREFIXES, Publisher
-from activemq_fleet.agent.session import Puback, canary_topic
+from activemq_fleet.agent.session import Puback
 from activemq_fleet.agent.store import Store
+from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, FakeBroker, Quiet, benches, config
 
 
@@ -139,7 +140,7 @@ def test_a_row_is_kept_until_its_prefix_has_made_the_round_trip(bench: Bench) ->
     assert bench.rows == 2
     bench.broker.mute.clear()
     conn = bench.broker.last
-    conn.publish(topic, bench.publisher._canary())
+    conn.publish(topic, bench.publisher._prefixes["a/b"].canary)
     bench.turn()
     assert bench.rows == 0
     assert len(bench.journal("acknowledged")) == 2
@@ -189,7 +190,7 @@ def test_a_canary_of_an_earlier_connection_proves_nothing(bench: Bench) -> None:
     topic = canary_topic("a/b", "host-1")
     bench.accept()
     bench.turn()
-    stale = bench.publisher._canary()
+    stale = bench.publisher._prefixes["a/b"].canary
     bench.broker.last.die()
     bench.broker.mute.add(topic)
     bench.turn(60, 0.5)
@@ -266,7 +267,7 @@ def test_barriers_go_out_on_every_prefix_after_what_was_accepted_before(bench: B
     ids = bench.publisher.barriers()
     bench.turn()
     topics = [topic for _, topic, _ in bench.broker.last.published]
-    assert topics[4:] == ["a/b/__barrier__", "c/__barrier__"]
+    assert topics[4:] == ["a/b/__barrier__/host-1", "c/__barrier__/host-1"]
     assert [record["event_id"] for record in bench.journal("barrier")] == ids
     assert bench.rows == 0
 

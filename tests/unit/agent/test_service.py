@@ -8,104 +8,22 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from activemq_fleet.agent.client import Client, publish
 from activemq_fleet.agent.config import Broker
 from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.notify import Notifier
 from activemq_fleet.agent.service import Service
 from activemq_fleet.agent.store import Store
 
 from .logged import Lines, make_config
+from .service_runs import Running, answers, wait_until
 from .tiny_broker import TinyBroker
-
-
-def wait_until(done: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, f"not in {seconds} s"
-        time.sleep(0.02)
-
-
-def answers(path: Path) -> bool:
-    """Whether somebody listens there: the file alone is there a moment earlier."""
-    try:
-        Client(path).close()
-    except AgentError:
-        return False
-    return True
-
-
-class Running:
-    """A service in a thread of its own, and what it told systemd."""
-
-    def __init__(self, directory: Path, **fields: Any) -> None:
-        self.directory = directory
-        self.log = Lines()
-        self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.systemd.bind(str(directory / "notify"))
-        self.systemd.setblocking(False)
-        self.heard: list[str] = []
-        notifier = Notifier({"NOTIFY_SOCKET": str(directory / "notify"), "WATCHDOG_USEC": "1000000"})
-        (directory / "state").mkdir(exist_ok=True)
-        config = make_config(directory, **({"state_directory": directory / "state"} | fields))
-        self.socket = config.socket
-        self.service = Service(config, log=self.log, notifier=notifier)
-        self.code: int | None = None
-        self.error: Exception | None = None
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        try:
-            self.code = self.service.run()
-        except Exception as error:  # noqa: BLE001 -- the test looks at it
-            self.error = error
-
-    def start(self) -> Running:
-        self.thread.start()
-        wait_until(lambda: answers(self.socket) or not self.thread.is_alive())
-        return self
-
-    def status(self) -> dict[str, Any]:
-        with Client(self.socket) as client:
-            return client.status()
-
-    def stop(self) -> int | None:
-        self.service.stop()
-        self.thread.join(60)
-        self.hear()
-        return self.code
-
-    def hear(self) -> list[str]:
-        while True:
-            try:
-                self.heard += self.systemd.recv(1000).decode().split("\n")
-            except BlockingIOError:
-                return self.heard
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    made: list[Running] = []
-
-    def make(**fields: Any) -> Running:
-        directory = tmp_path / str(len(made))
-        directory.mkdir()
-        made.append(Running(directory, **fields))
-        return made[-1].start()
-
-    yield make
-    for one in made:
-        one.stop()
-        one.systemd.close()
 
 
 def rows(directory: Path) -> list[bytes]:
@@ -125,8 +43,8 @@ def test_what_is_published_arrives_and_leaves_the_outbox(running: Callable[..., 
         assert agent.stop() == 0
 
 
-def test_what_the_broker_sends_is_handled(running: Callable[..., Running], tmp_path: Path) -> None:
-    program = tmp_path / "handlers.d" / "Started"
+def test_what_the_broker_sends_is_handled(running: Callable[..., Running], tmp_path: Path, guarded: Path) -> None:
+    program = guarded / "handlers.d" / "Started"
     program.parent.mkdir(mode=0o755)
     program.write_text(f"#!/bin/sh\ncat >> {tmp_path}/seen\n")
     program.chmod(0o755)

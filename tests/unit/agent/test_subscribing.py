@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.session import Message, canary_topic
+from activemq_fleet.agent.session import Message
 from activemq_fleet.agent.store import Receipt, Store
 from activemq_fleet.agent.subscribing import Subscriber
+from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, Conn, FakeBroker, Quiet, benches, config
 
 
@@ -229,6 +230,30 @@ def test_after_a_loss_what_was_not_stored_is_forgotten_for_it_comes_again(bench_
     assert bench.inbox() == [b"2"]
     assert old.acked == [1]
     assert bench.conn.acked == [1]
+
+
+def test_large_messages_for_a_full_topic_are_left_with_the_broker_and_fetched_when_there_is_room(
+    bench_of: Callable[..., Bench],
+) -> None:
+    bench = bench_of(topic_rows=1)
+    large = b"x" * (1 << 20)
+    bench.come(1, b"first")
+    bench.turn()
+    for mid in range(2, 30):
+        bench.come(mid, large)
+        bench.turn()
+    bench.come(30, b"of the other filter", topic="b/E")
+    bench.turn()
+    assert bench.conn.acked == [1, 30]
+    assert bench.subscriber.link.drops.counts["no room for it now"] == 24
+    first = bench.conn
+    for _ in range(60):
+        if bench.inbox():
+            bench.handle_first()
+        bench.turn(1.0)
+    assert bench.conn is not first
+    assert first.acked == [1, 30, 2, 3, 4, 5]
+    assert bench.journal("connection_lost")[0]["reason"] == "messages that found no room are asked for again"
 
 
 def test_canaries_of_any_agent_are_acknowledged_and_dropped(bench: Bench) -> None:

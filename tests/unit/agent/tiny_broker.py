@@ -52,10 +52,22 @@ class TinyBroker:
         with self._lock:
             for peer, filters in list(self._filters.items()):
                 if any(matches(one, topic) for one in filters):
-                    name = topic.encode()
-                    body = struct.pack("!H", len(name)) + name + (b"\0\1" if qos else b"") + payload
                     with suppress(OSError):
-                        peer.sendall(_packet(0x30 | qos << 1, body))
+                        peer.sendall(_publish(topic, payload, qos))
+
+    def hang_up(self) -> None:
+        """End every connection."""
+        with self._lock:
+            for peer in self._filters:
+                with suppress(OSError):
+                    socket.socket.shutdown(peer, socket.SHUT_RDWR)
+
+    def force(self, topic: str, payload: bytes, qos: int = 1) -> None:
+        """Deliver a message to everybody, subscribed or not."""
+        with self._lock:
+            for peer in list(self._filters):
+                with suppress(OSError):
+                    peer.sendall(_publish(topic, payload, qos))
 
     def _serve(self) -> None:
         with suppress(OSError):
@@ -71,7 +83,7 @@ class TinyBroker:
                     self._filters[peer] = []
                 try:
                     while True:
-                        first, body = _read_packet(peer)
+                        first, body = read_packet(peer)
                         self._take(peer, first, body)
                 finally:
                     with self._lock:
@@ -114,6 +126,12 @@ class TinyBroker:
             peer.sendall(_packet(kind, body))
 
 
+def _publish(topic: str, payload: bytes, qos: int) -> bytes:
+    name = topic.encode()
+    body = struct.pack("!H", len(name)) + name + (b"\0\1" if qos else b"") + payload
+    return _packet(0x30 | qos << 1, body)
+
+
 def _packet(first: int, body: bytes) -> bytes:
     length, digits = len(body), b""
     while True:
@@ -123,17 +141,17 @@ def _packet(first: int, body: bytes) -> bytes:
             return bytes([first]) + digits + body
 
 
-def _read_packet(peer: socket.socket) -> tuple[int, bytes]:
-    first, length, shift = _read(peer, 1)[0], 0, 0
+def read_packet(peer: socket.socket) -> tuple[int, bytes]:
+    first, length, shift = read(peer, 1)[0], 0, 0
     while True:
-        digit = _read(peer, 1)[0]
+        digit = read(peer, 1)[0]
         length |= (digit & 127) << shift
         shift += 7
         if digit < 128:
-            return first, _read(peer, length)
+            return first, read(peer, length)
 
 
-def _read(peer: socket.socket, size: int) -> bytes:
+def read(peer: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
         more = peer.recv(size - len(data))

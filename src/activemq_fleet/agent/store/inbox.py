@@ -16,7 +16,8 @@ Message = tuple[int, str | None, str, bytes, float, bytes, int]
 
 def matches(topic_filter: str, topic: str) -> bool:
     """Whether an MQTT filter matches a topic (MQTT 3.1.1, section 4.7; ``a/#`` matches ``a`` too)."""
-    wanted, levels = topic_filter.split("/"), topic.split("/")
+    wanted = topic_filter.split("/")
+    levels = topic.split("/", len(wanted))  # one more than is wanted: a topic may have 65,535
     for number, level in enumerate(wanted):
         if level == "#":
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -12,6 +13,15 @@ from activemq_fleet.agent.errors import AgentError
 from activemq_fleet.agent.store import inbox, outbox
 from activemq_fleet.agent.store.rows import Incoming, JournalRecord, Outgoing, checksum
 from activemq_fleet.agent.store.schema import EVENT_COLUMNS, connect
+
+MOST_LINES = 4 << 20
+"""Bytes of the journal that are read at once: whoever sends chooses how long its topics are."""
+
+
+def _within(most: int, sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The first rows, as (key, size), that have ``most`` bytes together; one at least, if there is any."""
+    sums = itertools.accumulate(size or 0 for _, size in sizes)
+    return [sizes[at] for at, total in enumerate(sums) if not at or total <= most]
 
 
 class Reader:
@@ -59,17 +69,32 @@ class Reader:
             found += [outbox.outgoing(row, attempts(row[0])) for row in whole]
         return found
 
-    def pending(self, topic_filter: str, limit: int, after: int, rx_id: Callable[[int], str]) -> list[Incoming]:
-        """The next messages of the lanes that are ``topic_filter`` or match it, in the order of receipt."""
+    def pending(
+        self, topic_filter: str, limit: int, after: int, rx_id: Callable[[int], str], most_bytes: int | None = None
+    ) -> list[Incoming]:
+        """The next messages of the lanes that are ``topic_filter`` or match it, in the order of receipt.
+
+        Payloads have ``most_bytes`` together, unless the first one alone has more.
+        """
         lanes = [row[0] for row in self.rows("SELECT DISTINCT lane FROM inbox")]
         wanted = [lane for lane in lanes if lane == topic_filter or inbox.matches(topic_filter, lane)]
+        sizes: list[tuple[int, int]] = []
+        for lane in wanted:
+            query = "SELECT rx, length(payload) FROM inbox WHERE lane = ? AND rx > ? ORDER BY rx LIMIT ?"
+            sizes += self.rows(query, lane, after, limit + self.damaged)
+        sizes.sort()
+        if most_bytes is not None:
+            sizes = _within(most_bytes, sizes)
+        if not sizes:
+            return []
         found: list[Incoming] = []
         for lane in wanted:
             rows = self.rows(
-                f"SELECT {inbox.MESSAGE_COLUMNS} FROM inbox WHERE lane = ? AND rx > ? "  # noqa: S608 -- a constant
+                f"SELECT {inbox.MESSAGE_COLUMNS} FROM inbox WHERE lane = ? AND rx > ? AND rx <= ? "  # noqa: S608 -- a constant
                 "ORDER BY rx LIMIT ?",
                 lane,
                 after,
+                sizes[-1][0],
                 limit + self.damaged,
             )
             whole = [row for row in rows if self._keep("inbox", row[0], inbox.is_whole("inbox", row))]
@@ -77,9 +102,11 @@ class Reader:
         return sorted(found, key=lambda message: message.rx)[:limit]
 
     def journal(self, after: int, limit: int) -> list[JournalRecord]:
-        """Records after a position; those of a damaged row are left out, which is a gap in jseq."""
-        query = "SELECT position, lines, sum FROM journal WHERE position > ? ORDER BY position LIMIT ?"
-        while rows := self.rows(query, after, limit):
+        """Records after a position, ``MOST_LINES`` bytes; those of a damaged row are left out: a gap in jseq."""
+        sizes = "SELECT position, length(lines) FROM journal WHERE position > ? ORDER BY position LIMIT ?"
+        query = "SELECT position, lines, sum FROM journal WHERE position > ? AND position <= ? ORDER BY position"
+        while found := _within(MOST_LINES, self.rows(sizes, after, limit)):
+            rows = self.rows(query, after, found[-1][0])
             whole = [row for row in rows if self._keep("journal", row[0], checksum("journal", *row[:2]) == row[2])]
             if whole:
                 return [JournalRecord(row[0], line) for row in whole for line in row[1].split("\n")]

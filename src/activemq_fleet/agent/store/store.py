@@ -230,12 +230,15 @@ class Store:
         """``received`` without waiting. ``head`` is false while an older message of the same filter is on its way."""
         return self._writer.submit(lambda turn: inbox.received(turn, topic, payload, broker, conn, head))
 
-    def pending(self, topic_filter: str, limit: int = 100, after: int = 0) -> list[Incoming]:
+    def pending(
+        self, topic_filter: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
+    ) -> list[Incoming]:
         """Messages to be handled of a filter or topic, in the order of receipt, those being handled among them.
 
-        A message whose handler ran when the agent was killed is here again, with its attempts.
+        A message whose handler ran when the agent was killed is here again, with its attempts. ``most_bytes``: of
+        all payloads together; one message comes whatever its size.
         """
-        return self._reader.pending(topic_filter, limit, after, self._tally.rx_id)
+        return self._reader.pending(topic_filter, limit, after, self._tally.rx_id, most_bytes)
 
     def next_for(self, topic_filter: str, after: int = 0) -> Incoming | None:
         """The first message of ``pending``, or None."""

@@ -1,0 +1,184 @@
+"""What a broker may send on one connection, held against MQTT 3.1.1 and against bounds before paho reads it.
+
+paho-mqtt reads packets of up to 256 MiB, keeps messages of QoS 2 until the broker releases them, answers any number of
+PINGREQs, and takes any number of CONNACKs. Here the first bytes of each packet are looked at first: what a broker never
+sends to us ends the connection, a message above the limit is read past without being kept, and while too much of what
+was received is still in memory nothing more is read, so that the broker has to wait.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from paho.mqtt.client import Client
+from paho.mqtt.enums import MQTTErrorCode
+
+CONNACK, PUBLISH, PUBACK, SUBACK, UNSUBACK, PINGRESP = 0x20, 0x30, 0x40, 0x90, 0xB0, 0xD0
+_LENGTHS = {CONNACK: (2, 2), PUBACK: (2, 2), SUBACK: (3, 3), UNSUBACK: (2, 2), PINGRESP: (0, 0)}
+"""Shortest and longest packet of each type but PUBLISH; we subscribe to one filter at a time."""
+_SHORTEST_PUBLISH = 3  # a topic of one character, QoS 0
+_LONGEST_HEADER = 5
+_CHUNK = 1 << 16
+_CHUNKS = 64
+"""Reads of a message that is passed over, before the connection's other work is done."""
+_PAUSE = 0.02
+MOST_ANSWERS = 2000
+"""Packets of ours that may wait to be sent before we read on."""
+OVERHEAD = 4096
+"""Bytes that a message takes in memory beside its topic and payload, while it is on its way into the store."""
+TOPIC_COPIES = 8
+"""How often a topic counts: it stands in the inbox and, escaped, in records of the journal."""
+
+
+MOST_RECEIVED = 16 << 20
+"""Bytes of messages that a part of the agent has in memory at most, and one packet more."""
+
+
+class ViolationError(ConnectionError):
+    """A broker sent what no broker sends to us; the connection ends."""
+
+
+class ReceiveBudget:
+    """How much of what was received is still in memory, over all connections of a part of the agent.
+
+    Whoever receives something keeps what ``hold`` returns with it; when the last reference goes, so does the count.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._used = 0
+        self._lock = threading.Lock()  # of connections' threads: an old one may still read while a new one begins
+        self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
+
+    def hold(self, size: int) -> Held:
+        """Count so many bytes until what is returned is forgotten."""
+        self._released.append(-size)
+        return Held(size, self._released)
+
+    def is_full(self) -> bool:
+        """Whether nothing more should be read."""
+        with self._lock:
+            while self._released:
+                self._used -= self._released.popleft()
+            return self._used >= self._limit
+
+
+class Held:
+    """See ``ReceiveBudget.hold``."""
+
+    __slots__ = ("_released", "_size")
+
+    def __init__(self, size: int, released: deque[int]) -> None:
+        self._size, self._released = size, released
+
+    def __del__(self) -> None:
+        self._released.append(self._size)
+
+
+class PacketFilter:
+    """Reads packets for paho: ``read`` is called for 1 byte of a header at a time, then for the rest of the packet.
+
+    ``passed_over`` is called for a message above ``limit`` bytes.
+    """
+
+    def __init__(self, limit: int, passed_over: Callable[[], None]) -> None:
+        self._limit, self._passed_over = limit, passed_over
+        self._header = bytearray()  # of the packet that is being read, not yet whole
+        self._ready = bytearray()  # a whole header, to be handed on
+        self._body = 0  # bytes of the packet that follow
+        self._skip = 0  # bytes of a message that nobody keeps
+        self._connected = False
+
+    def read(self, receive: Callable[[int], bytes], size: int, may_read: Callable[[], bool]) -> bytes:
+        """At most ``size`` bytes, none at the end; ``may_read`` is asked before each packet.
+
+        Raises BlockingIOError for later, ViolationError for never.
+        """
+        for _ in range(_CHUNKS):
+            if self._ready:
+                found = bytes(self._ready[:size])
+                del self._ready[:size]
+                return found
+            if self._body:
+                data = receive(min(size, self._body, _CHUNK))
+                self._body -= len(data)
+                return data
+            if self._skip:
+                data = receive(min(self._skip, _CHUNK))
+                self._skip -= len(data)
+            elif not self._header and not may_read():
+                time.sleep(_PAUSE)
+                break
+            else:
+                data = receive(1)
+                self._header += data
+            if not data:
+                return b""
+            self._look()
+        raise BlockingIOError
+
+    def _look(self) -> None:
+        """Decide about the packet as soon as its header is whole."""
+        if not self._header:
+            return
+        kind = self._header[0] & 0xF0
+        self._check_kind(kind)
+        if len(self._header) == 1 or self._header[-1] & 128:
+            if len(self._header) >= _LONGEST_HEADER:
+                raise ViolationError("sent a packet whose length has more than 4 bytes")
+            return
+        length = sum((digit & 127) << 7 * place for place, digit in enumerate(self._header[1:]))
+        if kind == PUBLISH and length > self._limit:
+            self._passed_over()
+            self._skip = length
+        else:
+            shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
+            if not shortest <= length <= longest:
+                raise ViolationError("sent a packet whose length its type cannot have")
+            self._ready, self._body = self._header, length
+        self._connected = True
+        self._header = bytearray()
+
+    def _check_kind(self, kind: int) -> None:
+        if kind != PUBLISH and kind not in _LENGTHS:
+            raise ViolationError("sent a packet of a type that no broker sends to an agent")
+        if kind == PUBLISH and self._header[0] & 0b0100:
+            raise ViolationError("sent a message of QoS 2, which nobody asked for")
+        if (kind == CONNACK) == self._connected:
+            raise ViolationError("sent a second CONNACK" if self._connected else "sent a packet before its CONNACK")
+
+
+class BoundedClient(Client):
+    """paho's client behind a ``PacketFilter``; ``violation`` says why it ended a connection, if it did."""
+
+    def __init__(
+        self, *arguments: Any, limit: int, intake: ReceiveBudget, passed_over: Callable[[], None], **options: Any
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self.violation: str | None = None
+        self.closing = False
+        """Set when the connection is given up: whatever waits is read to its end then."""
+        self._intake = intake
+        self._filter = PacketFilter(limit, passed_over)
+
+    def _may_read(self) -> bool:
+        return self.closing or (not self._intake.is_full() and len(self._out_packet) < MOST_ANSWERS)
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        try:
+            return self._filter.read(super()._sock_recv, bufsize, self._may_read)
+        except ViolationError as error:
+            self.violation = str(error)
+            raise
+
+    def _packet_handle(self) -> MQTTErrorCode:
+        """A packet that cannot be read ends its connection; paho would end its thread, and tell nobody."""
+        try:
+            return super()._packet_handle()
+        except Exception as error:  # noqa: BLE001 -- a broker's bytes are anybody's
+            self.violation = str(error) if isinstance(error, ViolationError) else "sent a packet that cannot be read"
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL

@@ -1,0 +1,81 @@
+"""A whole agent in threads of the test, and what it tells systemd."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.agent.client import Client
+from activemq_fleet.agent.errors import AgentError
+from activemq_fleet.agent.notify import Notifier
+from activemq_fleet.agent.service import Service
+
+from .logged import Lines, make_config
+
+
+def wait_until(done: Callable[[], object], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, f"not in {seconds} s"
+        time.sleep(0.02)
+
+
+def answers(path: Path) -> bool:
+    """Whether somebody listens there: the file alone is there a moment earlier."""
+    try:
+        Client(path).close()
+    except AgentError:
+        return False
+    return True
+
+
+class Running:
+    """A service in a thread of its own, and what it told systemd."""
+
+    def __init__(self, directory: Path, **fields: Any) -> None:
+        self.directory = directory
+        self.log = Lines()
+        self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.systemd.bind(str(directory / "notify"))
+        self.systemd.setblocking(False)
+        self.heard: list[str] = []
+        notifier = Notifier({"NOTIFY_SOCKET": str(directory / "notify"), "WATCHDOG_USEC": "1000000"})
+        (directory / "state").mkdir(exist_ok=True)
+        config = make_config(directory, **({"state_directory": directory / "state"} | fields))
+        self.socket = config.socket
+        self.service = Service(config, log=self.log, notifier=notifier)
+        self.code: int | None = None
+        self.error: Exception | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self.code = self.service.run()
+        except Exception as error:  # noqa: BLE001 -- the test looks at it
+            self.error = error
+
+    def start(self) -> Running:
+        self.thread.start()
+        wait_until(lambda: answers(self.socket) or not self.thread.is_alive())
+        return self
+
+    def status(self) -> dict[str, Any]:
+        with Client(self.socket) as client:
+            return client.status()
+
+    def stop(self) -> int | None:
+        self.service.stop()
+        self.thread.join(60)
+        self.hear()
+        return self.code
+
+    def hear(self) -> list[str]:
+        while True:
+            try:
+                self.heard += self.systemd.recv(1000).decode().split("\n")
+            except BlockingIOError:
+                return self.heard

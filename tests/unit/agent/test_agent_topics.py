@@ -1,0 +1,62 @@
+"""Topics of the agents' own are told from events' topics, and name who may send on them."""
+
+from __future__ import annotations
+
+import pytest
+from paho.mqtt.client import topic_matches_sub
+
+from activemq_fleet.agent_topics import (
+    anchor_topic,
+    barrier_topic,
+    canary_topic,
+    is_barrier,
+    is_barrier_of,
+    is_canary,
+    prefix_of,
+)
+
+
+def test_topics_of_the_agents_own_are_told_from_others() -> None:
+    assert canary_topic("a/b", "host.example.com") == "a/b/__canary__/host_example_com"
+    assert canary_topic("", "h+#/$") == "__canary__/h____"
+    assert is_canary("a/b/__canary__/h")
+    assert is_canary("__canary__/h")
+    assert is_canary("a/__canary__")
+    assert not is_canary("a/__canary__b/h")
+    assert is_barrier("a/__barrier__")
+    assert is_barrier("a/__barrier__/b")
+    assert not is_barrier("a/__barrier__/b/c")
+    assert not is_barrier("a/__barrier__b/c")
+    assert (prefix_of("a/b/c"), prefix_of("a")) == ("a/b", "a")
+    assert (prefix_of("a/b/__barrier__"), prefix_of("a/b/__barrier__/x")) == ("a/b", "a/b")
+
+
+def test_a_barriers_topic_names_the_agent_that_sends_it_and_the_older_form_names_nobody() -> None:
+    assert barrier_topic("a/b", "host.example.com") == "a/b/__barrier__/host_example_com"
+    assert is_barrier_of("a/__barrier__/host_example_com", "host.example.com")
+    assert not is_barrier_of("a/__barrier__/host_example_com", "other")
+    assert is_barrier_of("a/__barrier__", "anybody")
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "anchor"),
+    [
+        ("a/#", "a/__canary__/h"),
+        ("#", "__canary__/h"),
+        ("a/+/#", "a/__canary__/__canary__/h"),
+        ("+", "__canary__"),
+        ("a/+", "a/__canary__"),
+        ("a/+/c", "a/__canary__/c"),
+        ("+/b/+/d", "__canary__/b/__canary__/d"),
+        ("a/b", None),
+        ("a", None),
+    ],
+)
+def test_a_filter_with_wildcards_has_a_topic_that_it_matches_and_everybody_drops(
+    topic_filter: str, anchor: str | None
+) -> None:
+    found = anchor_topic(topic_filter, "h")
+    assert found == anchor
+    if found is not None:
+        assert is_canary(found)
+        assert topic_matches_sub(topic_filter, found)

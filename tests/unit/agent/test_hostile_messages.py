@@ -1,0 +1,114 @@
+"""What whoever may publish at the broker can send to a running agent: it costs the message, and never the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from activemq_fleet.agent.client import publish
+from activemq_fleet.agent.config import Broker
+from activemq_fleet.agent.session import Message
+
+from .service_runs import Running, wait_until
+from .tiny_broker import TinyBroker
+
+
+def urls(broker: TinyBroker) -> tuple[Broker, ...]:
+    return (Broker("127.0.0.1", broker.port),)
+
+
+def canary(broker: TinyBroker, role: str) -> tuple[str, bytes]:
+    """Topic and payload of the last canary of a connection, as whoever may read it sees them."""
+    topic = f"__canary__/agent-1-{role}"
+    wait_until(lambda: any(name == topic for name, _ in broker.published))
+    return next(found for found in reversed(broker.published) if found[0] == topic)
+
+
+def dropped(agent: Running, role: str) -> dict[str, int]:
+    counts: dict[str, int] = agent.status()[role]["dropped"]
+    return counts
+
+
+def assert_works(agent: Running, broker: TinyBroker, event: str) -> None:
+    """It publishes and handles, on the connection that it had."""
+    publish(f"a/{event}", b"{}", socket=agent.socket)
+    wait_until(lambda: any(topic == f"a/{event}" for topic, _ in broker.published))
+    wait_until(lambda: agent.status()["handlers"]["without_handler"] >= 1)
+    status = agent.status()
+    assert (status["publisher"]["connections"], status["subscriber"]["connections"]) == (1, 1)
+
+
+@pytest.mark.parametrize("role", ["publisher", "subscriber"])
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_canary_number_of_five_thousand_digits_does_not_kill_the_agent(
+    running: Callable[..., Running], role: str, qos: int
+) -> None:
+    with TinyBroker() as broker:
+        agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
+        topic, payload = canary(broker, role)
+        head = payload.rpartition(b":")[0]
+        for number in (b"9" * 5000, "\u00b2".encode(), "\u0661".encode() * 30, b"-1", b""):
+            broker.send(topic, head + b":" + number, qos)
+        wait_until(lambda: dropped(agent, role).get("not a canary of ours") == 5)
+        assert_works(agent, broker, "After")
+
+
+def test_forged_barriers_are_dropped_and_real_ones_of_both_forms_are_taken(running: Callable[..., Running]) -> None:
+    real = b'{"eventId": "other.example:e1:7"}'
+    with TinyBroker() as broker:
+        agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
+        wait_until(lambda: agent.status()["subscriber"]["subscribed"])
+        for payload in (
+            b"[" * 512,
+            b"{" * 500,
+            b'{"eventId": ' + b"9" * 400 + b"}",
+            b"\xff" * 80,
+            b"",
+            real.ljust(513),
+        ):
+            broker.send("a/__barrier__/other_example", payload)
+        broker.send("a/__barrier__/mallory", real)
+        broker.send("a/__barrier__", b" " * (1 << 19) + real)
+        wait_until(lambda: dropped(agent, "subscriber").get("not a barrier of who may send it") == 8)
+        broker.send("a/__barrier__/other_example", real)
+        broker.send("a/__barrier__", real)
+        assert_works(agent, broker, "After")
+        agent.stop()
+    lines = "".join(path.read_text() for path in (agent.directory / "state/agent").glob("*.jsonl"))
+    assert lines.count('"other.example:e1:7"') == 2
+
+
+def test_messages_that_nobody_asked_for_are_dropped_and_left_with_the_broker(running: Callable[..., Running]) -> None:
+    with TinyBroker() as broker:
+        agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
+        wait_until(lambda: agent.status()["subscriber"]["subscribed"])
+        for topic in ("b/E", "/".join("b" * 30_000), "a", "__canary__/agent-1-subscriber/x"):
+            broker.force(topic, b"x")
+        wait_until(lambda: sum(dropped(agent, "subscriber").values()) == 2)  # a/# matches a; a canary is no event
+        wait_until(lambda: sum(dropped(agent, "publisher").values()) == 4)
+        assert_works(agent, broker, "After")
+
+
+def test_an_exception_in_one_message_costs_that_message(
+    running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TinyBroker() as broker:
+        agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
+        wait_until(lambda: agent.status()["subscriber"]["subscribed"])
+        assert agent.service.subscriber is not None
+        real = agent.service.subscriber._arrived
+
+        def fail(message: Message) -> None:
+            if message.payload == b"planted":
+                raise RuntimeError(message.payload)
+            real(message)
+
+        monkeypatch.setattr(agent.service.subscriber, "_arrived", fail)
+        for _ in range(100):
+            broker.send("a/E", b"planted")
+        wait_until(lambda: dropped(agent, "subscriber").get("RuntimeError") == 100)
+        assert_works(agent, broker, "After")
+    told: list[dict[str, Any]] = [fields for _, event, fields in agent.log.all if event == "received and dropped"]
+    assert [fields["reason"] for fields in told] == ["RuntimeError"]

@@ -1,0 +1,124 @@
+"""Where the role takes the agent from, which pip installs as root: never from whoever holds a name in an index."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "activemq-fleet"
+
+
+def wheel(directory: Path, version: str, name: str = "activemq_fleet", *, body: str = "") -> Path:
+    """A wheel of one module and the extra ``agent``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: agent\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{name}/__init__.py", body)
+        archive.writestr(f"{info}/METADATA", metadata)
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(
+            f"{info}/RECORD", f"{name}/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
+        )
+    return path
+
+
+class Host:
+    """This machine, on which the role's task file that installs software is run with a host's facts."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "agent"
+        (root / "inventory").mkdir(parents=True)
+        (root / "inventory" / "hosts").write_text(
+            f"here ansible_connection=local ansible_python_interpreter={sys.executable}\n"
+        )
+
+    def install(self, package: str | None) -> tuple[int, str]:
+        """Run ``software.yml``; the index has a package of the agent's name that somebody registered."""
+        planted = self.root / "index"
+        wheel(planted, "99.0", body="PLANTED = True\n")
+        facts = {"home": str(self.home), "package": package, "python": sys.executable}
+        play = {
+            "hosts": "here",
+            "gather_facts": False,
+            "vars": {"__activemq_site": {"agents": {"here": facts}}},
+            "tasks": [{"ansible.builtin.include_role": {"name": "activemq.fleet.agent", "tasks_from": "software.yml"}}],
+        }
+        playbook = self.root / "play.yml"
+        playbook.write_text(yaml.safe_dump([play]))
+        environment = os.environ | {
+            "ANSIBLE_HOME": str(self.root / "ansible"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
+            "ANSIBLE_NOCOLOR": "1",
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(planted),
+        }
+        program = Path(sys.executable).with_name("ansible-playbook")
+        done = subprocess.run(
+            [str(program), "-i", str(self.root / "inventory"), str(playbook)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def installed(self) -> dict[str, str]:
+        """What the agent's environment holds: name -> version."""
+        if not (self.home / "bin" / "python").exists():
+            return {}
+        listing = [str(self.home / "bin/python"), "-m", "pip", "list", "--format=json", "--disable-pip-version-check"]
+        found = json.loads(subprocess.run(listing, stdout=subprocess.PIPE, check=True).stdout)
+        return {entry["name"].replace("_", "-"): entry["version"] for entry in found}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.mark.parametrize("package", [None, "activemq-fleet[agent]", "activemq-fleet[agent]>=0.1"])
+def test_a_package_that_somebody_registered_under_the_agents_name_is_not_installed(
+    host: Host, package: str | None
+) -> None:
+    code, said = host.install(package)
+    assert code != 0, said
+    assert "activemq_agent_package is " in said
+    assert host.installed() == {}
+
+
+def test_a_directory_of_wheels_beside_the_inventory_is_all_that_is_asked(host: Host) -> None:
+    wheel(host.root / "inventory" / "wheels", "99.1")
+    code, said = host.install(None)
+    assert code == 0, said
+    assert host.installed()[NAME] == "99.1"
+
+
+def test_what_a_wheel_alone_needs_is_installed_by_hash_only(host: Host) -> None:
+    """The index has every name, with other bytes; the environment gets none of them, nor the agent."""
+    for line in (ROOT / "requirements" / "run.txt").read_text().splitlines():
+        if line[:1].isalpha():
+            name, version = line.split()[0].split("==")
+            wheel(host.root / "index", version, name.replace("-", "_"))
+    code, said = host.install(str(wheel(host.root / "here", "1.0")))
+    assert code != 0
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in said, said
+    assert not host.installed().keys() - {"pip", "setuptools"}
+
+
+def test_the_role_has_the_hashes_that_this_project_is_tested_with() -> None:
+    assert (ROOT / "roles/agent/files/requirements.txt").read_bytes() == (ROOT / "requirements/run.txt").read_bytes()
