@@ -37,6 +37,7 @@ class BalancerSettings(BaseModel):
     vip_router_id: int | None = Field(default=None, ge=1, le=255)
     vip_username: v.Principal | None = None
     vip_password: v.Secret | None = None
+    vip_broker_ca: v.AbsolutePath | None = None
     vip_certificate: v.AbsolutePath | None = None
     vip_check_port: v.Port = 8405
     vip_config: v.AbsolutePath = "/etc/activemq-loadbalancer"

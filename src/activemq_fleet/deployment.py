@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.render import mode_of, render, render_agent, render_balancer
+from activemq_fleet.render import SECRET_FILES, mode_of, render, render_agent, render_balancer
 from activemq_fleet.render.balancer import DROP_INS
 from activemq_fleet.render.service import (
     STORE_MARKER,
@@ -30,11 +30,15 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bo
 
 @dataclass(frozen=True, slots=True)
 class DeployedFile:
-    """One file. ``masked`` is its text with ``@variable@`` for each secret, None where it holds none."""
+    """One file. ``masked`` is its text with ``@variable@`` for each secret, None where it holds none.
+
+    ``hidden``: nobody but its author knows what in it is secret, so that no change of it is shown.
+    """
 
     content: bytes
     mode: int
     masked: str | None
+    hidden: bool = False
 
 
 def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
@@ -43,7 +47,8 @@ def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
     Raises SettingsError for a secret that is not set or cannot be opened.
     """
     shown, real = _rendered(node, reveal=False), _rendered(node, reveal=True)
-    return {path: _deployed(path, content, shown[path]) for path, content in real.items()}
+    hidden = {extra.path for extra in node.settings.extra_files} if isinstance(node, Broker) else set()
+    return {path: _deployed(path, content, shown[path], path in hidden) for path, content in real.items()}
 
 
 def _rendered(node: Broker | Agent | Balancer, *, reveal: bool) -> dict[str, bytes]:
@@ -52,13 +57,13 @@ def _rendered(node: Broker | Agent | Balancer, *, reveal: bool) -> dict[str, byt
     return render_agent(node, reveal=reveal) if isinstance(node, Agent) else render_balancer(node, reveal=reveal)
 
 
-def _deployed(path: str, content: bytes, shown: bytes) -> DeployedFile:
+def _deployed(path: str, content: bytes, shown: bytes, hidden: bool) -> DeployedFile:
     mode = mode_of(path)
     if content != shown:
         # A secret that stands in a file which was not known to hold any is still a secret.
         mode &= ~_OPEN
-    is_secret = content != shown or not mode & _OPEN
-    return DeployedFile(content, mode, shown.decode() if is_secret else None)
+    is_secret = content != shown or path in SECRET_FILES
+    return DeployedFile(content, mode, shown.decode() if is_secret else None, hidden)
 
 
 def broker_facts(broker: Broker) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from activemq_fleet.agent_settings import AgentSettings
 from activemq_fleet.balancer_settings import BalancerSettings
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.sealed import Sealed
+from activemq_fleet.sizes import size_of
 
 PREFIX = "activemq_"
 _USERS_OWN = PREFIX + "x_"
@@ -59,7 +60,7 @@ NOT_SETTINGS = frozenset({
 _PORTS_OF_OURS = frozenset({"console", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
 _DECIDED = {"brokerName": "use activemq_broker_name", "id": "the console looks for 'broker': leave it out"}
-DEFAULT_OPTIONS = {"maximumConnections": "1000", "wireFormat.maxFrameSize": "104857600"}
+DEFAULT_OPTIONS = {"maximumConnections": "1000", "wireFormat.maxFrameSize": "10485760"}
 
 
 class _Model(BaseModel):
@@ -222,6 +223,7 @@ class _Host(_Model):
     base: v.AbsolutePath = "/var/lib/activemq"
     instance: v.Instance = "activemq"
     heap: v.Heap = "512m"
+    memory_max: v.MemoryMax | None = None
     java_home: v.AbsolutePath | None = None
     java_options: tuple[v.JavaOption, ...] = ()
     watchdog: v.Watchdog = "warn"
@@ -253,6 +255,9 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
         if self.ha == "shared-jdbc" and self.jdbc is None:
             raise ValueError("activemq_ha is shared-jdbc, so activemq_jdbc must be set")
         names = [connector.name for connector in self.connectors or ()]
+        memory = size_of(self.memory_max) if self.memory_max and self.memory_max != "infinity" else None
+        if memory and memory <= (size_of(self.heap) or 0):
+            raise ValueError(f"activemq_memory_max is {self.memory_max}, not more than activemq_heap: {self.heap}")
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise ValueError(f"activemq_connectors has {doubled[0]!r} twice: give each connector its own name")

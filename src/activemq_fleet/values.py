@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
-from activemq_fleet.addresses import check_host, join, parse
+from activemq_fleet.addresses import check_host, join, parse_listening
 from activemq_fleet.sealed import Sealed
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
@@ -131,6 +131,9 @@ Watchdog = Annotated[Literal["off", "warn", "kill"], BeforeValidator(lambda said
 UnixName = Annotated[str, matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name")]
 JavaClass = Annotated[str, matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class")]
 Heap = Annotated[str, matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
+MemoryMax = Annotated[
+    str, matching(r"[1-9][0-9]*[kKmMgG]|infinity", "must be a size such as 2g, or infinity for no limit")
+]
 Limit = Annotated[str, matching(r"[1-9][0-9]* ?(?i:b|kb|mb|gb|k|m|g)", "must be a size such as 358 mb or 20 gb")]
 Destination = Annotated[
     str, matching(r"[^\s\"'<&,?\x00-\x1f${}#]+", "is not a destination name (one name; * and > are wildcards)")
@@ -151,7 +154,6 @@ UriOption = Annotated[
     str, matching(r"[A-Za-z0-9._:/,*@+-]*", "is not a value for a URI option"), AfterValidator(_check_loaded)
 ]
 AgentKey = Annotated[str, matching(r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf: small letters with dots between")]
-HostAndPort = Annotated[str, AfterValidator(_check_filled), AfterValidator(lambda text: join(*parse(text)))]
 OptionName = Annotated[str, matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Secret = Annotated[SecretStr | Sealed, PlainValidator(_secret)]
@@ -164,6 +166,12 @@ def option_text(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else value
+
+
+HostAndPort = Annotated[
+    str, BeforeValidator(option_text), AfterValidator(_check_filled),
+    AfterValidator(lambda text: join(*parse_listening(text))),
+]  # fmt: skip
 
 
 def _check_destination_pattern(text: str) -> str:

@@ -77,6 +77,36 @@ def test_the_unit_is_hardly_exposed(pair: tuple[Machine, Machine]) -> None:
     assert done.returncode == 0
 
 
+PRESSURE = """
+import socket, sys, time
+clients = [socket.create_connection((sys.argv[1], 61613), 60) for _ in range(400)]
+for client in clients:
+    client.settimeout(60)
+    client.sendall(b"CONNECT" + bytes([10, 10]) + b"x" * (256 << 10))
+time.sleep(5)
+print("held")
+"""
+
+
+def test_a_broker_lives_under_load_below_the_limit_of_its_memory(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    """Four hundred connections that each make it hold 256 KiB, and two thousand messages to keep."""
+    active, _ = pair
+    before = shown(active, "MainPID", "NRestarts")
+    inside = controller.rack.lan.inside(sys.executable, "-c", PRESSURE, active.address)
+    with subprocess.Popen(inside, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as pressure:
+        controller.exchange("leave", active.address, "2000")
+        assert pressure.communicate(timeout=240)[0] == "held\n"
+    controller.exchange("take", *NODES.values(), "2000")
+    found = shown(active, "MemoryCurrent", "MemoryMax")
+    print(found)
+    assert shown(active, "MainPID", "NRestarts") == before
+    assert int(found["MemoryMax"]) > 0
+    if found["MemoryCurrent"].isdigit():
+        assert int(found["MemoryCurrent"]) < 0.8 * int(found["MemoryMax"])
+
+
 def test_only_the_node_that_serves_listens(pair: tuple[Machine, Machine]) -> None:
     script = "ss -Hltn | awk '{print $4}' | sed 's/.*://' | sort -un"
     for machine, ports in zip(pair, (["22", "1883", "61613", "61616"], ["22"]), strict=True):

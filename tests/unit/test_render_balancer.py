@@ -143,6 +143,9 @@ def test_tls_goes_through_and_the_look_speaks_it() -> None:
     brokers = hosts("orders-mq01", "orders-mq02", tls=tls | {"client_auth": True}, **ORDERS)
     text = rendered(fleet(brokers, vip_certificate="/etc/lb.pem"))["haproxy.cfg"]
     assert "orders-mq01-a.example.com:1883 check check-ssl verify none crt /etc/lb.pem maxconn 990\n" in text
+    verified = rendered(fleet(brokers, vip_certificate="/etc/lb.pem", vip_broker_ca="/etc/ca.pem"))["haproxy.cfg"]
+    expected = "verify required ca-file /etc/ca.pem verifyhost orders-mq01-a.example.com crt /etc/lb.pem maxconn 990\n"
+    assert f"orders-mq01-a.example.com:1883 check check-ssl {expected}" in verified
     assert "mqtt_field_value" not in text  # the client's id is not to be seen
     assert "bind 10.77.0.100:1883 transparent\n" in text
 

@@ -125,7 +125,8 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
         ({"options": {"Cap": 1}}, "activemq_agent_options.Cap is not a key of agent.conf"),
         ({"options": {"log.format": "text\nmb.urls = x:1"}}, "activemq_agent_options.log.format must be one line"),
         ({"handlers_source": "files/"}, "activemq_agent_handlers_source needs activemq_agent_handlers"),
-        ({"metrics_address": "9464"}, "activemq_agent_metrics_address '9464' is not host:port"),
+        ({"metrics_address": "kiosk"}, "activemq_agent_metrics_address 'kiosk' is not host:port"),
+        ({"publish_prefixes": ["a/#"]}, "activemq_agent_publish_prefixes has 'a/#': name each prefix"),
         ({"tls_key": "/etc/own.key"}, "activemq_agent_tls_certificate and activemq_agent_tls_key go together"),
     ],
 )
@@ -134,6 +135,11 @@ def test_what_an_agent_cannot_use_is_refused(variables: dict[str, Any], said: st
         agent(**variables)
 
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("said", ["9464", ":9464", 9464, "127.0.0.1:9464"])
+def test_metrics_are_on_loopback_unless_an_address_is_said(tmp_path: Path, said: object) -> None:
+    assert as_the_agent_reads(tmp_path, metrics_address=said).metrics_address == ("127.0.0.1", 9464)
 
 
 # -- the unit ------------------------------------------------------------------------------------
@@ -172,6 +178,11 @@ def test_home_directories_are_hidden_unless_something_of_the_agent_lies_there() 
         assert "\nProtectHome=read-only\n" in unit(**{name: "/home/agent/x"})
 
 
+def test_the_unit_has_a_bound_of_memory_that_grows_with_the_packets_it_may_receive() -> None:
+    assert "\nMemoryMax=1044M\n" in unit()
+    assert "\nMemoryMax=2304M\n" in unit(packet_bytes=64 << 20)
+
+
 def test_systemd_waits_longer_than_the_agent_drains() -> None:
     assert "\nTimeoutStopSec=145\n" in unit(drain_seconds=120)
 
@@ -186,7 +197,7 @@ def test_java_clients_dial_each_broker_as_it_listens() -> None:
     provider = next(line for line in lines if line.startswith("java.naming.provider.url="))
     assert provider.partition("=")[2] == (
         "failover:(tcp://o-mq1-a.example.com:61616,ssl://o-mq2-a.example.com:61616,"
-        "tcp://o-mq1-b.example.com:61616,ssl://o-mq2-b.example.com:61616)?initialReconnectDelay=100"
+        "tcp://o-mq1-b.example.com:61616,ssl://o-mq2-b.example.com:61616)?initialReconnectDelay=100&maxReconnectDelay=2000"
     )
 
 

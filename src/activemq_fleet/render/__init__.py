@@ -9,7 +9,7 @@ from activemq_fleet.alike import Alike
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, molds, service
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.render.agent import PASSWORD, agent_files, clients_of
+from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, clients_of
 from activemq_fleet.render.balancer import HAPROXY, balancer_files
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials
@@ -20,6 +20,7 @@ from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 __all__ = [
     "ACTIVEMQ_XML",
+    "SECRET_FILES",
     "mode_of",
     "render",
     "render_agent",
@@ -30,7 +31,9 @@ __all__ = [
 ]
 
 ACTIVEMQ_XML = "conf/activemq.xml"
-_SECRET_FILES = frozenset({CREDENTIALS, HAPROXY, PASSWORD, *console.SECRET_FILES})
+SECRET_FILES = frozenset({CREDENTIALS, HAPROXY, PASSWORD, CONFIGURATION, *console.SECRET_FILES})
+"""Paths whose content is a secret, or is kept with one."""
+_PUBLIC = ("systemd/", "jndi.properties")
 
 
 def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
@@ -110,5 +113,8 @@ def render_fleet(fleet: Fleet) -> dict[str, bytes]:
 
 
 def mode_of(path: str) -> int:
-    """The mode a file is deployed with: 0640 for secrets, 0644 for the rest."""
-    return 0o640 if path in _SECRET_FILES or path == "agent.conf" else 0o644
+    """The mode a file is deployed with: 0644 for units and what clients beside an agent read, else 0640.
+
+    A password can come into any other file by a variable: an option of Java, a fragment, an attribute, a URL.
+    """
+    return 0o644 if path.startswith(_PUBLIC) else 0o640

@@ -13,6 +13,9 @@ from activemq_fleet.topology import Agent, Fleet, Group
 CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-agent.service"
 STOPPING = 25
 """Seconds that an agent has to end, besides those in which it empties its outbox."""
+MEMORY, COPIES = 1024, 20
+"""MiB for an agent and its handlers, and how many of the largest packet are held or written as JSON at once."""
+LARGEST_PACKET = MIB = 1 << 20
 _STATES = "/var/lib/"
 _HOMES = ("/home/", "/root/", "/run/user/")
 
@@ -42,6 +45,7 @@ def _unit(agent: Agent) -> bytes:
         # systemd makes a directory below /var/lib itself; one elsewhere may be a mount.
         own_state=v(own) if own != settings.agent_state else None,
         state=v(settings.agent_state),
+        memory_max=v(f"{MEMORY + COPIES * -(-(settings.agent_packet_bytes or LARGEST_PACKET) // MIB)}M"),
         stop_timeout=v(str(settings.agent_drain_seconds + STOPPING)),
         protect_home=v("read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"),
     )

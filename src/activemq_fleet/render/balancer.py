@@ -7,6 +7,7 @@ from typing import NamedTuple
 from activemq_fleet.addresses import join
 from activemq_fleet.render import shapes
 from activemq_fleet.render.checks import Step, steps_of
+from activemq_fleet.render.memory import haproxy_memory, keepalived_memory
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.shapes import Shape, Slot, Values
 from activemq_fleet.topology.balancers import plain
@@ -31,6 +32,8 @@ class _Server(NamedTuple):
     name: Slot
     address: Slot
     tls: bool
+    ca: Slot | None
+    name_in_certificate: Slot
     certificate: Slot | None
     connections: Slot | None
 
@@ -90,10 +93,11 @@ def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:
             keepalived=values(f"{config}/{KEEPALIVED}"),
         ),
     }
-    return files | {path: _drop_in(unit, config) for unit, path in DROP_INS.items()}
+    memory = {"haproxy": haproxy_memory(_all_connections(balancer)), "keepalived": keepalived_memory()}
+    return files | {path: _drop_in(unit, config, memory[unit]) for unit, path in DROP_INS.items()}
 
 
-def _drop_in(unit: str, config: str) -> bytes:
+def _drop_in(unit: str, config: str, memory: str) -> bytes:
     v = Values()
     return shapes.render(
         "loadbalancer/dropin.conf.j2",
@@ -102,17 +106,21 @@ def _drop_in(unit: str, config: str) -> bytes:
         # Debian's unit does not start without the file in its usual place.
         condition=v(f"{config}/{KEEPALIVED}") if unit == "keepalived" else None,
         environment=v(f"{config}/{ENVIRONMENT}"),
+        memory=v(memory),
     )
+
+
+def _all_connections(balancer: Balancer) -> int:
+    return _SPARE + sum(_connections(one, front) for one in balancer.addresses for front in one.fronts)
 
 
 def _haproxy(balancer: Balancer, secrets: Secrets) -> bytes:
     v = Values()
-    total = sum(_connections(one, front) for one in balancer.addresses for front in one.fronts)
     return shapes.render(
         "loadbalancer/haproxy.cfg.j2",
         v,
         host=v(balancer.host),
-        connections=v(str(total + _SPARE)),
+        connections=v(str(_all_connections(balancer))),
         check_port=v(str(balancer.settings.vip_check_port)),
         groups=tuple([_group(balancer, one, secrets, v) for one in balancer.addresses]),
     )
@@ -147,6 +155,7 @@ def _connections(one: VirtualAddress, front: Front) -> int:
 
 
 def _backend(balancer: Balancer, front: Front, backend: Backend, steps: tuple[Step, ...], v: Values) -> _Backend:
+    ca = balancer.settings.vip_broker_ca if front.tls else None
     certificate = balancer.settings.vip_certificate if front.tls else None
 
     def server_of(server: Server) -> _Server:
@@ -154,6 +163,8 @@ def _backend(balancer: Balancer, front: Front, backend: Backend, steps: tuple[St
             name=v(server.name),
             address=v(join(*server.address)),
             tls=front.tls,
+            ca=v(ca) if ca else None,
+            name_in_certificate=v(server.name_in_certificate),
             certificate=v(certificate) if certificate else None,
             connections=v(str(server.limit)) if server.limit else None,
         )

@@ -50,10 +50,15 @@ def steps_of(balancer: Balancer, front: Front, secrets: Secrets) -> tuple[Step, 
     )
 
 
+def sends_password(balancer: Balancer, front: Front) -> bool:
+    """Whether a password may be sent: in clear text as clients send theirs, by TLS only to a peer that is verified."""
+    return not front.tls or balancer.settings.vip_broker_ca is not None
+
+
 def _login(balancer: Balancer, front: Front, secrets: Secrets) -> str:
     settings = balancer.settings
     packet = _mqtt_connect if front.protocol == "mqtt" else _stomp_connect
-    if settings.vip_username is None:
+    if settings.vip_username is None or not sends_password(balancer, front):
         return packet(_client_id(balancer, front), None, None).hex()
     password = secrets.show("activemq_vip_password", settings.vip_password)
     if not secrets.reveal:

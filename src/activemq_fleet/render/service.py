@@ -14,6 +14,7 @@ from typing import TypeVar
 from activemq_fleet.alike import Alike
 from activemq_fleet.likeness import but_for_database
 from activemq_fleet.render import shapes
+from activemq_fleet.render.memory import broker_memory, watchdog_memory
 from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.model import Broker
 
@@ -276,6 +277,8 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         "directory": v(where.data),
         "environment_file": v(f"{where.current}/{environment_path(broker)}"),
         "before": tuple([v(line) for line in _before(broker)]),
+        # systemd reads k, m and g as upper case only.
+        "memory": v(_systemd_size(broker_memory(settings))),
         "command": v(once(_commands, broker, lambda: _command(broker))),
         "start_timeout": _SLAVE_START_TIMEOUT if slave else _START_TIMEOUT,
         "stop_timeout": _STOP_TIMEOUT,
@@ -287,6 +290,10 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         "private_users": "no" if low_port else "yes",
         "capabilities": "CAP_NET_BIND_SERVICE" if low_port else "",
     }
+
+
+def _systemd_size(text: str) -> str:
+    return text if text == "infinity" else text.upper()
 
 
 def _command(broker: Broker) -> str:
@@ -315,6 +322,7 @@ def _watchdog_file(broker: Broker) -> bytes:
         user=v(settings.user),
         command=v(" ".join(map(_word, command))),
         runtime=v(name),
+        memory=v(watchdog_memory()),
         protect_home=_protect_home((where.base,)),
     )
 

@@ -1,0 +1,62 @@
+"""How much memory a unit may take (``MemoryMax``): what its program needs at most, and headroom.
+
+A limit that is reached in service would be worse than none, so each is well above what was seen; it is there
+so that a program that goes wrong ends alone, and its host lives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from activemq_fleet.settings import Settings
+
+_MEBIBYTE = 1 << 20
+_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_HEAP = re.compile(r"(?:-Xmx|-XX:MaxHeapSize=)([0-9]+)([kmgt]?)", re.IGNORECASE)
+_DIRECT = re.compile(r"-XX:MaxDirectMemorySize=([0-9]+)([kmgt]?)", re.IGNORECASE)
+# Metaspace and classes 150 MiB, compiled code up to 240 MiB, and stacks of threads: 1 MiB each, seldom touched.
+_BESIDE_HEAP = 768 * _MEBIBYTE
+_WATCHDOG = "512M"
+_KEEPALIVED = "256M"
+# HAProxy holds two buffers of 16 KiB for a session and what the kernel queues for its two sockets, and after a reload
+# the old process holds its own until they end.
+_HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
+
+
+def broker_memory(settings: Settings) -> str:
+    """``MemoryMax`` of a broker: ``activemq_memory_max``, else by its heap.
+
+    Heap, direct buffers (as much again, unless an option says otherwise: HotSpot's default), a quarter of the heap for
+    the collector's own tables, and what a JVM has beside them.
+    """
+    if settings.memory_max:
+        return settings.memory_max
+    heap = _last(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options)) or 0
+    direct = _last(_DIRECT, settings.java_options) or heap
+    return _text(heap + heap // 4 + direct + _BESIDE_HEAP)
+
+
+def watchdog_memory() -> str:
+    """``MemoryMax`` of a watchdog: a Python program, and the JDK's tool when it takes a broker's threads down."""
+    return _WATCHDOG
+
+
+def haproxy_memory(connections: int) -> str:
+    """``MemoryMax`` of HAProxy for so many clients at once."""
+    return _text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
+
+
+def keepalived_memory() -> str:
+    """``MemoryMax`` of keepalived, which holds a few addresses."""
+    return _KEEPALIVED
+
+
+def _last(pattern: re.Pattern[str], options: Iterable[str]) -> int | None:
+    """The size in bytes that the last option of this kind says, which is the one that the JVM takes."""
+    found = [match for option in options if (match := pattern.fullmatch(option))]
+    return int(found[-1][1]) * _FACTORS[found[-1][2].lower()] if found else None
+
+
+def _text(size: int) -> str:
+    return f"{-(-size // _MEBIBYTE)}M"

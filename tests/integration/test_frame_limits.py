@@ -1,0 +1,66 @@
+"""What connections that never log in can make a broker hold, with the old default and with ours."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from activemq_fleet.lab.clients import stomp_round_trip
+from activemq_fleet.settings import DEFAULT_OPTIONS
+from tests.integration.planted import STOMP, Ground, Planted, document, until
+from tests.integration.waiting import PATIENCE
+
+HEAP = ("-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
+"""As in a rendered unit."""
+CONNECTIONS, FRAME = 4, 90 << 20
+CHUNK = bytes(1 << 20).replace(b"\0", b"x")
+
+
+def flood(address: tuple[str, int]) -> None:
+    """Four connections that each send one CONNECT of 90 MiB without an end, and stay for as long as they may."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(address, PATIENCE)) for _ in range(CONNECTIONS)]
+        threads = [threading.Thread(target=announce, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def announce(client: socket.socket) -> None:
+    with suppress(OSError):
+        client.sendall(b"CONNECT\n\n")
+        for _ in range(FRAME // len(CHUNK)):
+            client.sendall(CHUNK)
+
+
+def broker(ground: Ground, release: str, limit: str) -> Planted:
+    text = document("flooded", ground.address(1))
+    uri = rf'uri="stomp+nio://\1:{STOMP}?wireFormat.maxFrameSize={limit}"'
+    text = re.sub(rf'uri="stomp://([0-9.]+):{STOMP}"', uri, text)
+    planted = ground.plant("flooded", release, text, options=HEAP)
+    assert planted.boot().fate == "started", planted.said
+    return planted
+
+
+@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+def test_four_strangers_end_a_broker_that_takes_frames_of_100_mib(ground: Ground, release: str) -> None:
+    planted = broker(ground, release, "104857600")
+    flood((ground.address(1), STOMP))
+    assert until(lambda: planted.has_ended, PATIENCE), planted.said
+    assert "java.lang.OutOfMemoryError" in planted.said
+
+
+@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+def test_a_broker_outlives_strangers_with_the_default_for_frames(ground: Ground, release: str) -> None:
+    planted = broker(ground, release, DEFAULT_OPTIONS["wireFormat.maxFrameSize"])
+    address = (ground.address(1), STOMP)
+    for _ in range(3):
+        flood(address)
+    stomp_round_trip(address, None, "alive", timeout=PATIENCE)
+    assert not planted.has_ended
+    assert "java.lang.OutOfMemoryError" not in planted.said

@@ -1,0 +1,56 @@
+"""What units may take: a broker, its watchdog and a balancer end alone, and never for what they are meant to take."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from activemq_fleet.errors import SettingsError
+from activemq_fleet.render import render, render_balancer
+from activemq_fleet.topology import BALANCERS, build_fleet
+
+HOST = "orders-mq01-a.example.com"
+
+
+def limits(**variables: Any) -> dict[str, str]:
+    """``MemoryMax`` by unit."""
+    said = {"activemq_release": "6.3.1", "activemq_ha": "none"} | {f"activemq_{k}": x for k, x in variables.items()}
+    files = render(build_fleet({HOST: said}, {}).brokers[0])
+    found = {path: re.findall(r"^MemoryMax=(.*)$", text.decode(), re.M) for path, text in files.items()}
+    return {path.rpartition("/")[2]: one for path, (one, *_) in ((p, f) for p, f in found.items() if f)}
+
+
+def test_every_unit_of_a_broker_has_a_limit() -> None:
+    assert limits() == {"activemq.service": "1920M", "activemq-watchdog.service": "512M"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "limit"),
+    [
+        ({"heap": "4g"}, "9984M"),
+        ({"heap": "512m", "java_options": ["-Xmx4g"]}, "9984M"),
+        ({"heap": "512m", "java_options": ["-XX:MaxHeapSize=4294967296"]}, "9984M"),
+        ({"heap": "4g", "java_options": ["-XX:MaxDirectMemorySize=256m"]}, "6144M"),
+        ({"memory_max": "3g"}, "3G"),
+        ({"memory_max": "infinity"}, "infinity"),
+    ],
+)
+def test_a_limit_is_above_what_the_jvm_is_allowed(variables: dict[str, Any], limit: str) -> None:
+    assert limits(**variables)["activemq.service"] == limit
+
+
+def test_a_limit_below_the_heap_is_refused() -> None:
+    with pytest.raises(SettingsError, match="activemq_memory_max is 512m, not more than activemq_heap: 512m"):
+        limits(memory_max="512m")
+
+
+def test_a_balancer_has_room_for_all_its_clients() -> None:
+    said = {"activemq_release": "6.3.1", "activemq_ha": "none", "activemq_vip": "10.0.0.9"}
+    fleet = build_fleet({HOST: said, "lb1": {"activemq_vip_interface": "eth0"}}, {BALANCERS: ["lb1"]})
+    files = {path: text.decode() for path, text in render_balancer(fleet.balancers[0]).items()}
+    (clients,) = re.findall(r"^    maxconn ([0-9]+)$", files["haproxy.cfg"].partition("defaults")[0], re.M)
+    (limit,) = re.findall(r"^MemoryMax=([0-9]+)M$", files["systemd/haproxy.conf"], re.M)
+    assert int(limit) * 1024 >= 64 * 2 * int(clients)
+    assert "MemoryMax=" in files["systemd/keepalived.conf"]
