@@ -11,10 +11,11 @@ from activemq_fleet.lint import FAMILIES, Example, Rule, rules
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
 _SCOPES = {
     "file": "one file (`check --file`) and fleets",
+    "release": "the release of a file (`check --file`) or a broker",
     "fleet": "fleets (`check -i`)",
     "host": "hosts (the role's preflight)",
 }
-_LANGUAGES = {"file": "xml", "fleet": "yaml", "host": "yaml"}
+_LANGUAGES = {"file": "xml", "release": "xml", "fleet": "yaml", "host": "yaml"}
 _HEAD = """\
 <!-- Made by `make rules` from the rules' docstrings in src/activemq_fleet/lint. -->
 # Rules

@@ -71,6 +71,7 @@ class _How:
     java: Path
     under: tuple[str, ...]
     log_size: str
+    options: tuple[str, ...]
 
 
 class Ground:
@@ -109,14 +110,17 @@ class Ground:
         java: Path | None = None,
         under: Sequence[str] = (),
         log_size: str = "10MB",
+        options: Sequence[str] = (),
     ) -> Planted:
         """A broker of this document, not started yet.
 
         ``jars`` go on its class path; ``java`` runs it in place of the one that runs all others;
         ``under`` is a command that takes the whole line as its arguments and becomes it; its log is
-        rolled at ``log_size``.
+        rolled at ``log_size``. ``options`` are the JVM's, after those that all have.
         """
-        how = _How(Release.of(release), tuple(jars), java or artifacts.java(_JAVA), tuple(under), log_size)
+        how = _How(
+            Release.of(release), tuple(jars), java or artifacts.java(_JAVA), tuple(under), log_size, tuple(options)
+        )
         return Planted(self, name, document, how)
 
 
@@ -188,6 +192,11 @@ class Planted:
         paths = (self.data / LOG, self.data / "console.log")
         return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
 
+    @property
+    def has_ended(self) -> bool:
+        """Its process is gone."""
+        return not self._runs
+
     def await_phase(self, phase: str, timeout: float = 120.0) -> bool:
         """Whether its log comes to this phase in time."""
         return until(lambda: self.story.phase == phase, timeout)
@@ -229,6 +238,7 @@ class Planted:
             *self._how.under,
             str(self._how.java),
             *_JVM,
+            *self._how.options,
             f"-Djdk.net.hosts.file={self._ground.layout.names}",  # they resolve nothing else
             f"-Djava.io.tmpdir={self.data / 'tmp'}",
             f"{MARK}{self._ground.layout.directory}",

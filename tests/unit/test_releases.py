@@ -218,24 +218,69 @@ def test_no_period_of_any_table_ends_before_it_begins() -> None:
         assert edges == sorted(set(edges)), name
 
 
+def cves_of(release: str) -> set[str]:
+    return {advisory.cve for advisory in Release.of(release).advisories}
+
+
 def test_the_advisories_shrink_to_none_at_the_floor() -> None:
-    assert "CVE-2023-46604" in [cve for advisory in Release.of("5.15.15").advisories for cve in advisory.cves]
-    assert "CVE-2023-46604" not in [cve for advisory in Release.of("5.15.16").advisories for cve in advisory.cves]
-    for text in ("5.19.10", "6.2.9", "6.3.1"):
+    for text in ("5.19.11", "6.3.2"):
         assert Release.of(text).meets_security_floor
         assert Release.of(text).advisories == ()
+    for text in ("5.19.10", "6.2.9", "6.3.1"):
+        assert not Release.of(text).meets_security_floor
+        assert cves_of(text) == {"CVE-2026-74761"}
 
 
-def test_an_advisory_hits_only_releases_that_have_the_thing() -> None:
-    cves = {cve for advisory in Release.of("5.5.1").advisories for cve in advisory.cves}
-    assert "CVE-2023-46604" in cves
-    assert not cves & {"CVE-2022-41678", "CVE-2025-66168", "CVE-2024-32114"}
+# From the announcements: a release that is the last one open, or that never gets the fix, and those that have it.
+@pytest.mark.parametrize(
+    ("cve", "open_in", "not_in"),
+    [
+        ("CVE-2014-3576", "5.5.1 5.10.1", "5.10.2 5.11.0 6.0.0"),
+        ("CVE-2014-3600", "5.5.1 5.10.0", "5.10.1 5.11.0"),
+        ("CVE-2014-3612", "5.9.1 5.10.0", "5.10.1 5.18.3"),
+        ("CVE-2014-8110", "5.5.1 5.10.0", "5.10.1 5.11.0"),
+        ("CVE-2015-1830", "5.10.2 5.11.1", "5.11.2 5.12.0"),
+        ("CVE-2015-5254", "5.11.2 5.12.1", "5.12.2 5.13.0"),
+        ("CVE-2015-7559", "5.13.5 5.14.4", "5.14.5 5.15.0"),
+        ("CVE-2016-0734", "5.12.3 5.13.1", "5.13.2 5.14.0"),
+        ("CVE-2016-0782", "5.10.2 5.11.3 5.12.2 5.13.0", "5.11.4 5.12.3 5.13.1 5.14.0"),
+        ("CVE-2016-6810", "5.13.5 5.14.1", "5.14.2 5.15.0"),
+        ("CVE-2017-15709", "5.14.0 5.14.5 5.15.2", "5.13.5 5.15.3 5.16.0"),
+        ("CVE-2018-8006", "5.14.5 5.15.5", "5.15.6 5.16.0"),
+        ("CVE-2018-11775", "5.14.5 5.15.5", "5.15.6 5.16.0"),
+        ("CVE-2019-0222", "5.8.0 5.15.8", "5.5.1 5.15.9 5.16.0"),
+        ("CVE-2020-1941", "5.14.5 5.15.11", "5.15.12 5.16.0"),
+        ("CVE-2020-11998", "5.15.12", "5.14.5 5.15.11 5.15.13 5.16.0"),
+        ("CVE-2020-13920", "5.5.1 5.15.11", "5.15.12 5.16.0"),
+        ("CVE-2020-13947", "5.14.5 5.15.13 5.16.0", "5.15.14 5.16.1 5.17.0"),
+        ("CVE-2021-26117", "5.14.5 5.15.13 5.16.0", "5.15.14 5.16.1 5.17.0"),
+        ("CVE-2022-41678", "5.8.0 5.15.16 5.16.5 5.17.3", "5.5.1 5.16.6 5.17.4 5.18.0 6.0.0"),
+        ("CVE-2023-46604", "5.5.1 5.15.15 5.16.6 5.17.5 5.18.2", "5.15.16 5.16.7 5.17.6 5.18.3 5.19.0 6.0.0"),
+        ("CVE-2024-32114", "6.0.0 6.1.1", "5.18.3 6.1.2"),
+        ("CVE-2025-27533", "5.15.16 5.16.7 5.17.6 5.18.6 6.0.1 6.1.5", "5.16.8 5.17.7 5.18.7 5.19.0 6.1.6"),
+        ("CVE-2026-49270", "5.14.0 5.18.7 6.2.5", "5.13.5 5.19.7 6.2.6"),
+        ("CVE-2026-50750", "5.19.7 6.2.6", "5.18.7 5.19.6 5.19.8 6.2.5 6.2.7 6.3.0"),
+        ("CVE-2026-61487", "5.5.1 5.19.8 6.2.7", "5.19.9 6.2.8 6.3.0"),
+        ("CVE-2026-74761", "5.5.1 5.19.10 6.2.9 6.3.1", "5.19.11 6.3.2"),
+    ],
+)
+def test_a_published_vulnerability_is_told_of_the_releases_it_is_in(cve: str, open_in: str, not_in: str) -> None:
+    assert [text for text in open_in.split() if cve not in cves_of(text)] == []
+    assert [text for text in not_in.split() if cve in cves_of(text)] == []
+
+
+def test_every_vulnerability_has_its_announcement() -> None:
+    every = {one.cve: one for text in ("5.5.1", "5.15.12", "5.19.7", "6.0.0") for one in Release.of(text).advisories}
+    for cve, advisory in every.items():
+        assert cve in advisory.source or "oss-security" in advisory.source
+        assert advisory.severity in {"critical", "important", "moderate", "low"}
+        assert advisory.fixed_in
 
 
 def test_every_release_below_the_floor_says_which_release_to_go_to() -> None:
     assert not Release.of("5.18.3").meets_security_floor
-    assert Release.of("5.18.3").security_floor == "5.19.10"
-    assert Release.of("6.1.8").security_floor == "6.2.9"
+    assert Release.of("5.18.3").security_floor == "5.19.11"
+    assert Release.of("6.1.8").security_floor == "6.3.2"
 
 
 def test_the_set_of_jars_follows_from_the_release() -> None:

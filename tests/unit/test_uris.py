@@ -68,4 +68,4 @@ def test_multicast_names_the_interface_twice() -> None:
 
 
 def test_clients_get_a_failover_list() -> None:
-    assert uris.failover(PAIR) == f"failover:({PEERS})?initialReconnectDelay=100"
+    assert uris.failover(PAIR) == f"failover:({PEERS})?initialReconnectDelay=100&maxReconnectDelay=2000"

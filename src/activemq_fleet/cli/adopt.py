@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import ArtifactError, InputError, SchemaUnavailable
 from activemq_fleet.naming import DEFAULT_PATTERN
 
@@ -73,15 +74,15 @@ def command(
     naming = Naming(naming_pattern)
     documents = read_sources(files, releases, naming)
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     adopted = adopt(documents, naming, _findings, read_agents(files), read_addresses(addresses, documents))
     write_tree(output, adopted.files, check=check_inventory)
     if form == "json":
-        click.echo(json.dumps([difference.to_dict() for difference in adopted.differences], indent=2))
+        echo(json.dumps([difference.to_dict() for difference in adopted.differences], indent=2))
     else:
-        click.echo("\n".join(_as_text(output, adopted)))
+        echo("\n".join(_as_text(output, adopted)))
     for line in _told(output, adopted):
-        click.echo(line, err=form == "json")
+        echo(line, err=form == "json")
     return 0
 
 
@@ -119,7 +120,7 @@ def _findings(fleet: Fleet) -> Iterable[Finding]:
     try:
         return checked(fleet, documents, schema_of).findings
     except (SchemaUnavailable, ArtifactError) as error:
-        click.echo(f"warning: not compared with the schema: {error}", err=True)
+        echo(f"warning: not compared with the schema: {error}", err=True)
         return (*fleet.findings, *fleet_findings(fleet, documents))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.spark import spark_options
+from activemq_fleet.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.pipeline.inputs import Host
@@ -62,7 +63,7 @@ def command(
         raise click.UsageError("--until-idle is for --follow")
     hosts = _hosts(inventory)
     result = _follow(logs, out, hosts, skew, until_idle, spark) if follow else _audit(logs, out, hosts, skew, spark)
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False) if form == "json" else _summary(result, out))
+    echo(printable_json(result) if form == "json" else _summary(result, out))
     return 0 if result["verdict"] == "clean" else 1
 
 
@@ -130,7 +131,7 @@ def _summary(result: Mapping[str, Any], out: str) -> str:
     gaps = [gap for gap in result["gaps"] if gap["weighs"]]
     for gap in gaps[:_SHOWN]:
         where = "/".join(part for part in (gap["host"], gap["file"]) if part)
-        lines.append(f"missing    {where}: {gap['what']}")
+        lines.append(f"missing    {printable(where)}: {printable(gap['what'])}")
     if len(gaps) > _SHOWN:
         lines.append(f"missing    … and {len(gaps) - _SHOWN} more, in {out}/audit.json")
     return "\n".join([*lines, f"report     {out}/report.html"])

@@ -12,9 +12,10 @@ from activemq_fleet.cli.baseline import read_baseline, within_baseline, write_ba
 from activemq_fleet.cli.findings import schema_of, tell_warnings
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import Selection, file_findings, rules
+from activemq_fleet.lint import ReleaseView, Selection, file_findings, release_findings, rules
 from activemq_fleet.releases import Release
 
 # Beside activemq.xml these say who may log in, where the console listens, and what is logged.
@@ -44,16 +45,17 @@ def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
 
 
 def report_on_files(paths: Sequence[Path], release: str | None, selection: Selection) -> Report:
-    """The file rules on each file. Raises InputError for a file that cannot be read."""
+    """The file and release rules on each file. Raises InputError for a file that cannot be read."""
     if release is None:
         raise InputError("--release is missing: say the release that reads the file, such as --release 5.18.3")
     read_by = Release.of(release)
     schema = schema_of(read_by)
     for warning in read_by.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     findings: list[Finding] = []
     for path in dict.fromkeys(paths):
         beside = {name: _read(path.parent / name) for name in BESIDE if (path.parent / name).is_file()}
+        findings += release_findings(ReleaseView(read_by), selection, file=str(path))
         findings += file_findings(
             _read(path), read_by, schema=schema, file=str(path), selection=selection, beside=beside
         )
@@ -78,7 +80,7 @@ def settle(report: Report, form: str, baseline: Path | None, write_to: Path | No
     click.echo(formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, report.findings)
-        click.echo(f"{write_to}: {known} findings are known from now on", err=True)
+        echo(f"{write_to}: {known} findings are known from now on", err=True)
         return 0
     return 1 if any(finding.blocks for finding in report.findings) else 0
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.spark import spark_options
+from activemq_fleet.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.pipeline.drift.job import Result
@@ -52,7 +53,7 @@ def command(planned: str, found: str, output: str, form: str, spark: SessionOpti
     with session("drift", spark) as running:
         result = drift(running, planned, found, output)
     if form == "json":
-        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
+        echo(printable_json(result.to_dict(), indent=1))
     else:
         _show(result, output)
     return 1 if result.differs else 0
@@ -61,19 +62,20 @@ def command(planned: str, found: str, output: str, form: str, spark: SessionOpti
 def _show(result: Result, output: str) -> None:
     columns = ("changed", "added", "removed", "by_hand", "out_of_date", "unknown")
     shown = result.hosts[:_MOST_SHOWN]
+    names = [printable(one.host) for one in shown]
     if shown:
-        width = max(4, *(len(one.host) for one in shown))
-        click.echo("  ".join([f"{'host':<{width}}", *(name.replace("_", " ") for name in columns)]))
-        for one in shown:
+        width = max(4, *map(len, names))
+        echo("  ".join([f"{'host':<{width}}", *(name.replace("_", " ") for name in columns)]))
+        for host, one in zip(names, shown, strict=True):
             numbers = (f"{getattr(one, name) or '-':>{len(name)}}" for name in columns)
-            click.echo("  ".join([f"{one.host:<{width}}", *numbers]))
+            echo("  ".join([f"{host:<{width}}", *numbers]))
         if len(result.hosts) > len(shown):
-            click.echo(f"… and {len(result.hosts) - len(shown)} more hosts")
+            echo(f"… and {len(result.hosts) - len(shown)} more hosts")
     for what, hosts, number in (
         ("planned, and not collected", result.not_collected, result.not_collected_hosts),
         ("collected, and not planned", result.not_planned, result.not_planned_hosts),
     ):
         if number:
             more = f" and {number - _MOST_SHOWN} more" if number > _MOST_SHOWN else ""
-            click.echo(f"{what}: {', '.join(hosts[:_MOST_SHOWN])}{more}")
-    click.echo(f"{output}: {len(result.hosts)} hosts with differences, {result.same_hosts} as planned")
+            echo(f"{what}: {', '.join(map(printable, hosts[:_MOST_SHOWN]))}{more}")
+    echo(f"{output}: {len(result.hosts)} hosts with differences, {result.same_hosts} as planned")

@@ -13,6 +13,7 @@ import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
 from activemq_fleet.cli.output import write_file
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,10 +91,10 @@ def add_drill(
 
         options = DrillOptions(blows=blows, what=what, target=target, rate=rate, seed=seed)
         with interruptible():
-            result = drill(lab, options, lambda line: click.echo(line, err=True))
+            result = drill(lab, options, lambda line: echo(line, err=True))
         if report is not None:
             write_file(Path(report), html_report(result).encode())
-        click.echo(json.dumps(result.to_dict(), indent=2) if output == "json" else as_text(result))
+        echo(json.dumps(result.to_dict(), indent=2) if output == "json" else as_text(result))
         return 0 if result.verdict == "clean" else 1
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import click
 
 from activemq_fleet.errors import FleetError, SettingsError
+from activemq_fleet.printable import printable
 
 PROGRAM = "activemq-fleet"
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
@@ -100,9 +101,7 @@ def _usage(error: click.ClickException) -> str:
 
 def _line(message: str) -> str:
     """One line, with nothing in it that a terminal would obey."""
-    flat = " ".join(message.split())
-    safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in flat)
-    return f"{PROGRAM}: error: {safe}"
+    return f"{PROGRAM}: error: {printable(' '.join(message.split()))}"
 
 
 def _survive_any_text() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.printable import printable_json
 
 _LEAST, _MOST = 80, 100
 _STYLES: dict[str, dict[str, object]] = {
@@ -48,7 +49,7 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     else:
         story = story_of(looked_at(fleet), host, routes_in(fleet))
     if form == "json":
-        click.echo(json.dumps(story.to_dict(), indent=2, ensure_ascii=False))
+        echo(printable_json(story.to_dict()))
     else:
         click.echo(to_text(story, width=_width(), emphasis=_styled))
     return 0

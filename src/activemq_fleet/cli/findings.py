@@ -8,6 +8,7 @@ import click
 
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.formats import Report, formatter
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def tell_warnings(fleet: Fleet) -> None:
     """Each warning of a fleet on a line of stderr."""
     for warning in fleet.warnings:
-        click.echo(f"warning: {' '.join(warning.split())}", err=True)
+        echo(f"warning: {' '.join(warning.split())}", err=True)
 
 
 def schema_of(release: Release) -> Schema:
@@ -28,7 +29,7 @@ def schema_of(release: Release) -> Schema:
 
     Raises SchemaUnavailable or ArtifactError when it cannot be had.
     """
-    return load_schema(release, progress=lambda line: click.echo(line, err=True))
+    return load_schema(release, progress=lambda line: echo(line, err=True))
 
 
 def routes_in(fleet: Fleet) -> Routes:

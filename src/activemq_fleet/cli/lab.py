@@ -14,7 +14,9 @@ import click
 
 from activemq_fleet.cli.drill import add_drill
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import InputError
+from activemq_fleet.printable import printable
 
 if TYPE_CHECKING:
     from activemq_fleet.lab import HostStatus, Lab, Substitution
@@ -52,7 +54,7 @@ def prepare_command(inventory: InventoryOptions, directory: str | None, show_dif
     substitutions = lab.prepare()
     if show_difference:
         _print_difference(substitutions)
-    click.echo(lab.inventory)
+    echo(str(lab.inventory))
 
 
 @command.command("up", short_help="Start the whole fleet and wait until it is ready.")
@@ -82,7 +84,7 @@ def up_command(
         if not foreground:
             return
         try:
-            click.echo("the fleet runs; Ctrl-C takes it down", err=True)
+            echo("the fleet runs; Ctrl-C takes it down", err=True)
             threading.Event().wait()
         finally:
             lab.down()
@@ -94,7 +96,7 @@ def up_command(
 def down_command(inventory: InventoryOptions, directory: str | None) -> None:
     """End every process of the lab and give up its addresses. Stores and logs stay."""
     count = _open(inventory, directory).down()
-    click.echo(f"{count} broker{'' if count == 1 else 's'} ended")
+    echo(f"{count} broker{'' if count == 1 else 's'} ended")
 
 
 @command.command("status", short_help="How each broker stands now.")
@@ -114,7 +116,7 @@ def _on_host(name: str, what: str, done: str, act: Callable[[Lab, str], object])
     def host_command(host: str, inventory: InventoryOptions, directory: str | None) -> None:
         lab = _open(inventory, directory)
         act(lab, host)
-        click.echo(f"{host} {done}")
+        echo(f"{host} {done}")
 
     host_command.help = f"{what}\n\nHOST is an inventory name or its first label."
 
@@ -139,7 +141,7 @@ def _open(inventory: InventoryOptions, directory: str | None) -> Lab:
         extra_vars=inventory.extra_vars,
         vault_ids=inventory.vault_ids,
         vault_password_files=inventory.vault_password_files,
-        progress=lambda line: click.echo(line, err=True),
+        progress=lambda line: echo(line, err=True),
     )
 
 
@@ -162,7 +164,7 @@ add_drill(command, _directory, _open, _interruptible)
 
 def _print(status: Sequence[HostStatus], output: str) -> None:
     if output == "json":
-        click.echo(json.dumps([host.to_dict() for host in status], indent=2))
+        echo(json.dumps([host.to_dict() for host in status], indent=2))
         return
     rows = [
         (
@@ -196,7 +198,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: dict[str,
     for title in head:
         table.add_column(title, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell, style=(styles or {}).get(cell, "")) for cell in row))
+        table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
     console = Console()
     if not console.is_terminal:
         console = Console(width=10_000)  # piped, a line is a host, whatever its length

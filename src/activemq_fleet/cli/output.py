@@ -7,7 +7,8 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
@@ -48,26 +49,39 @@ def write_tree(directory: Path, files: Mapping[str, bytes], *, check: Callable[[
     """
     check(directory)
     target = directory.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        _fill(staged, files)
-        swap(staged, target)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+    with _named_in_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            _fill(staged, files)
+            swap(staged, target)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
 
 
 def write_file(path: Path, content: bytes) -> None:
     """Make ``path`` hold ``content``, in one step. Raises OSError when it cannot be written."""
     target = path.resolve()
-    descriptor, staged = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    with _named_in_errors(target):
+        descriptor, staged = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            os.chmod(staged, 0o666 & ~_umask())
+            os.replace(staged, target)
+        except BaseException:
+            os.unlink(staged)
+            raise
+
+
+@contextmanager
+def _named_in_errors(target: Path) -> Iterator[None]:
+    """Let an error say for which path there was no room: a write names no file, and a staged name means nothing."""
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(staged, 0o666 & ~_umask())
-        os.replace(staged, target)
-    except BaseException:
-        os.unlink(staged)
+        yield
+    except OSError as error:
+        if error.filename is None or error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
 
@@ -81,7 +95,9 @@ def _fill(root: Path, files: Mapping[str, bytes]) -> None:
             os.makedirs(parent, exist_ok=True)
             made.add(parent)
         with open(path, "xb", buffering=0) as file:
-            file.write(content)
+            rest = memoryview(content)
+            while rest:  # an unbuffered file may take a part only, before the disk is full for one
+                rest = rest[file.write(rest) :]
 
 
 def swap(staged: Path, target: Path) -> None:

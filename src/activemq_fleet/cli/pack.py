@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet.cli.printing import echo
+
 
 @click.command("pack")
 @click.option(
@@ -29,7 +31,7 @@ def command(output: Path, python_prefix: str | None) -> int:
     from activemq_fleet.pipeline.pack import pack
 
     packed = pack(output, python_prefix)
-    click.echo(
+    echo(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB; "
         f"executors need {packed.python} (another place: --python-prefix)"
     )

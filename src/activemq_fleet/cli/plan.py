@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.spark import spark_options
 
 if TYPE_CHECKING:
@@ -113,11 +114,11 @@ def _source(running: SparkSession, hosts: str | None, form: str, inventory: Inve
 
 
 def _tell(line: str) -> None:
-    click.echo(line, err=True)
+    echo(line, err=True)
 
 
 def _warn(line: str) -> None:
-    click.echo(f"warning: {' '.join(line.split())}", err=True)
+    echo(f"warning: {' '.join(line.split())}", err=True)
 
 
 def _show(running: SparkSession, output: str) -> None:
@@ -127,14 +128,14 @@ def _show(running: SparkSession, output: str) -> None:
 
     blocking = read(running, output, "findings").where("severity = 'error' and waived is null")
     for row in blocking.orderBy("host", "rule", "message").limit(_MOST_SHOWN).collect():
-        click.echo(Finding(**row.asDict()).to_line(), err=True)
+        echo(Finding(**row.asDict()).to_line(), err=True)
 
 
 def _sum_up(output: str, result: Result) -> None:
     rows = result.rows
     files = "files" if not result.withheld else f"files ({result.withheld} brokers have none: see the error findings)"
     changed = f", {rows['changes']} changes" if "changes" in rows else ""
-    click.echo(
+    echo(
         f"{output}: {rows['brokers']} brokers, {rows['links']} links, {rows['findings']} findings "
         f"({result.blocking} of them errors), {rows['files']} {files}{changed}"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.printing import echo
 
 
 @click.command("render")
@@ -45,5 +46,5 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     if checked.findings != fleet.findings:  # fleet.json lists what is known, and what was waived
         files = render_fleet(checked)
     write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()})
-    click.echo(f"{output}: {len(fleet.brokers)} brokers, {len(fleet.agents)} agents, {len(files) + 1} files")
+    echo(f"{output}: {len(fleet.brokers)} brokers, {len(fleet.agents)} agents, {len(files) + 1} files")
     return 0

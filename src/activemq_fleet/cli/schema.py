@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet.cli.printing import echo
+
 
 @click.group()
 def command() -> None:
@@ -30,5 +32,5 @@ def fetch(release: str, source: Path | None) -> None:
     from activemq_fleet.releases import Release
 
     asked = Release.of(release)
-    path = fetch_schema(asked, source, progress=lambda line: click.echo(line, err=True))
-    click.echo(f"schema of {asked}: {path}")
+    path = fetch_schema(asked, source, progress=lambda line: echo(line, err=True))
+    echo(f"schema of {asked}: {path}")

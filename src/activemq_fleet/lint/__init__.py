@@ -1,6 +1,6 @@
 """Rules about configurations: one module a family, each rule one small function.
 
-``check --file`` runs the file rules on anyone's activemq.xml, ``check -i`` all of them on a
+``check --file`` runs the file and release rules on anyone's activemq.xml, ``check -i`` all of them on a
 fleet, the broker role's preflight the host rules.
 """
 
@@ -10,6 +10,7 @@ from activemq_fleet.lint.engine import FAMILIES, Example, Problem, Rule, Scope
 from activemq_fleet.lint.files import file_findings
 from activemq_fleet.lint.fleets import FleetView, fleet_findings
 from activemq_fleet.lint.hosts import HostFacts, HostView, Subject, host_findings
+from activemq_fleet.lint.releases import ReleaseView, release_findings
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
 
@@ -20,6 +21,7 @@ __all__ = [
     "HostFacts",
     "HostView",
     "Problem",
+    "ReleaseView",
     "Rule",
     "Scope",
     "Selection",
@@ -27,5 +29,6 @@ __all__ = [
     "file_findings",
     "fleet_findings",
     "host_findings",
+    "release_findings",
     "rules",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.bridges_options import from_option
@@ -199,8 +198,12 @@ def _pair(link: Node, parts: list[Uri]) -> tuple[Uri, Uri] | None:
         # A link of the fleet's leads to one pair whatever its nodes are called; their names are not looked at.
         ours = next(one for one in broker.links if one.name == link.get("name"))
         return (parts[0], parts[1]) if len(ours.addresses) > 1 and len(parts) > 1 else None
-    for first, second in combinations(parts, 2):
-        if first.host != second.host and _without_role(first.host) == _without_role(second.host) is not None:
+    alike: dict[str, list[Uri]] = {}
+    for part in parts:
+        if (name := _without_role(part.host)) is not None:
+            alike.setdefault(name, []).append(part)
+    for first, *others in alike.values():
+        if second := next((part for part in others if part.host != first.host), None):
             return first, second
     return None
 
@@ -299,23 +302,27 @@ def connectors_without_names(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         nameless = [link for link in broker.all("networkConnector") if link.get("name", "NC") == "NC"]
         jmx = broker.flag("useJmx", default=True)
-        for number, link in enumerate(nameless[1:], start=1):
-            first = nameless[0].place()[0]
-            if jmx:
+        if jmx:
+            for link in nameless[1:]:
+                first = nameless[0].place()[0]
                 message = f"has no name, like the one of line {first}: both are NC, and the broker does not start"
                 yield link.problem(message)
-            elif jmx is False and (rival := _evicted(link, nameless[:number])):
+        elif jmx is False:
+            for link, rival in _evicted([link for link in nameless if link.flag("duplex", default=False)]):
                 line = rival.place()[0]
                 message = f"has no name, like the one of line {line} to the same peer: they throw each other out"
                 yield link.problem(message, severity="warning")
 
 
-def _evicted(link: Node, earlier: list[Node]) -> Node | None:
-    """The duplex connector to the same peer, for a duplex one."""
-    if link.flag("duplex", default=False) is not True:
-        return None
-    peers = _peers(link)
-    return next((one for one in earlier if one.flag("duplex", default=False) and peers & _peers(one)), None)
+def _evicted(links: list[Node]) -> Iterator[tuple[Node, Node]]:
+    """Each link with the first one before it that dials the same peer."""
+    first_to: dict[tuple[str, int], int] = {}
+    for number, link in enumerate(links):
+        peers = _peers(link)
+        if rivals := [first_to[peer] for peer in peers if peer in first_to]:
+            yield link, links[min(rivals)]
+        for peer in peers:
+            first_to.setdefault(peer, number)
 
 
 def _peers(link: Node) -> set[tuple[str, int]]:

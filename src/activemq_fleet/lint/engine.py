@@ -16,7 +16,7 @@ The docstring of a rule holds, in this order::
 
         <networkConnector uri="static:(tcp://a:61616)"/>
 
-The examples of a file rule are XML, of a fleet rule an inventory in YAML (hosts and their
+The examples of a file or release rule are XML, of a fleet rule an inventory in YAML (hosts and their
 variables), of a host rule variables and facts. Tests run them all.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from activemq_fleet.lint.document import Node
     from activemq_fleet.releases import Release
 
-Scope = Literal["file", "fleet", "host"]
+Scope = Literal["file", "release", "fleet", "host"]
 ALWAYS = "5.3.0"
 FAMILIES = {
     "V": "release and schema",
@@ -146,7 +146,7 @@ def rule(
     source: str = "",
     refuses: bool = False,
 ) -> Callable[[Callable[[Any], Iterable[Problem]]], Callable[[Any], Iterable[Problem]]]:
-    """Make a function a rule. A file rule takes a Document, a fleet rule a FleetView, a host rule a HostView."""
+    """Make a function a rule. A file rule takes a Document; release, fleet and host rules a view of their name."""
 
     def register(check: Callable[[Any], Iterable[Problem]]) -> Callable[[Any], Iterable[Problem]]:
         if name in RULES:

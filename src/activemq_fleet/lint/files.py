@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import STRAY, Document
 from activemq_fleet.lint.engine import RULES, Problem, Rule
+from activemq_fleet.lint.problems import findings_of
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Schema, SchemaProblem, UnreadableError, text_of
+from activemq_fleet.schema import Schema, SchemaProblem, TooLargeError, UnreadableError, text_of
 
 SCHEMA_RULE = "V002"
+SIZE_RULE = "V019"
 ACTIVEMQ_XML = "conf/activemq.xml"
 _EVERY_RULE = Selection()
+_MOST = 100  # findings of one rule in one file
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 _STRAY_AMPERSAND = re.compile(r"&(?!#[0-9]+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.-]*;)")
 _ENCODING = re.compile(r"(<\?xml[^>]*?encoding\s*=\s*)([\"'])([A-Za-z][\w.-]*)\2")
@@ -42,6 +47,12 @@ def file_findings(
     rules()  # what is not XML is told by rules too
     try:
         data, document = _read(data, release, beside)
+    except TooLargeError as error:
+        found = [
+            *findings_of(
+                RULES[SIZE_RULE], [Problem(error.problem.message, line=error.problem.line, column=1)], host, file
+            )
+        ]
     except UnreadableError as error:
         found = [_schema_finding(error.problem, release, host, file)]
     else:
@@ -67,6 +78,8 @@ def _read(data: bytes, release: Release, beside: Mapping[str, bytes]) -> tuple[b
     """The document, and the bytes that it was read from. Raises UnreadableError."""
     try:
         return data, Document(data, release, beside=beside)
+    except TooLargeError:
+        raise
     except UnreadableError:
         marked = _with_stray_marked(data)
         if marked is None:
@@ -82,7 +95,7 @@ def _with_stray_marked(data: bytes) -> bytes | None:
     declared = _ENCODING.match(data[:200].decode("ascii", "replace"))
     try:
         text = text_of(data, declared[3] if declared else None, "strict")
-        parts = re.split(r"(<!--.*?-->|<!\[CDATA\[.*?\]\]>)", text, flags=re.DOTALL)
+        parts = re.split(r"(<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z))", text, flags=re.DOTALL)
         parts[::2] = [_STRAY_AMPERSAND.sub(STRAY, part) for part in parts[::2]]
         marked = "".join(parts)
         # the spaces keep the columns of what follows on the first line
@@ -95,38 +108,18 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 def document_findings(
     document: Document, host: str, file: str = ACTIVEMQ_XML, selection: Selection = _EVERY_RULE
 ) -> Iterator[Finding]:
-    """What the file rules say about a document, in the order of the rules."""
+    """What the file rules say about a document, in the order of the rules; of each rule the first hundred."""
     for one in _asked(document.release, selection):
-        yield from told(one, one.check(document), host, file)
+        found = iter(findings_of(one, one.check(document), host, file))
+        yield from islice(found, _MOST)
+        if further := next(found, None):
+            message = f"the rule has more than {_MOST} findings in this file: only the first are told"
+            yield replace(further, message=message, line=None, column=None)
 
 
 @lru_cache(maxsize=256)
 def _asked(release: Release, selection: Selection) -> tuple[Rule, ...]:
     return tuple(one for one in rules("file") if selection.takes(one.id) and one.applies_to(release))
-
-
-def told(one: Rule, problems: Iterable[Problem], host: str, file: str | None = None) -> Iterator[Finding]:
-    """What a rule yields, as findings."""
-    for problem in problems:
-        line, column = problem.line, problem.column
-        if problem.node is not None:
-            line, column = problem.node.place(problem.attribute, problem.part)
-        yield Finding(
-            rule=one.id,
-            severity=problem.severity or one.severity,
-            host=problem.host or host,
-            message=problem.message,
-            fix=problem.fix or one.fix.removesuffix("."),
-            why=one.why.removesuffix("."),
-            file=_beside(file, problem.file) if problem.file else file,
-            line=line,
-            column=column,
-        )
-
-
-def _beside(file: str | None, name: str) -> str:
-    directory, slash, _ = (file or "").rpartition("/")
-    return f"{directory}{slash}{name}"
 
 
 def _schema_finding(problem: SchemaProblem, release: Release, host: str, file: str) -> Finding:

@@ -1,10 +1,9 @@
-"""C, S: what only the whole fleet shows of clients, and what its releases are open to."""
+"""C: what only the whole fleet shows of clients."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from activemq_fleet.lint.document import Node
@@ -12,18 +11,14 @@ from activemq_fleet.lint.engine import Problem, rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.uri import Uri
-from activemq_fleet.releases import Release
 
 if TYPE_CHECKING:
     from activemq_fleet.topology import Broker
 
 _FAILOVER = re.compile(r"failover:(?://)?\([^()]*\)(?:\?[^\s\"'<>]*)?")
 _LINKS = frozenset({"networkConnector", "masterConnector"})
-_REMOTE_CODE = "CVE-2023-46604"
-_HAS_IT = "5.3.0 !5.15.16 5.16.0 !5.16.7 5.17.0 !5.17.6 5.18.0 !5.18.3"
 _PREFETCH = 1000
 _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
-_MOST_NAMED = 3
 
 
 class _Use(NamedTuple):
@@ -63,8 +58,7 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
     """A client's failover: list has one node of a pair and not the other.
 
     Why: after a take-over the client dials only the node that is down, for ever, while the other has its messages.
-    Fix: list both nodes, preferred master first, and randomize=false; the filter failover_uri and the rendered
-        clients/GROUP/jndi.properties do.
+    Fix: list both nodes, as the filter failover_uri and the rendered clients/GROUP/jndi.properties do.
     Cannot see: clients outside the inventory. It looks at fragments, activemq_extra_files and activemq_java_options.
 
     Fires on 5.18.3::
@@ -208,86 +202,3 @@ def _in_flight(view: FleetView, broker: Broker) -> int:
         links = document.links if document else []
         sizes += [link.number("prefetchSize") or 0 if link.has("prefetchSize") else _PREFETCH for link in links]
     return max(sizes)
-
-
-@rule("S001", "warning", scope="fleet", releases=_HAS_IT, source="the project's advisory of CVE-2023-46604")
-def open_to_remote_code(view: FleetView) -> Iterator[Problem]:
-    """The release runs code for whoever reaches an OpenWire port (CVE-2023-46604).
-
-    Why: no login is needed, and scanners look for it all the time.
-    Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.
-    Cannot see: who can reach the ports, which is why it is a warning.
-
-    Fires on 5.5.1::
-
-        hosts:
-          orders-mq01-a.example.com:
-          orders-mq01-b.example.com:
-
-    Silent on 5.18.3::
-
-        hosts:
-          orders-mq01-a.example.com:
-          orders-mq01-b.example.com:
-    """
-    for broker in view.brokers:
-        message, fix = _remote_code(broker.release)
-        if message:
-            yield view.problem(broker, message, fix=fix)
-
-
-@rule("S002", "warning", scope="fleet", source="the project's advisories up to August 2026")
-def below_the_security_floor(view: FleetView) -> Iterator[Problem]:
-    """The release is open to advisories that a newer one fixes.
-
-    Why: each of them is public, with the change that fixes it.
-    Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.
-    Cannot see: who can reach the ports, which is why it is a warning.
-
-    Fires on 5.18.3::
-
-        hosts:
-          orders-mq01-a.example.com:
-          orders-mq01-b.example.com:
-
-    Silent on 6.3.1::
-
-        hosts:
-          orders-mq01-a.example.com:
-          orders-mq01-b.example.com:
-    """
-    for broker in view.brokers:
-        message, fix = _below_floor(broker.release)
-        if message:
-            yield view.problem(broker, message, fix=fix)
-
-
-@cache
-def _remote_code(release: Release) -> tuple[str, str]:
-    for advisory in release.advisories:
-        if _REMOTE_CODE in advisory.cves:
-            own = next((fixed for fixed in advisory.fixed_in if fixed.rpartition(".")[0] == release.line), "")
-            first = f"{own}, better {release.security_floor}" if own else release.security_floor
-            return (
-                f"release {release} is open to {_REMOTE_CODE}: {advisory.what}",
-                f"go to {first}; until then let only brokers and clients reach the ports",
-            )
-    return "", ""
-
-
-def _counted(cves: Sequence[str]) -> str:
-    """A few by name: every broker of the release has this finding, and a report must stay readable."""
-    if len(cves) <= _MOST_NAMED:
-        return ", ".join(cves) or "what that fixes"
-    return f"{', '.join(cves[:_MOST_NAMED])} and {len(cves) - _MOST_NAMED} more"
-
-
-@cache
-def _below_floor(release: Release) -> tuple[str, str]:
-    if release.meets_security_floor:
-        return "", ""
-    cves = [cve for advisory in release.advisories for cve in advisory.cves if cve != _REMOTE_CODE]
-    return (
-        f"release {release} is older than {release.security_floor} and open to {_counted(cves)}",
-        f"go to {release.security_floor}; until then let only brokers and clients reach the ports",
-    )

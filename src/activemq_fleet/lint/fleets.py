@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import Problem
-from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings, told
+from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings
 from activemq_fleet.lint.kinds import kind_of, names_of, without_names
+from activemq_fleet.lint.problems import findings_of
+from activemq_fleet.lint.releases import ReleaseView, release_findings
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
 from activemq_fleet.schema import UnreadableError
@@ -109,7 +111,7 @@ def fleet_findings(
     selection: Selection = _EVERY_RULE,
     kinds: Mapping[str, bytes] | None = None,
 ) -> tuple[Finding, ...]:
-    """What the file and fleet rules say; ``documents`` are rendered activemq.xml by inventory name.
+    """What the file, release and fleet rules say; ``documents`` are rendered activemq.xml by inventory name.
 
     What is not XML is the schema's to tell, and is passed over here. ``kinds`` are ``kind_of`` each
     document, for a caller that knows them already.
@@ -118,11 +120,16 @@ def fleet_findings(
     for broker in fleet.brokers:
         data = documents[broker.host]
         found += _of_document(broker, data, kinds[broker.host] if kinds else kind_of(broker, data), selection)
+        found += release_findings(_release_of(broker), selection, host=broker.host)
     view = FleetView(fleet, documents)
     for one in rules("fleet"):
         if selection.takes(one.id):
-            found += told(one, _in_releases(one.releases, one.check(view), fleet), "")
+            found += findings_of(one, _in_releases(one.releases, one.check(view), fleet), "")
     return tuple(found)
+
+
+def _release_of(broker: Broker) -> ReleaseView:
+    return ReleaseView(broker.release, from_package=broker.settings.install == "package")
 
 
 def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterable[Problem]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.engine import Problem
-from activemq_fleet.lint.files import told
+from activemq_fleet.lint.problems import findings_of
 from activemq_fleet.lint.table import rules
 from activemq_fleet.releases import Release
 
@@ -107,4 +107,4 @@ def host_findings(broker: Subject, facts: HostFacts, peer: HostFacts = _UNKNOWN)
     """What the host rules say about a broker, the machine it runs on, and that of its peer."""
     view = HostView(broker, facts, peer)
     applying = (one for one in rules("host") if one.applies_to(broker.release))
-    return tuple(finding for one in applying for finding in told(one, one.check(view), broker.host))
+    return tuple(finding for one in applying for finding in findings_of(one, one.check(view), broker.host))

@@ -59,17 +59,24 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
 
 @rule(
     "L004",
-    "info",
-    releases="5.7.0 !5.9.0",
-    source="SharedFileLocker and LockFile of 5.7.0 and 5.8.0; measured on 5.8.0",
+    "warning",
+    releases="5.3.0 !5.9.0",
+    source="SharedFileLocker and LockFile of 5.7.0 and 5.8.0; lock files deleted on 5.5.1, 5.6.0, 5.7.0 and 5.8.0",
 )
 def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
-    """A shared kahaDB on 5.7 or 5.8, whose keep-alive does not look at the lock file.
+    """A shared store before 5.9, whose broker does not see that its lock file is gone.
 
-    Why: lockKeepAlivePeriod exists there, but the file locker says yes whatever happened to the file. No setting of
-        these releases helps, which is why this is a hint.
-    Fix: run 5.12 or newer on a shared store.
+    Why: before 5.7 there is no keep-alive, and on 5.7 and 5.8 the file locker says yes whatever happened to the file.
+        When somebody deletes the lock file, the other node becomes master too and both write: on 5.5.1 all 2,765
+        messages of a store were unreadable afterwards, on 5.7.0 1,848 of 2,311 were lost. No setting of these
+        releases helps.
+    Fix: run 5.12 or newer on a shared store. Until then let no job and no person delete files in the store's
+        directory while a broker runs, and share it on a file system that keeps its locks (NFSv4, GFS2, GlusterFS).
     Cannot see: whether another broker uses the directory, see L003.
+
+    Fires on 5.5.1::
+
+        <kahaDB directory="/srv/shared/activemq" databaseLockedWaitDelay="1000"/>
 
     Fires on 5.8.0::
 
@@ -78,12 +85,19 @@ def keep_alive_that_does_not_look(document: Document) -> Iterator[Problem]:
     Silent on 5.12.3::
 
         <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.5.1::
+
+        <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    for store, reason, _ in _shared(document):
+    for store, reason, certain in _shared(document):
+        has_keep_alive = document.release.supports(store.name, "lockKeepAlivePeriod")
+        what = "the keep-alive" if has_keep_alive else "a broker"
         yield store.problem(
-            f"the keep-alive of {document.release.text} does not see a deleted or stolen lock file; "
+            f"{what} of {document.release.text} does not see a deleted or stolen lock file; "
             f"the store is shared: {reason}",
             "lockKeepAlivePeriod",
+            severity=None if certain else "info",
         )
 
 

@@ -37,7 +37,6 @@ _WITHOUT = {"amqp": "of any size", "mqtt": "of up to 256 MB"}
 # The connectors of the shipped file beside openwire, with their ports; 5.8 has the first only.
 _SHIPPED = {"amqp": 5672, "stomp": 61613, "mqtt": 1883, "ws": 61614}
 _SHIPPED_SPANS = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6", "": "5.9.0 !5.19.7 6.0.0 !6.2.6"}
-_LOGS_IN = ("networkConnector", "multicastNetworkConnector", "ldapNetworkConnector", "masterConnector")
 
 
 def reachable(broker: Node) -> list[tuple[Node, Uri]]:
@@ -223,28 +222,3 @@ def _largest_frame(uri: Uri, release: Release) -> str:
         return "of any size" if unlimited else ""
     protocol = uri.scheme.split("+")[0]
     return _WITHOUT[protocol] if protocol in _READ_BY and release.within(_READ_BY[protocol]) else ""
-
-
-@rule("S010", "warning", source="the schema; reference of encrypted passwords")
-def password_in_the_file(document: Document) -> Iterator[Problem]:
-    """A password stands in activemq.xml in clear text.
-
-    Why: the file is read by everybody who looks after the broker, is copied to every node and kept in a repository;
-        the account it opens is that of the other broker, which trusts a bridge with all that it carries.
-    Fix: write ${network.password} and keep the value in a properties file that only the broker may read (mode 0640),
-        loaded by a PropertyPlaceholderConfigurer.
-
-    Fires on 5.18.3::
-
-        <networkConnector name="south" uri="static:(tcp://south:61616)" userName="net" password="rosebud"/>
-
-    Silent on 5.18.3::
-
-        <networkConnector name="south" uri="static:(tcp://south:61616)" userName="net" password="${network.password}"/>
-    """
-    for node in document.all(*_LOGS_IN):
-        for attribute in ("password", "remotePassword"):
-            text = node.known(attribute)
-            if text and not text.startswith("ENC("):
-                what = "the link to the master" if node.name == "masterConnector" else f"link {node.get('name')}"
-                yield node.problem(f"the {attribute} of {what} stands in the file in clear text", attribute)

@@ -6,12 +6,16 @@ scheme before it; without brackets they belong to the last part.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 COMPOSITE = frozenset({"static", "masterslave", "failover", "discovery", "fanout", "simple", "ha", "randomize"})
+DEEPEST = 20  # brackets inside brackets; static:(failover:(…)) is two
 
+_MARK = re.compile(r"[(),]")
+_STEP = {"(": 1, ")": -1, ",": 0}
 _DIGITS = 9  # more make no port, and Python refuses to read thousands of them
 
 
@@ -35,23 +39,13 @@ class Uri:
         """Never fails: what cannot be understood has no scheme, parts or host."""
         return _read(text.strip())
 
-    @classmethod
-    def _read(cls, text: str) -> Uri:
-        scheme, colon, rest = text.partition(":")
-        if not colon or not scheme or not scheme.replace("+", "").isalnum():
-            return cls(text, "")
-        rest = rest.removeprefix("//")
-        if scheme not in COMPOSITE and not rest.startswith("("):
-            return _transport(text, scheme, rest)
-        inside, after = _bracket(rest)
-        parts = tuple(_read(part) for each in _split(inside) if (part := each.strip()))
-        return cls(text, scheme, _options(after.partition("?")[2]), parts)
-
     def walk(self) -> Iterator[Uri]:
         """This one and everything inside it, outermost first."""
-        yield self
-        for part in self.parts:
-            yield from part.walk()
+        waiting = [self]
+        while waiting:
+            part = waiting.pop()
+            yield part
+            waiting += reversed(part.parts)
 
     def find(self, *schemes: str) -> Iterator[Uri]:
         """Every part, itself included, of one of these schemes."""
@@ -70,10 +64,55 @@ class Uri:
             return None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 15)
 def _read(text: str) -> Uri:
-    """Many rules look at one URI, and nobody changes what they see."""
-    return Uri._read(text)
+    """The URI of a text, cached: many rules look at one, and nobody changes what they see.
+
+    Takes no stack of Python's, and time in proportion to the length: brackets are followed to
+    ``DEEPEST``, and what is inside of deeper ones has no scheme.
+    """
+    around = [_Composite("", "", {}, [text])]
+    while True:
+        composite = around[-1]
+        if composite.unread:
+            part = composite.unread.pop()
+            read = _opened(part) if len(around) <= DEEPEST else Uri(part, "")
+            if isinstance(read, Uri):
+                composite.parts.append(read)
+            else:
+                around.append(read)
+        elif len(around) == 1:
+            return composite.parts[0]
+        else:
+            around.pop()
+            around[-1].parts.append(composite.uri())
+
+
+@dataclass(slots=True)
+class _Composite:
+    """A composite whose parts are being read, the last of ``unread`` next."""
+
+    text: str
+    scheme: str
+    options: dict[str, str]
+    unread: list[str]
+    parts: list[Uri] = field(default_factory=list)
+
+    def uri(self) -> Uri:
+        return Uri(self.text, self.scheme, self.options, tuple(self.parts))
+
+
+def _opened(text: str) -> Uri | _Composite:
+    """A plain transport, what cannot be understood, or a composite with its parts still to read."""
+    scheme, colon, rest = text.partition(":")
+    if not colon or not scheme or not scheme.replace("+", "").isalnum():
+        return Uri(text, "")
+    rest = rest.removeprefix("//")
+    if scheme not in COMPOSITE and not rest.startswith("("):
+        return _transport(text, scheme, rest)
+    inside, after = _bracket(rest)
+    parts = [stripped for each in _split(inside) if (stripped := each.strip())]
+    return _Composite(text, scheme, _options(after.partition("?")[2]), parts[::-1])
 
 
 def _transport(text: str, scheme: str, rest: str) -> Uri:
@@ -90,20 +129,20 @@ def _bracket(rest: str) -> tuple[str, str]:
     if not rest.startswith("("):
         return rest, ""
     depth = 0
-    for position, character in enumerate(rest):
-        depth += (character == "(") - (character == ")")
+    for mark in _MARK.finditer(rest):
+        depth += _STEP[mark[0]]
         if depth == 0:
-            return rest[1:position], rest[position + 1 :]
+            return rest[1 : mark.start()], rest[mark.end() :]
     return rest[1:], ""
 
 
 def _split(text: str) -> Iterator[str]:
     depth, begin = 0, 0
-    for position, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            yield text[begin:position]
-            begin = position + 1
+    for mark in _MARK.finditer(text):
+        depth += _STEP[mark[0]]
+        if mark[0] == "," and depth == 0:
+            yield text[begin : mark.start()]
+            begin = mark.end()
     yield text[begin:]
 
 

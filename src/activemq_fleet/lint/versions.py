@@ -78,6 +78,29 @@ def not_in_the_schema(document: Document) -> Iterator[Problem]:
     yield from ()
 
 
+@rule("V019", "error", source="benchmarks/check_file.py: what a file of 1 MB may cost")
+def too_large(document: Document) -> Iterator[Problem]:
+    """A file with more of something than any broker's configuration has.
+
+    Why: rules compare elements and parts of URIs with one another, so that a file made for it could keep a check
+        busy for hours. Beyond 10,000 elements, 10 brokers, 200 attributes of an element, 16,384 characters of a value,
+        or 500 parts or 20 brackets of a URI nothing else is said of the file.
+    Fix: find out who wrote this. Where it is meant, make several brokers of it, or import parts from other files.
+
+    Fires on 5.18.3::
+
+        <networkConnector name="n" uri="failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(
+            failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(
+            failover:(failover:(failover:(tcp://a:61616)))))))))))))))))))))"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="n" uri="static:(failover:(tcp://a:61616,tcp://b:61616)?maxReconnectAttempts=0)"/>
+    """
+    # Told where the file is read: see files.file_findings.
+    yield from ()
+
+
 @rule(
     "V003",
     "error",

@@ -1,4 +1,4 @@
-"""What a release of ActiveMQ Classic can do: one data file, asked through :class:`Release`.
+"""What a release of ActiveMQ Classic can do and is open to: data files, asked through :class:`Release`.
 
 Nothing else in the project compares version strings.
 """

@@ -146,7 +146,7 @@ class Release:
     """Attributes of ``<broker>`` that the schema accepts and no code reads."""
 
     advisories: tuple[Advisory, ...]
-    """Those that this release is open to."""
+    """The published vulnerabilities that this release is open to, newest first."""
     meets_security_floor: bool
     """Not older than the oldest release fit for a new installation."""
     security_floor: str
@@ -254,7 +254,7 @@ def _release_of(text: str) -> Release:
         known=known,
         warnings=() if known else (warning,),
         data_release=data_release,
-        **data.answers(line, source, text),
+        **data.answers(line, source, version, text),
     )
 
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from activemq_fleet.schema._documents import BEANS, CORE, UnreadableError, parse
+from activemq_fleet.schema._documents import BEANS, CORE, TooLargeError, UnreadableError, parse
 from activemq_fleet.schema._positions import Place, Positions, text_of
 from activemq_fleet.schema._problems import SchemaProblem
 from activemq_fleet.schema._schema import Schema
 
-__all__ = ["BEANS", "CORE", "Place", "Positions", "Schema", "SchemaProblem", "UnreadableError", "parse", "text_of"]
+__all__ = [
+    "BEANS",
+    "CORE",
+    "Place",
+    "Positions",
+    "Schema",
+    "SchemaProblem",
+    "TooLargeError",
+    "UnreadableError",
+    "parse",
+    "text_of",
+]

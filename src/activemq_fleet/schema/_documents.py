@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 from lxml import etree
 
@@ -10,6 +11,15 @@ from activemq_fleet.schema._problems import SchemaProblem
 
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
+# Bounds of what is looked at. The largest of 110 files of other people's has 74 elements, 8 attributes on one
+# element and a value of 599 characters; with these, the costliest megabyte is done in two seconds (benchmarks).
+MOST_ELEMENTS = 10_000
+MOST_BROKERS = 10
+MOST_ATTRIBUTES = 200
+LONGEST_VALUE = 16_384
+MOST_PARTS = 500
+DEEPEST_URI = 20
+_URI_MARKS = ",&?"
 
 
 class UnreadableError(Exception):
@@ -20,13 +30,17 @@ class UnreadableError(Exception):
         super().__init__(problem.message)
 
 
+class TooLargeError(UnreadableError):
+    """A document with more of something than any real one, so that looking at it could take for ever."""
+
+
 def parser() -> etree.XMLParser:
     """A parser that resolves no entity, opens no connection and limits depth and size."""
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
 def parse(document: bytes) -> etree._Element:
-    """The root of a document. Raises UnreadableError when it is not XML, or has a DOCTYPE."""
+    """The root of a document. Raises UnreadableError when it is not XML, has a DOCTYPE or is beyond the bounds."""
     try:
         root = etree.fromstring(document, parser())
     except etree.XMLSyntaxError as error:
@@ -37,7 +51,43 @@ def parse(document: bytes) -> etree._Element:
         raise UnreadableError(SchemaProblem(max(line, 1), max(column, 1), "", f"not XML: {said}")) from None
     if root.getroottree().docinfo.internalDTD is not None:
         raise UnreadableError(_doctype(document))
+    _check_bounds(root)
     return root
+
+
+def _check_bounds(root: etree._Element) -> None:
+    """Raise TooLargeError for the first bound that a document is beyond, with the line of its element."""
+    brokers = 0
+    for number, element in enumerate(root.iter(etree.Element), 1):
+        brokers += local(str(element.tag)) == "broker"
+        excess = ""
+        if number > MOST_ELEMENTS:
+            excess = f"the file has more than {MOST_ELEMENTS} elements"
+        elif brokers > MOST_BROKERS:
+            excess = f"the file has more than {MOST_BROKERS} <broker>"
+        elif len(element.attrib) > MOST_ATTRIBUTES:
+            excess = f"an element has more than {MOST_ATTRIBUTES} attributes"
+        else:
+            excess = next((f"a value {text}" for v in element.attrib.values() if (text := _excess_of(str(v)))), "")
+        if excess:
+            message = f"{excess}: it is not looked at, and no broker has such a configuration"
+            raise TooLargeError(SchemaProblem(int(str(element.sourceline or 1)), 1, "", message))
+
+
+def _excess_of(value: str) -> str:
+    if len(value) > LONGEST_VALUE:
+        return f"has more than {LONGEST_VALUE} characters"
+    if "(" in value or "?" in value:
+        if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
+            return f"is a URI of more than {MOST_PARTS} parts"
+        if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
+            return f"is a URI of brackets more than {DEEPEST_URI} deep"
+    return ""
+
+
+def _depth(value: str) -> int:
+    steps = ({"(": 1, ")": -1}.get(character, 0) for character in value)
+    return max(accumulate(steps))
 
 
 def _doctype(document: bytes) -> SchemaProblem:

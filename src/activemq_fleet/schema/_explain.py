@@ -7,10 +7,11 @@ milliseconds. For all else, such as a wrong order, xmlschema is loaded: it names
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from lxml import etree
@@ -28,6 +29,9 @@ _NO_ATTRIBUTE = re.compile(r"(?:attribute '([^']+)'|'([^']+)' attribute) not all
 _BAD_VALUE = re.compile(r"attribute (\S+?)='(.*)': ", re.DOTALL)
 _ATTRIBUTE = re.compile(r"attribute '([^']+)': ")
 _FEW = 6
+_MOST = 50  # problems that are told of one document
+# From so many elements or bytes on xmlschema, which takes a second to load, is not asked.
+_MANY, _LONG = 2000, 200_000
 _ROUNDS = 20
 _TYPES = {
     "boolean": "true or false",
@@ -71,18 +75,29 @@ class Explainer:
 
         if root.tag != f"{{{BEANS}}}beans":
             return (at(root, f'the root must be <beans xmlns="{BEANS}">, not <{local(root.tag)}>'),)
-        problems = {at(element, self._no_child(root, element)) for element in strangers}
+        strangers = list(islice(strangers, _MOST + 1))
+        problems = {at(element, self._no_child(root, element)) for element in strangers[:_MOST]}
+        entries = list(islice(cast("Iterable[etree._LogEntry]", self._compiled.error_log), _MOST + 1))
+        large = len(document) > _LONG or sum(1 for _ in islice(root.iter(), _MANY)) == _MANY
+        if large or len(strangers) > _MOST or len(entries) > _MOST:
+            return tuple(sorted(problems | self._in_its_words(root, entries[:_MOST], at)))
         quick = self._misspelt(root)
         if quick is not None:
             return tuple(sorted(problems | {at(*told) for told in quick}))
-        for error in self._schema.iter_errors(root):
+        for error in islice(self._schema.iter_errors(root), _MOST):
             problems.add(at(*self._told(error)))
         if not problems:  # the two validators disagree; the quick one decides
             self._compiled.validate(root)
-            for entry in cast("Iterable[etree._LogEntry]", self._compiled.error_log):
-                found = _at(root, entry)
-                problems.add(at(found[0] if found else root, _plain(entry.message)))
+            problems = self._in_its_words(root, cast("Iterable[etree._LogEntry]", self._compiled.error_log), at)
         return tuple(sorted(problems))
+
+    def _in_its_words(
+        self, root: etree._Element, entries: Iterable[etree._LogEntry], at: Callable[..., SchemaProblem]
+    ) -> set[SchemaProblem]:
+        """What libxml2 says as it says it: for a document that is too large for better words."""
+        prefixes = _prefixes(root)
+        places = ((_at(root, entry, prefixes), entry.message) for entry in entries)
+        return {at(found[0] if found else root, _plain(message)) for found, message in places}
 
     def _misspelt(self, root: etree._Element) -> list[tuple[etree._Element, str, str]] | None:
         """The problems, when names and values that the schema does not know are all; None when there are others.
@@ -96,7 +111,8 @@ class Explainer:
             if self._compiled.validate(left):
                 return told
             entries = list(cast("Iterable[etree._LogEntry]", self._compiled.error_log))
-            places = [_at(left, entry) for entry in entries]
+            prefixes = _prefixes(left)
+            places = [_at(left, entry, prefixes) for entry in entries]
             if any(len(found) != 1 or found[0] not in original for found in places):
                 return None
             for entry, (element,) in zip(entries, places, strict=True):
@@ -216,11 +232,15 @@ class Explainer:
         return self._model.is_ordered(self._declared(element))
 
 
-def _at(root: etree._Element, entry: etree._LogEntry) -> list[etree._Element]:
+def _prefixes(root: etree._Element) -> dict[str, str]:
+    """The prefixes that the elements of a document declare."""
+    return {prefix: uri for element in root.iter() for prefix, uri in element.nsmap.items() if prefix}
+
+
+def _at(root: etree._Element, entry: etree._LogEntry, prefixes: Mapping[str, str]) -> list[etree._Element]:
     """The element that libxml2 means: its path has the prefixes of the document."""
-    prefixes = {prefix: uri for element in root.iter() for prefix, uri in element.nsmap.items() if prefix}
     try:
-        return cast("list[etree._Element]", root.xpath(entry.path or ".", namespaces=prefixes))
+        return cast("list[etree._Element]", root.xpath(entry.path or ".", namespaces=dict(prefixes)))
     except etree.XPathError:
         return []
 

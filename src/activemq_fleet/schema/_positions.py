@@ -33,6 +33,7 @@ class Positions:
     def __init__(self, document: bytes, root: etree._Element) -> None:
         self._text = text_of(document, root.getroottree().docinfo.encoding)
         self._tags = dict(zip(root.iter(etree.Element), self._start_tags(), strict=False))
+        self._last_value: tuple[Place, list[int]] = (-1, -1), []
 
     def of_element(self, element: etree._Element) -> Place:
         """The place of ``<``."""
@@ -52,9 +53,15 @@ class Positions:
         if found is None or index < 0:
             return self.of_attribute(element, name)
         begin = found.start(2) + 1
-        characters = _CHARACTER.finditer(self._text, begin, found.end(2) - 1)
-        starts = [match.start() for match in characters]
+        starts = self._starts_of_characters(begin, found.end(2) - 1)
         return self._place(starts[index] if index < len(starts) else begin)
+
+    def _starts_of_characters(self, begin: int, end: int) -> list[int]:
+        """Where each character of a value begins; kept for the value that was asked for last."""
+        if self._last_value[0] != (begin, end):
+            found = _CHARACTER.finditer(self._text, begin, end)
+            self._last_value = (begin, end), [match.start() for match in found]
+        return self._last_value[1]
 
     def _attribute(self, element: etree._Element, name: str) -> re.Match[str] | None:
         tag = self._tags.get(element)

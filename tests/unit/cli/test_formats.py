@@ -59,6 +59,38 @@ def test_text_is_grouped_by_host_with_the_worst_first() -> None:
     )
 
 
+def test_what_sixty_pairs_have_alike_is_one_paragraph() -> None:
+    names = [f"orders-mq{pair:02}-{node}" for pair in range(1, 61) for node in "ab"]
+    alike = [finding(rule="S002", severity="warning", host=name, why="public") for name in names]
+    placed = [
+        finding(rule="N001", severity="warning", host=name, file="conf/activemq.xml", line=3, column=len(name))
+        for name in names
+    ]
+    own = finding(rule="T006", host=names[4])
+    report = Report(tuple(names), (*alike, *placed, own))
+    assert click.unstyle(written("text", report)) == (
+        "120 hosts: orders-mq01-a, orders-mq01-b, orders-mq02-a and 117 more\n"
+        "  warning N001 conf/activemq.xml:3:13: says 100%, twice\n"
+        "      fix: do it\n"
+        "  warning S002 says 100%, twice\n"
+        "      why: public\n"
+        "      fix: do it\n"
+        "\n"
+        "orders-mq03-a\n"
+        "  error T006 says 100%, twice\n"
+        "      fix: do it\n"
+        "\n"
+        "120 hosts: 1 error, 240 warnings, 0 info"
+    )
+    assert len(json.loads(written("json", report))["findings"]) == 241
+    assert len(json.loads(written("sarif", report))["runs"][0]["results"]) == 241
+
+
+def test_a_place_that_differs_by_the_names_on_its_line_is_the_file() -> None:
+    two = [finding(host=name, file="conf/activemq.xml", line=3, column=n) for n, name in enumerate(("a", "b"), 1)]
+    assert "error T006 conf/activemq.xml: says" in click.unstyle(written("text", Report(("a", "b"), tuple(two))))
+
+
 def test_json_holds_findings_and_waivers_as_fleet_json_does() -> None:
     content = json.loads(written("json"))
     assert content["findings"] == [found.to_dict() for found in REPORT.findings]
@@ -104,7 +136,7 @@ def test_junit_has_a_failure_an_error_and_a_case_for_a_host_without_findings() -
 
 def test_junit_holds_any_text() -> None:
     report = Report(("a",), (finding(host="\x00<&", message="\x1b]0;\ufffe"),))
-    assert etree.fromstring(written("junit", report))[1].get("classname") == "\ufffd<&"
+    assert etree.fromstring(written("junit", report))[1].get("classname") == "\\u0000<&"
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -70,7 +70,7 @@ def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture
         (InputError("inventory.yml: is empty"), 2, "inventory.yml: is empty"),
         (LabError("orders-mq01-a: did not start"), 1, "orders-mq01-a: did not start"),
         (FleetError("two\nlines"), 2, "two lines"),
-        (FleetError("a \x1b[31mred\x1b[0m host"), 2, r"a \x1b[31mred\x1b[0m host"),
+        (FleetError("a \x1b[31mred\x1b[0m host"), 2, r"a \u001b[31mred\u001b[0m host"),
         (
             ModuleNotFoundError("No module named 'psutil'", name="psutil"),
             2,

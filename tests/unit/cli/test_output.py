@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,34 @@ FILES = {"fleet.json": b"{}", "hosts/a/conf/x.xml": b"<x/>", "hosts/a/bin/env": 
 
 def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=False, capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk_is_named_and_the_earlier_tree_stays(small_disk: Path) -> None:
+    write_tree(small_disk / "out", FILES)
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_tree(small_disk / "out", {**FILES, "hosts/a/large": b"x" * 100_000})
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(small_disk / "out"))
+    assert tree(small_disk / "out") == FILES
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_file(small_disk / "fleet.svg", b"x" * 100_000)
+    assert caught.value.filename == str(small_disk / "fleet.svg")
+    assert [path.name for path in small_disk.iterdir()] == ["out"]
 
 
 def test_a_tree_is_written_with_its_parents(tmp_path: Path) -> None:

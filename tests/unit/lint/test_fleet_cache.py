@@ -122,7 +122,7 @@ def test_of_brokers_with_a_mistake_only_its_rule_looks_at_each(monkeypatch: pyte
     monkeypatch.setattr(fleets, "document_findings_of", counting)
 
     assert together(made) == wanted != []
-    assert {selection.select for selection in asked} == {(), ("N001", "N036")}
+    assert {selection.select for selection in asked} == {(), ("N001", "N036", "S015", "S016")}
 
 
 def test_groups_of_other_names_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Clients' lists, audits and releases of a fleet, beside the rules' own examples."""
+"""Clients' lists and audits of a fleet, beside the rules' own examples."""
 
 from __future__ import annotations
 
@@ -96,22 +96,3 @@ def test_agents_and_links_are_producers() -> None:
     (finding,) = told("C010", pairs=pairs, xml_fragments=[AUDIT], agents=agents_of(2))
     assert "at least 3 producers" in finding.message
     assert finding.line
-
-
-@pytest.mark.parametrize(
-    ("release", "rules"), [("5.5.1", ["S001", "S002"]), ("5.18.3", ["S002"]), ("5.19.10", []), ("6.0.1", ["S002"])]
-)
-def test_a_release_is_warned_of_until_it_has_the_fixes(release: str, rules: list[str]) -> None:
-    found = [finding for rule in ("S001", "S002") for finding in told(rule, release=release)]
-    assert sorted({finding.rule for finding in found}) == rules
-    assert {finding.severity for finding in found} <= {"warning"}
-    assert len(found) == 2 * len(rules)
-
-
-def test_the_release_to_go_to_is_named() -> None:
-    (finding, _) = told("S001", release="5.15.2")
-    assert "CVE-2023-46604" in finding.message
-    assert finding.fix.startswith("go to 5.15.16, better 5.19.10")
-    (finding, _) = told("S002", release="6.0.1")
-    assert "CVE-2024-32114" in finding.message
-    assert finding.fix.startswith("go to 6.2.9")

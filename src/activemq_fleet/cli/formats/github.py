@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from activemq_fleet.cli.formats.report import Report, advice, path_of, subject_of
 from activemq_fleet.findings import Finding
+from activemq_fleet.printable import printable
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
@@ -24,7 +25,7 @@ def _command(finding: Finding) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text, lines=True).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

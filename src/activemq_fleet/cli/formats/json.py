@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from activemq_fleet.cli.formats.report import Report
+from activemq_fleet.printable import printable_json
 
 
 def write(report: Report) -> str:
@@ -16,4 +15,4 @@ def write(report: Report) -> str:
         "files" if report.files else "hosts": list(report.hosts),
         "counts": report.counts,
     }
-    return json.dumps(content, indent=2, ensure_ascii=False)
+    return printable_json(content)

@@ -8,6 +8,7 @@ from lxml import etree
 
 from activemq_fleet.cli.formats.report import Report, place_of, subject_of
 from activemq_fleet.findings import Finding
+from activemq_fleet.printable import printable
 
 
 def write(report: Report) -> str:
@@ -43,4 +44,4 @@ def _case(suite: etree._Element, finding: Finding) -> None:
 
 def _safe(text: str) -> str:
     """Text without what XML 1.0 cannot hold, which a host name may."""
-    return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
+    return printable(text, lines=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import quote
 
@@ -10,6 +9,7 @@ from activemq_fleet import __version__
 from activemq_fleet.cli.formats.report import Report, advice, path_of, subject_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import rules as lint_rules
+from activemq_fleet.printable import printable_json
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
@@ -27,7 +27,7 @@ def write(report: Report) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, rules) for finding in report.findings],
     }
-    return json.dumps({"version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+    return printable_json({"version": "2.1.0", "runs": [run]})
 
 
 def _rule(name: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _location(finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": [{"name": subject_of(finding), "kind": "resource"}]}
     path = path_of(finding)
     if path is not None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
+        place: dict[str, Any] = {"artifactLocation": {"uri": quote(path, errors="backslashreplace")}}
         if finding.line is not None:
             place["region"] = {"startLine": finding.line, "startColumn": finding.column or 1}
         location["physicalLocation"] = place

@@ -1,43 +1,76 @@
-"""Text: grouped by host, as someone reads it on a terminal."""
+"""Text: grouped by host, as someone reads it on a terminal; what many hosts have alike is told once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Hashable, Iterator, Sequence
 
 import click
 
 from activemq_fleet.cli.formats.report import SEVERITIES, Report, place_of, subject_of
 from activemq_fleet.findings import Finding
+from activemq_fleet.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
+_MOST_NAMED = 3
 
 
 def write(report: Report) -> str:
-    """The report with terminal colours, which ``click.echo`` takes out where there is no terminal."""
+    """The report with terminal colours, which ``click.echo`` takes out where there is no terminal.
+
+    Findings that say the same of several hosts, or of several files as a whole, stand once, below a
+    heading that counts the hosts or files and names a few.
+    """
     if report.files:
         order = sorted(report.findings, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule))
     else:
         order = sorted(report.findings, key=lambda f: (f.host, SEVERITIES.index(f.severity), f.rule, f.line or 0))
+    alike: dict[Hashable, list[Finding]] = {}
+    for finding in order:
+        alike.setdefault(_likeness(finding), []).append(finding)
+    groups: dict[tuple[str, ...], list[list[Finding]]] = {}
+    for findings in alike.values():
+        groups.setdefault(tuple(dict.fromkeys(map(subject_of, findings))), []).append(findings)
     lines: list[str] = []
-    for host, findings in groupby(order, key=subject_of):
-        lines.append(click.style(host, bold=True))
-        for finding in findings:
-            lines += _lines(finding)
+    for subjects, same in sorted(groups.items(), key=lambda group: -len(group[0])):
+        lines.append(click.style(printable(_heading(subjects, report)), bold=True))
+        for findings in same:
+            lines += _lines(findings)
         lines.append("")
     return "\n".join([*lines, _summary(report)])
 
 
-def _lines(finding: Finding) -> Iterator[str]:
+def _likeness(finding: Finding) -> Hashable:
+    """Equal for findings that are told once. One on a line of a file of nobody's stands alone."""
+    place = finding.file if finding.host else (finding.file, finding.line, finding.column) * bool(finding.line)
+    text = (finding.rule, finding.severity, finding.message, finding.why, finding.fix, finding.waived)
+    return *text, place
+
+
+def _heading(subjects: Sequence[str], report: Report) -> str:
+    if len(subjects) == 1:
+        return subjects[0]
+    counted = _counted(len(subjects), "file" if report.files else "host")
+    more = f" and {len(subjects) - _MOST_NAMED} more" if len(subjects) > _MOST_NAMED else ""
+    return f"{counted}: {', '.join(subjects[:_MOST_NAMED])}{more}"
+
+
+def _lines(findings: Sequence[Finding]) -> Iterator[str]:
+    finding = findings[0]
     kind = "waived" if finding.waived is not None else finding.severity
-    where = f"{place_of(finding)}: " if finding.file else ""
-    yield f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])} {where}{finding.message}"
+    where = f"{_place(findings)}: " if finding.file and (finding.host or finding.line) else ""
+    yield f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])} {printable(f'{where}{finding.message}')}"
     if finding.waived is not None:
-        yield f"      waived: {finding.waived}"
+        yield f"      waived: {printable(finding.waived)}"
         return
     if finding.why:
-        yield f"      why: {finding.why}"
-    yield f"      fix: {finding.fix}"
+        yield f"      why: {printable(finding.why)}"
+    yield f"      fix: {printable(finding.fix)}"
+
+
+def _place(findings: Sequence[Finding]) -> str | None:
+    """The place that all have, else their file: the columns of many hosts differ by their names."""
+    places = {place_of(one) for one in findings}
+    return places.pop() if len(places) == 1 else findings[0].file
 
 
 def _summary(report: Report) -> str:

@@ -1,0 +1,33 @@
+"""The release rules: what is known of a release, whatever its file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint.problems import findings_of
+from activemq_fleet.lint.selection import Selection
+from activemq_fleet.lint.table import rules
+from activemq_fleet.releases import Release
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseView:
+    """What a release rule looks at. ``from_package``: a distribution built it, which may carry fixes back."""
+
+    release: Release
+    from_package: bool = False
+
+
+def release_findings(
+    view: ReleaseView, selection: Selection, *, host: str = "", file: str | None = None
+) -> tuple[Finding, ...]:
+    """What the release rules say, as findings about a host of a fleet or about anyone's file."""
+    return tuple(replace(finding, host=host, file=file) for finding in _findings(view, selection))
+
+
+@lru_cache(maxsize=512)
+def _findings(view: ReleaseView, selection: Selection) -> tuple[Finding, ...]:
+    asked = (one for one in rules("release") if selection.takes(one.id) and one.applies_to(view.release))
+    return tuple(finding for one in asked for finding in findings_of(one, one.check(view), ""))

@@ -1,0 +1,198 @@
+"""S: what somebody may do who is let in, what he shows of himself on the way, and what he may send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.clients import inside, is_loopback
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.lint.security import authenticates, reachable
+from activemq_fleet.lint.uri import Uri
+from activemq_fleet.sizes import size_of
+
+_BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
+_FRAME_SIZE = "wireFormat.maxFrameSize"
+_FEW = 5
+_DIGITS = 15
+
+
+@rule("S015", "warning", source="AuthorizationBroker of the release tags")
+def no_authorization(document: Document) -> Iterator[Problem]:
+    """A login, and no rule on who may do what.
+
+    Why: every account, that of the smallest client too, reads, writes and removes every queue and topic, and one
+        leaked password opens all of them.
+    Fix: add an authorizationPlugin. In a fleet: activemq_acl.
+    Cannot see: a plugin of your own, made as a bean, which may decide it. Of a fleet it is told as info.
+
+    Fires on 5.18.3::
+
+        <simpleAuthenticationPlugin>
+          <users><authenticationUser username="app" password="${app.password}" groups="apps"/></users>
+        </simpleAuthenticationPlugin>
+
+    Silent on 5.18.3::
+
+        <broker>
+          <plugins>
+            <jaasAuthenticationPlugin configuration="activemq"/>
+            <authorizationPlugin>
+              <map>
+                <authorizationMap>
+                  <authorizationEntries>
+                    <authorizationEntry queue="&gt;" read="apps" write="apps" admin="admins"/>
+                  </authorizationEntries>
+                </authorizationMap>
+              </map>
+            </authorizationPlugin>
+          </plugins>
+        </broker>
+    """
+    for broker in document.brokers:
+        if broker.has("plugins") or not reachable(broker) or not authenticates(broker):
+            continue
+        plugins = [plugin for holder in broker.children("plugins") for plugin in holder.children()]
+        if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):
+            continue
+        for plugin in plugins:
+            if plugin.name in (*_BY_PASSWORD, "jaasCertificateAuthenticationPlugin"):
+                yield plugin.problem(
+                    "whoever has a login may do everything: there is no authorizationPlugin",
+                    severity="info" if document.broker else None,
+                )
+
+
+@rule("S016", "info", source="ConnectionInfo of OpenWire, CONNECT of STOMP and MQTT: the password as it is")
+def login_in_clear_text(document: Document) -> Iterator[Problem]:
+    """Clients send their passwords in clear text.
+
+    Why: without TLS whoever sees the packets of one connection has the account, and all messages besides.
+    Fix: use the connector's scheme with TLS (nio+ssl, stomp+nio+ssl, mqtt+nio+ssl …), or bind it to 127.0.0.1 behind
+        something that ends TLS.
+    Cannot see: a network that nobody else is on, or that is encrypted itself, which is why it is an info.
+
+    Fires on 5.18.3::
+
+        <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=1048576"/>
+
+    Silent on 5.18.3::
+
+        <broker>
+          <transportConnectors>
+            <transportConnector name="clients" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
+            <transportConnector name="here" uri="nio://127.0.0.1:61616?wireFormat.maxFrameSize=10485760"/>
+          </transportConnectors>
+        </broker>
+    """
+    for broker in document.brokers:
+        if not inside(broker, *_BY_PASSWORD):
+            continue
+        open_ones = [
+            (connector, uri)
+            for connector, uri in reachable(broker)
+            if uri.scheme
+            and "ssl" not in uri.scheme
+            and uri.scheme not in ("wss", "https")
+            and not is_loopback(uri.host)
+        ]
+        if open_ones:
+            connector, _ = open_ones[0]
+            ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_FEW])
+            more = f" and {len(open_ones) - _FEW} more" if len(open_ones) > _FEW else ""
+            yield connector.problem(f"clients send passwords in clear text: {ports}{more}")
+
+
+def _has_tls(uri: Uri) -> bool:
+    return "ssl" in uri.scheme or uri.scheme in ("wss", "https")
+
+
+@rule("S017", "warning", source="ManagementContext of the release tags; jmx.remote.x.password.file of JMX")
+def jmx_without_login(document: Document) -> Iterator[Problem]:
+    """createConnector="true" opens JMX to everybody.
+
+    Why: the registry listens on all interfaces, whatever connectorHost says, and asks for no login unless
+        jmx.remote.x.password.file is among its properties. Whoever reaches it manages the broker, and can run code by
+        an MLet.
+    Fix: leave createConnector at false, and use Jolokia or a JMX of the JVM's own with a password file and TLS.
+    Cannot see: a firewall. To 5.14 true is what counts where nothing is said.
+
+    Fires on 5.18.3::
+
+        <broker>
+          <managementContext><managementContext createConnector="true" connectorPort="1099"/></managementContext>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <broker>
+          <managementContext><managementContext createConnector="false"/></managementContext>
+        </broker>
+    """
+    for context in document.all("managementContext"):
+        if context.flag("createConnector", False) and not _asks_for_login(context):
+            yield context.problem(
+                f"JMX listens on {context.get('connectorPort') or '1099'} of all interfaces and asks for no login",
+                "createConnector",
+            )
+
+
+def _asks_for_login(context: Node) -> bool:
+    names = (node.get("key") or node.get("name") for node in context.all("entry", "prop"))
+    return context.has("environment") or any(name.endswith(("password.file", "login.config")) for name in names)
+
+
+@rule("S018", "warning", scope="fleet", source="measured on 5.18.3 and 6.3.1 with a heap of 512 MB")
+def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
+    """The largest frame times the connections that are let in is more than the heap.
+
+    Why: the broker makes room for a frame as long as the client says it is, before anybody has logged in. So a few
+        connections, each with the first bytes of a large frame, end the broker by an OutOfMemoryError.
+    Fix: lower wireFormat.maxFrameSize to what the largest message needs, or maximumConnections to the clients that you
+        have, in the options of activemq_connectors, or raise activemq_heap.
+    Cannot see: connectors of fragments. It is a warning where fewer than five connections are enough, else an info:
+        what is rendered by default takes more of them.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_heap: 1g
+          activemq_connectors:
+            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxFrameSize: 536870912}}
+        hosts:
+          orders-mq01-a.example.com:
+          orders-mq01-b.example.com:
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_heap: 8g
+          activemq_connectors:
+            - name: openwire
+              scheme: nio
+              port: 61616
+              options: {wireFormat.maxFrameSize: 1048576, maximumConnections: 1000}
+        hosts:
+          orders-mq01-a.example.com:
+          orders-mq01-b.example.com:
+    """
+    for broker in view.brokers:
+        heap = size_of(broker.settings.heap) or 0
+        too_large = []
+        for connector in broker.connectors:
+            frame, most = (_number(connector.options.get(name)) for name in (_FRAME_SIZE, "maximumConnections"))
+            if heap and frame and (most is None or most * frame > heap):
+                too_large.append((frame, connector.name, "any number" if most is None else most))
+        if too_large:
+            frame, name, let_in = max(too_large, key=lambda one: one[0])
+            yield view.problem(
+                broker,
+                f"{max(heap // frame, 1)} connections with a frame of {frame >> 20} MiB each fill the heap of "
+                f"{heap >> 20} MiB, and connector {name} lets in {let_in}",
+                severity="warning" if heap // frame < _FEW else "info",
+            )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < _DIGITS else None

@@ -1,0 +1,84 @@
+"""S: what a release is open to, by the published vulnerabilities (``releases/advisories.toml``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.releases import ReleaseView
+from activemq_fleet.releases import Advisory, Release
+
+_SEVERITIES = ("critical", "important", "moderate", "low")
+_UNTIL_THEN = "until then let only brokers and clients reach the ports"
+_MOST_NAMED = 3
+
+
+@rule("S001", "error", scope="release", source="the project's advisory of CVE-2023-46604")
+def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
+    """The release runs code for whoever reaches an OpenWire port (CVE-2023-46604).
+
+    Why: no login is needed, and scanners look for it all the time.
+    Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.
+    Cannot see: who can reach the ports. It is a warning where the release's line has no fixed one (before 5.15), and
+        for a distribution's package, which may have the fix under the old number.
+
+    Fires on 5.18.2::
+
+        <broker/>
+
+    Fires on 5.5.1::
+
+        <broker/>
+
+    Silent on 5.18.3::
+
+        <broker/>
+    """
+    release = view.release
+    for advisory in release.advisories:
+        if advisory.severity == "critical":
+            own = next((fixed for fixed in advisory.fixed_in if fixed.rpartition(".")[0] == release.line), "")
+            first = f"{own}, better {release.security_floor}" if own else release.security_floor
+            unless = ", unless the package has the fix" if view.from_package else ""
+            yield Problem(
+                f"release {release} is open to {advisory.cve}{unless}: {advisory.what}",
+                severity="error" if own and not view.from_package else "warning",
+                fix=f"go to {first}; {_UNTIL_THEN}",
+            )
+
+
+@rule("S002", "warning", scope="release", source="the project's announcements up to September 2026")
+def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
+    """The release is open to published vulnerabilities that a newer one fixes.
+
+    Why: each of them is public, with the change that fixes it.
+    Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.
+    Cannot see: who can reach the ports, which is why it is a warning, and what was announced later.
+
+    Fires on 5.18.3::
+
+        <broker/>
+
+    Fires on 6.3.1::
+
+        <broker/>
+
+    Silent on 6.3.2::
+
+        <broker/>
+    """
+    release = view.release
+    others = [advisory for advisory in release.advisories if advisory.severity != "critical"]
+    if not release.meets_security_floor:
+        yield Problem(
+            f"release {release} is older than {release.security_floor} and open to {_named(release, others)}",
+            fix=f"go to {release.security_floor}; {_UNTIL_THEN}",
+        )
+
+
+def _named(release: Release, advisories: Sequence[Advisory]) -> str:
+    """The gravest few by number: every broker of the release has this finding, and a report must stay readable."""
+    cves = [advisory.cve for advisory in sorted(advisories, key=lambda one: _SEVERITIES.index(one.severity))]
+    if len(cves) <= _MOST_NAMED:
+        return ", ".join(cves) or f"what {release.security_floor} fixes"
+    return f"{', '.join(cves[:_MOST_NAMED])} and {len(cves) - _MOST_NAMED} more"

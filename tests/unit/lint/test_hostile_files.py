@@ -1,0 +1,102 @@
+"""Files made to keep a check busy: it ends soon, and says that it did not look."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import file_findings
+from activemq_fleet.lint.uri import DEEPEST, Uri
+from activemq_fleet.releases import Release
+from activemq_fleet.schema import BEANS, CORE
+from tests.hostile_files import SHAPES, document, link
+
+RELEASE = Release.of("5.18.3")
+
+
+def findings(inside: str) -> tuple[Finding, ...]:
+    return file_findings(document(inside), RELEASE)
+
+
+def cpu_seconds(data: bytes) -> float:
+    begin = time.process_time()
+    file_findings(data, RELEASE)
+    return time.process_time() - begin
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_hostile_file_ten_times_as_long_takes_no_more_than_in_proportion(shape: str) -> None:
+    small, large = SHAPES[shape](20_000), SHAPES[shape](200_000)
+    file_findings(small, RELEASE)  # what is loaded once
+    assert cpu_seconds(large) < 30 * cpu_seconds(small) + 1
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        pytest.param("<queue/>" * 10_001, id="elements"),
+        pytest.param("<broker/>" * 10, id="brokers"),
+        pytest.param(f"<queue {' '.join(f'a{n}=_1_' for n in range(201))}/>".replace("_", '"'), id="attributes"),
+        pytest.param(f'<queue physicalName="{"a" * 16_385}"/>', id="characters"),
+        pytest.param(link(f"static:({','.join(['tcp://a:1'] * 502)})"), id="transports"),
+        pytest.param(link(f"static:(tcp://a:1)?{'&amp;'.join(['a=1'] * 502)}"), id="options"),
+        pytest.param(link("failover:(" * 1500), id="brackets"),
+    ],
+)
+def test_a_file_beyond_a_bound_is_an_error_that_says_so(inside: str) -> None:
+    (finding,) = findings(inside)
+    assert (finding.rule, finding.severity) == ("V019", "error")
+    assert "more than" in finding.message
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        pytest.param("<queue/>" * 9000, id="elements"),
+        pytest.param(f'<queue physicalName="{"a" * 16_384}"/>', id="characters"),
+        pytest.param(link(f"static:({','.join(['tcp://a:1'] * 400)})"), id="transports"),
+        pytest.param(link("failover:(" * DEEPEST), id="brackets"),
+    ],
+)
+def test_a_file_within_the_bounds_is_looked_at(inside: str) -> None:
+    assert "V019" not in {finding.rule for finding in findings(inside)}
+
+
+def test_a_rule_tells_the_first_hundred_of_its_findings_and_that_there_are_more() -> None:
+    found = [one for one in findings("<masterConnector/>" * 300) if one.rule == "V003"]
+    assert len(found) == 101
+    assert sum("only the first are told" in one.message for one in found) == 1
+
+
+def test_adopt_refuses_a_file_beyond_a_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "orders-mq01-a.xml"
+    path.write_bytes(document(link("failover:(" * 1500)))
+    assert main(["adopt", str(path), "--release", "5.18.3", "-o", str(tmp_path / "out")]) == 2
+    assert "brackets more than 20 deep" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ["failover:(" * 100_000, "failover:(" * 50_000 + ")" * 50_000, "static:" + "(" * 10**6]
+)
+def test_a_uri_of_any_depth_is_read_without_a_stack(text: str) -> None:
+    begin = time.process_time()
+    read = Uri.read(text)
+    assert len(list(read.walk())) <= DEEPEST + 2
+    assert time.process_time() - begin < 10
+
+
+def test_what_is_deeper_than_brackets_are_followed_has_no_scheme() -> None:
+    inner = "tcp://a:1"
+    for _ in range(DEEPEST - 1):
+        inner = f"failover:({inner})"
+    assert [part.host for part in Uri.read(inner).transports] == ["a"]
+    assert Uri.read(f"failover:(failover:({inner}))").transports == ()
+
+
+def test_an_unclosed_comment_after_a_stray_ampersand_is_searched_once() -> None:
+    head = f'<beans xmlns="{BEANS}"><broker xmlns="{CORE}" brokerName="a&b">'.encode()
+    assert cpu_seconds(head + b"<!--" * 100_000) < 30 * cpu_seconds(head + b"<!--" * 10_000) + 1
