@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tests.log_reading import logger_of
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 A, B, C, LATE = "orders-mq01-a", "orders-mq01-b", "billing-mq01-a", "archive-mq01-a"
 _NAME = "Apache ActiveMQ 5.18.3 (orders-mq01, ID:x-1-1-0:1)"
@@ -172,7 +174,8 @@ class Fleet:
         for message in messages:
             self._seconds += 1
             moment = NOON + timedelta(seconds=self._seconds) - back
-            lines += [f"{moment:%Y-%m-%d %H:%M:%S},123 | INFO  | {message} | org.apache.activemq.Broker | main", *stack]
+            written = f"{moment:%Y-%m-%d %H:%M:%S},123 | INFO  | {message} | {logger_of(message)} | main"
+            lines += [written, *stack]
         return "\n".join([*lines, ""])
 
     def _journal(self, agent: str, kind: str, *, at: datetime | None = None, **members: object) -> None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.audit import audit
 from activemq_fleet.pipeline.inputs import Host
 from activemq_fleet.pipeline.schemas import SCHEMAS
+from tests.log_reading import logger_of
 from tests.unit.pipeline.broker_logs import NOON, PAIR, SAID, STORE, A, B, C
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def lines(*said: str) -> list[str]:
     for line in said:
         when, _, what = line.partition(" ")
         stamp = moment(when).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
-        found.append(f"{stamp} | INFO  | {SAID[what]} | org.apache.activemq.broker.BrokerService | main\n")
+        found.append(f"{stamp} | INFO  | {SAID[what]} | {logger_of(SAID[what])} | main\n")
     return found
 
 
@@ -147,3 +149,14 @@ def test_what_is_missing_makes_it_incomplete(spark: SparkSession, logs: Path, tm
 
     assert result.verdict == "incomplete"
     assert {gap.host for gap in result.gaps if gap.weighs} == {A, B}
+
+
+def test_a_planted_log_that_is_a_link_to_a_file_elsewhere_is_refused_and_not_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lay(tmp_path / "in", A, None, {"activemq.log": "".join(lines("2 started"))})
+    (tmp_path / "secret").write_text("root alone\n")
+    (tmp_path / "in" / A / "activemq.log.1").symlink_to("../../secret")
+    with pytest.raises(InputError, match=r"activemq\.log\.1 is a link out of the directory"):
+        audit(spark, str(tmp_path / "in"), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()

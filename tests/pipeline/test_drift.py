@@ -126,3 +126,15 @@ def test_an_empty_directory_is_told(spark: SparkSession, tmp_path: Path, planned
     with pytest.raises(InputError, match=line):
         drift(spark, str(tmp_path / planned), str(tmp_path / found), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("side", ["planned/hosts/one/conf", "found/one/configuration/conf", "found"])
+def test_a_planted_link_to_a_file_elsewhere_is_refused_and_not_compared(
+    spark: SparkSession, tmp_path: Path, side: str
+) -> None:
+    Fleet(tmp_path / "planned", tmp_path / "found").host("one")
+    (tmp_path / "secret").write_text("root alone\n")
+    (tmp_path / side / "planted.xml").symlink_to(tmp_path / "secret")
+    with pytest.raises(InputError, match=r"planted\.xml is a link out of the directory"):
+        drift(spark, str(tmp_path / "planned"), str(tmp_path / "found"), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()

@@ -38,13 +38,18 @@ def journal(agent: str, *entries: Entry, epoch_of: str = "", first: int = 1) -> 
     return found
 
 
+def barrier_of(publisher: str, prefix: str) -> str:
+    """A barrier's topic; those with an odd name are of the time before it named them."""
+    return f"{prefix}/__barrier__" if len(publisher) % 2 else f"{prefix}/__barrier__/{publisher}"
+
+
 def publishes(publisher: str, count: int, topic: str = "a/b", *, barrier: bool = True) -> list[Entry]:
     """Events from 1, each accepted, sent and acknowledged; then a barrier."""
     found: list[Entry] = []
     for seq in range(1, count + 1):
         fields = {"event_id": event(publisher, seq), "topic": topic}
         found += [("accepted", fields), ("sent", {**fields, "conn": 1}), ("acknowledged", {**fields, "conn": 1})]
-    closing = {"event_id": event(publisher, count + 1), "topic": topic.rpartition("/")[0] + "/__barrier__"}
+    closing = {"event_id": event(publisher, count + 1), "topic": barrier_of(publisher, topic.rpartition("/")[0])}
     return [*found, ("accepted", closing), ("barrier", closing)] if barrier else found
 
 
@@ -54,7 +59,12 @@ def handles(publisher: str, *seqs: int, topic: str = "a/b") -> list[Entry]:
 
 
 def hears_barrier(publisher: str, seq: int, prefix: str = "a") -> Entry:
-    return "barrier", {"event_id": event(publisher, seq), "topic": f"{prefix}/__barrier__", "conn": 1, "broker": "mq01"}
+    return "barrier", {
+        "event_id": event(publisher, seq),
+        "topic": barrier_of(publisher, prefix),
+        "conn": 1,
+        "broker": "mq01",
+    }
 
 
 def subscribes(*filters: str) -> Entry:
@@ -126,6 +136,18 @@ def itself() -> dict[str, list[str]]:
 def test_an_agent_may_be_subscribed_to_what_it_publishes(units: dict[Any, Any]) -> None:
     assert units[event("itself", 2), "itself"] == ("lost", words.BARRIER_CAME)
     assert units[event("itself", 3), "itself"] == ("delivered", words.HANDLED)
+
+
+@case
+def victim() -> dict[str, list[str]]:
+    """Somebody else sends the publisher's barrier, ahead of its event, on the topic that names nobody."""
+    forged = {"event_id": event("victim", 3), "topic": "a/__barrier__", "conn": 1, "broker": "mq01"}
+    heard = journal("hearer", subscribes("a/#"), *handles("victim", 1), ("barrier", forged))
+    return {"victim": journal("victim", *publishes("victim", 2)), "hearer": heard}
+
+
+def test_a_forged_barrier_proves_no_loss(units: dict[Any, Any]) -> None:
+    assert units[event("victim", 2), "hearer"] == ("stuck", words.NO_BARRIER)
 
 
 @case

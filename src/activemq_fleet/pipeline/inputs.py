@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.zones import zone_of
+from activemq_fleet.pipeline.input_tree import refuse_outside_links
 from activemq_fleet.pipeline.paths import local_path, uri_of
 from activemq_fleet.pipeline.settings import temporarily
 
@@ -81,8 +82,10 @@ class Inputs:
 def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
     """The files below ``logs``, and their hosts. Runs one small job.
 
-    Raises InputError when there is no log and no journal, or ``logs`` is no directory of hosts.
+    Raises InputError when there is no log and no journal, ``logs`` is no directory of hosts, or something in it
+    leads out of it.
     """
+    refuse_outside_links(logs)
     root = uri_of(logs)
     found, told = _listed(spark, root, logs)
     files = tuple(sorted(found, key=lambda file: (file.host, file.file)))

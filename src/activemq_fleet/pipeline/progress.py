@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TextIO
 
+from activemq_fleet.printable import printable
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -53,7 +55,7 @@ class Progress:
         """A phase begins; it may lie inside another, or beside it. Its number is for ``end``."""
         with self._lock:
             number = next(self._numbers)
-            self._phases[number] = phase, self.clock()
+            self._phases[number] = printable(phase), self.clock()
         self.tell(Tasks())
         return number
 

@@ -8,6 +8,7 @@ from typing import Any
 GOT = ("received", "duplicate", "handling", "handled", "quarantined", "barrier")
 WORST = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
 OWN = re.compile(r"(.+):([^:]+):([1-9]\d*)")
+BARRIER = re.compile("(.+)/__barrier__(?:/[^/]*)?")
 BEGIN, END = (-1, 0.0), (1 << 30, 0.0)
 Place = tuple[int, float]  # number of the agent's epoch, jseq
 
@@ -91,7 +92,7 @@ class Fleet:  # all journals together; units: verdicts by (event, subscriber); e
                 more = any(s > seq for s, r in named if r["kind"] in GOT and not is_sent(r))
                 cut |= {epoch} if is_whole and more else set()
             self.agents[name] = Agent(epochs, cut)
-        barriers = {r["event_id"] for r in every if r.get("topic", "").endswith("/__barrier__")}
+        barriers = {r["event_id"] for r in every if BARRIER.fullmatch(r.get("topic", ""))}
         self.got: Any = defaultdict(lambda: defaultdict(list))
         named_by: Any = defaultdict(lambda: (set(), set()))
         for name, agent in self.agents.items():
@@ -138,7 +139,8 @@ class Fleet:  # all journals together; units: verdicts by (event, subscriber); e
         for other, mine in self.got[name].items():
             at: Any = min((at for at, r in mine if r["kind"] in ("received", "barrier")), default=None)
             for c in (c for c in self.copies[other] if at and (c.name, c.epoch) == (event.name, event.epoch)):
-                if c.topic.rpartition("/")[::2] == ((event.topic.rpartition("/")[0] or event.topic), "__barrier__"):
+                closed = BARRIER.fullmatch(c.topic)
+                if closed and closed[1] == (event.topic.rpartition("/")[0] or event.topic):
                     is_odd |= c.first is None and not by_seq
                     later = min(later, at) if event.is_before(c, None if by_seq else event.last) else later
                 elif c.first and c.first == c.last and c.topic == event.topic and is_plain:

@@ -76,7 +76,7 @@ class Event:
 
     @property
     def prefix(self) -> str:
-        return self.topic.rpartition("/")[0] or self.topic
+        return self.topic.partition("/__barrier__")[0] if self.barrier else self.topic.rpartition("/")[0] or self.topic
 
 
 @dataclass(slots=True)
@@ -88,6 +88,11 @@ class World:
     got: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     routed: set[tuple[str, str]] = field(default_factory=set)
     subscriptions: dict[str, dict[str, list[tuple[int, int | None]]]] = field(default_factory=dict)
+
+
+def _barrier(agent: Agent, prefix: str) -> str:
+    """The topic of an agent's barriers: some agents are of the time before it named them."""
+    return f"{prefix}/__barrier__" if sum(agent.name.encode()) % 3 == 0 else f"{prefix}/__barrier__/{agent.name}"
 
 
 class Simulation:
@@ -107,6 +112,7 @@ class Simulation:
         rng, pick = self.rng, self.rng.choice
         for agent in self.subscribers:
             every = [*PREFIXES, *(f"{prefix}/#" for prefix in PREFIXES), "#", "orders/+", "+/new", "+/__barrier__"]
+            every.append("+/__barrier__/+")
             for wanted in rng.sample(every, rng.choice((1, 2, 3))) if rng.random() < 0.5 else ["#"]:
                 self._subscribe(agent, wanted)
         for number in range(count):
@@ -114,7 +120,7 @@ class Simulation:
             publisher = pick(self.publishers)
             draw = rng.random()
             if draw < 0.06 and self.used[publisher.name]:
-                self._publish(publisher, f"{pick(self.used[publisher.name])}/__barrier__", barrier=True)
+                self._publish(publisher, _barrier(publisher, pick(self.used[publisher.name])), barrier=True)
             elif draw < 0.08:
                 self._change_subscription(pick(self.subscribers))
             elif draw < 0.09:
@@ -137,7 +143,7 @@ class Simulation:
     def _end(self) -> None:
         for publisher in self.publishers:
             for prefix in self.used[publisher.name] if self.rng.random() < 0.7 else ():
-                self._publish(publisher, f"{prefix}/__barrier__", barrier=True)
+                self._publish(publisher, _barrier(publisher, prefix), barrier=True)
         self._drain(set(self.silent))
         for agent in self.world.agents.values():
             if self.rng.random() < 0.5:
@@ -219,7 +225,7 @@ class Simulation:
             return False
         self._tell(agent, event, "expired")
         for prefix in self.used[agent.name] if self.rng.random() < 0.7 else ():
-            self._publish(agent, f"{prefix}/__barrier__", barrier=True)  # goes out before the re-queued one
+            self._publish(agent, _barrier(agent, prefix), barrier=True)  # goes out before the re-queued one
         if self.rng.random() < 0.5:
             self._drain(set())
         self._tell(agent, event, "accepted", reason="requeued")

@@ -9,6 +9,7 @@ from activemq_fleet.logs import Record, classify
 from activemq_fleet.pipeline.audit import rows
 from activemq_fleet.pipeline.audit.evidence import Incident, Seen
 from activemq_fleet.pipeline.audit.signs import KINDS, signs
+from tests.log_reading import logger_of
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 A, B, C = "orders-mq01-a.example.com", "orders-mq01-b.example.com", "billing-mq01-a.example.com"
@@ -93,7 +94,7 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Se
         when, _, what = text.partition(" ")
         minutes, _, seconds = when.rpartition(":")
         at = NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds) + clock)
-        record = Record(number, at, "INFO", SAID[what], "x", "main", stack)
+        record = Record(number, at, "INFO", SAID[what], logger_of(SAID[what]), "main", stack)
         event = classify(record)
         assert event is not None, what
         if event.kind in KINDS:

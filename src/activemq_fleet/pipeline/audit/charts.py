@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from itertools import groupby
 
 from activemq_fleet.pages.svg import WIDTH, Scale, svg, text
 from activemq_fleet.pipeline.audit.evidence import label
 from activemq_fleet.pipeline.audit.picture import Picture, ShownHost, ShownIncident, Silence
 from activemq_fleet.pipeline.audit.spans import Span
+from activemq_fleet.printable import escape_html
 
 _LEFT, _RIGHT = 178, 14
 _ROW, _BAR, _HEAD, _APART, _STRIP = 18, 12, 18, 9, 26
@@ -84,7 +84,7 @@ def _bar(span: Span, scale: Scale, until: datetime, y: float) -> str:
     title = f"{span.host}: {span.state} from {_clock(span.began)}" + (f" to {_clock(ended)}" if span.ended else "")
     return (
         f'<rect class="s-{span.state}" x="{x:.1f}" y="{y:.1f}" width="{max(0.8, end - x):.1f}" height="{_BAR}">'
-        f"<title>{escape(title)}</title></rect>"
+        f"<title>{escape_html(title)}</title></rect>"
     )
 
 
@@ -102,11 +102,11 @@ def _marks(
         if width >= 1.5 and one.kind in NOBODY:
             yield (
                 f'<rect class="gap" x="{x:.1f}" y="{top + 14:.1f}" width="{width:.1f}" '
-                f'height="{bottom - top - 14:.1f}"><title>{escape(title)}</title></rect>'
+                f'height="{bottom - top - 14:.1f}"><title>{escape_html(title)}</title></rect>'
             )
         yield (
             f'<line class="mark" x1="{x:.1f}" y1="{top + 14:.1f}" x2="{x:.1f}" y2="{bottom:.1f}">'
-            f"<title>{escape(title)}</title></line>"
+            f"<title>{escape_html(title)}</title></line>"
         )
         half = 3.4 * len(number) + 2
         if x - half >= free:
@@ -128,7 +128,7 @@ def _lines(picture: Picture, scale: Scale, y: float) -> Iterator[str]:
                 height = max(1.2, _STRIP * math.sqrt(count / most))
                 yield (
                     f'<rect class="{kind}" x="{x:.1f}" y="{base - height:.1f}" width="{width:.1f}" '
-                    f'height="{height:.1f}"><title>{escape(title)}</title></rect>'
+                    f'height="{height:.1f}"><title>{escape_html(title)}</title></rect>'
                 )
 
 
@@ -164,7 +164,7 @@ def flow(picture: Picture) -> str:
         title = f"{_clock(one.began)}: {one.handled:,} events handled"
         parts.append(
             f'<rect class="flow" x="{x:.1f}" y="{top + height - tall:.1f}" width="{width:.1f}" height="{tall:.1f}">'
-            f"<title>{escape(title)}</title></rect>"
+            f"<title>{escape_html(title)}</title></rect>"
         )
     top += height + 26
     parts += _latency_band(picture, scale, top, 96.0)
@@ -197,7 +197,7 @@ def _latency_band(picture: Picture, scale: Scale, top: float, height: float) -> 
         title = f"{_clock(one.began)}: median {duration(one.median)}, longest {duration(one.longest)}"
         yield (
             f'<line class="stem" x1="{x:.1f}" y1="{level(one.median):.1f}" x2="{x:.1f}" y2="{end:.1f}">'
-            f"<title>{escape(title)}</title></line>"
+            f"<title>{escape_html(title)}</title></line>"
         )
         yield f'<circle class="dot" cx="{x:.1f}" cy="{level(one.median):.1f}" r="1.9"/>'
 
@@ -250,7 +250,7 @@ def silences(picture: Picture, takeovers: Sequence[ShownIncident]) -> str:
             title = f"{one.subscriber}: nothing handled for {one.seconds:.1f} s from {_clock(one.began)}"
             parts.append(
                 f'<rect class="silence" x="{x:.1f}" y="{y + 4:.1f}" width="{max(1.5, end - x):.1f}" height="10">'
-                f"<title>{escape(title)}</title></rect>"
+                f"<title>{escape_html(title)}</title></rect>"
             )
         x = scale(longest.began.timestamp() + longest.seconds)
         end_of = x < WIDTH - 90

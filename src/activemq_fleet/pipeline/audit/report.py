@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from html import escape
 
 from activemq_fleet.pages.html import legend, page, row, seconds, section, table, tiles
 from activemq_fleet.pipeline.audit.charts import STATES, duration, flow, histogram, silences, timeline
 from activemq_fleet.pipeline.audit.evidence import label
 from activemq_fleet.pipeline.audit.findings import Result
 from activemq_fleet.pipeline.audit.picture import Picture, ShownBridge, ShownIncident
+from activemq_fleet.printable import escape_html
 
 _WORDS = {"clean": "clean", "findings": "with findings", "incomplete": "incomplete"}
 _KINDS = {
@@ -101,13 +101,13 @@ def _head(result: Result, picture: Picture) -> Iterable[str]:
     began, ended = _moment(picture.began, "%d %B %Y, %H:%M:%S"), _moment(picture.ended, "%d %B %Y, %H:%M:%S")
     yield f'<header class="{result.verdict}">'
     badge = f'<span class="badge">{_WORDS[result.verdict]}</span>'
-    yield f'<p class="kicker">Audit, {escape(began)} to {escape(ended)} UTC {badge}</p>'
-    yield f"<h1>{escape(headline(result, picture))}</h1>"
+    yield f'<p class="kicker">Audit, {escape_html(began)} to {escape_html(ended)} UTC {badge}</p>'
+    yield f"<h1>{escape_html(headline(result, picture))}</h1>"
     weighing = [gap for gap in result.gaps if gap.weighs]
     if weighing:
         first = "; ".join(f"{gap.host}: {gap.what}" for gap in weighing[:3])
         more = f"; and {len(weighing) - 3} more" if len(weighing) > 3 else ""
-        yield f"<p>What was missing may hide more: {escape(first + more)}.</p>"
+        yield f"<p>What was missing may hide more: {escape_html(first + more)}.</p>"
     yield "</header>"
 
 
@@ -149,19 +149,18 @@ def _incidents(picture: Picture, numbers: dict[str, int]) -> Iterator[str]:
     for one in picture.incidents:
         kind = "bad" if one.kind in _BAD else "change" if one.kind in ("takeover", "demotion") else ""
         yield f'<div class="incident {kind}" id="incident-{numbers[one.id]}">'
-        took = f'<span class="took">{escape(seconds(one.seconds))}</span>' if one.seconds is not None else ""
+        took = f'<span class="took">{escape_html(seconds(one.seconds))}</span>' if one.seconds is not None else ""
         where = label(one.host) + (f", pair {one.pair}" if one.pair and one.pair != one.host else "")
         doubt = " (possible)" if one.certainty == "possible" else ""
-        yield (
-            f'<h3>{took}<span class="number">{numbers[one.id]}</span>{escape(_KINDS.get(one.kind, one.kind))}{doubt}: '
-            f"{escape(where)}</h3>"
-        )
-        yield f'<p class="when">{escape(_when(one))}</p>'
-        yield f"<p>{escape(one.cause)}</p>"
-        yield f"<p><b>What to do.</b> {escape(one.remedy)}</p>"
+        kind = escape_html(_KINDS.get(one.kind, one.kind))
+        number = f'<span class="number">{numbers[one.id]}</span>'
+        yield f"<h3>{took}{number}{kind}{doubt}: {escape_html(where)}</h3>"
+        yield f'<p class="when">{escape_html(_when(one))}</p>'
+        yield f"<p>{escape_html(one.cause)}</p>"
+        yield f"<p><b>What to do.</b> {escape_html(one.remedy)}</p>"
         if one.rules:
             rules = ", ".join(
-                f"<code>{escape(rule)}</code> (docs/rules.md#{escape(rule.lower())})" for rule in one.rules
+                f"<code>{escape_html(rule)}</code> (docs/rules.md#{escape_html(rule.lower())})" for rule in one.rules
             )
             yield f"<p><b>Rules of check that warn of it before.</b> {rules}</p>"
         yield "</div>"
@@ -276,14 +275,15 @@ def _missing(result: Result) -> Iterator[str]:
         if len(result.gaps) > _GAPS:
             yield f'<p class="note">… and {len(result.gaps) - _GAPS:,} more, in audit.json.</p>'
     if result.read.notes:
-        notes = "".join(f"<li>{escape(note)}</li>" for note in result.read.notes[:_NOTES])
+        notes = "".join(f"<li>{escape_html(note)}</li>" for note in result.read.notes[:_NOTES])
         more = f"<li>… and {len(result.read.notes) - _NOTES:,} more</li>" if len(result.read.notes) > _NOTES else ""
         yield f'<h3>What had to be assumed</h3><ul class="note">{notes}{more}</ul>'
     counts = result.counts
     read = result.read
     what = f"{read.logs:,} log files and {read.journals:,} journals of {read.hosts:,} hosts, {read.size / 1e6:,.1f} MB"
     known = f"Of {counts.events:,} records {counts.unknown:,} are of a kind that is not known"
-    yield f'<p class="note">Read: {what}, from {escape(read.root)}. {known}, {counts.unread:,} could not be read.</p>'
+    what += f", from {escape_html(read.root)}"
+    yield f'<p class="note">Read: {what}. {known}, {counts.unread:,} could not be read.</p>'
 
 
 def _many(count: int, what: str) -> str:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.datasets import Output, read
 from activemq_fleet.pipeline.drift import frames
+from activemq_fleet.pipeline.input_tree import refuse_outside_links
 from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
 from activemq_fleet.pipeline.progress import phase
 from activemq_fleet.pipeline.settings import temporarily
@@ -126,10 +127,11 @@ def _collected(spark: SparkSession, found: str) -> tuple[DataFrame, DataFrame]:
 
 
 def _refuse_unreadable(path: str) -> None:
-    """An error that names the path as it was said, where this machine can tell."""
+    """An error that names the path as it was said, where this machine can tell; also for what leads out of it."""
     found = local_path(path)
     if found is not None:
         os.scandir(found).close()
+        refuse_outside_links(path)
 
 
 @contextmanager

@@ -109,7 +109,7 @@ class Tail:
         if budget.spent or found.size == place.upto:
             return place
         try:
-            with Content(self.root / host / found.file) as content:
+            with Content(self.root / host / found.file, self.root) as content:
                 if place.upto and not content.holds(place):
                     return place  # renamed since the look: the next one tells
                 moved = _moved(content, place, budget.left, quiet=quiet and content.size == found.size)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from activemq_fleet.pipeline.events.chunks import unpacked
 from activemq_fleet.pipeline.follow.places import HEAD, Place, digest
+from activemq_fleet.pipeline.input_tree import open_inside
 
 _STEP = 1 << 20
 
@@ -25,11 +26,12 @@ class Stamp:
 class Content:
     """A file that is open. A packed one is unpacked into memory at once; ``problem`` says why not all of it.
 
-    Raises OSError if it cannot be opened. Use as a context manager.
+    Raises OSError if it cannot be opened, InputError if it lies outside of ``root`` or is no regular file. Use as a
+    context manager.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, path: Path, root: Path) -> None:
+        self._descriptor = open_inside(path, root)
         try:
             self.stamp = _stamp(os.fstat(self._descriptor))
             self.packed = path.suffix == ".gz"

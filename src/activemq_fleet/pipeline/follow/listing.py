@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from activemq_fleet.pipeline.input_tree import open_inside, refuse_outside_links
 from activemq_fleet.pipeline.inputs import HOST_FILE, LARGEST_HOST_FILE, Host, InputFile, Inputs, inputs_of, kind_of
 from activemq_fleet.pipeline.paths import uri_of
 
@@ -18,9 +19,12 @@ _NAME = re.compile(rf"activemq\.log.*|.*\.jsonl.*|{re.escape(HOST_FILE)}")
 
 def listed(logs: str, inventory_hosts: Mapping[str, Host] | None) -> Inputs:
     """The files below ``logs`` that are still there when they are looked at, and their hosts."""
+    refuse_outside_links(logs)
     root = Path(logs)
     files = tuple(sorted(_files(root), key=lambda file: (file.host, file.file)))
-    told = {file.host: content for file in files if file.kind == "host" and (content := _content(file)) is not None}
+    told = {
+        file.host: content for file in files if file.kind == "host" and (content := _content(file, root)) is not None
+    }
     return inputs_of(uri_of(logs), files, told, inventory_hosts)
 
 
@@ -47,10 +51,11 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _content(file: InputFile) -> bytes | None:
+def _content(file: InputFile, root: Path) -> bytes | None:
     if file.size > LARGEST_HOST_FILE:
         return None
     try:
-        return Path(file.path).read_bytes()
+        with open(open_inside(Path(file.path), root), "rb") as opened:
+            return opened.read(LARGEST_HOST_FILE)
     except OSError:
         return None

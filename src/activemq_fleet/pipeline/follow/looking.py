@@ -11,6 +11,7 @@ from pathlib import Path
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.follow.contents import Content, Stamp, stamp
 from activemq_fleet.pipeline.follow.places import Place, digest
+from activemq_fleet.pipeline.input_tree import open_inside
 
 _LOG = re.compile(r"activemq\.log(?!.*\.lck$).*")
 _JOURNAL = re.compile(r"agent/.+\.jsonl.*")
@@ -78,7 +79,8 @@ class Looker:
     def facts(self) -> str:
         """Digest of host.json."""
         try:
-            return digest((self._directory / FACTS).read_bytes())
+            with open(open_inside(self._directory / FACTS, self._directory.parent), "rb") as file:
+                return digest(file.read())
         except OSError:
             return ""
 
@@ -88,7 +90,7 @@ class Looker:
             found, asked = self._seen[file]
             if stamp(path) == found.stamp and _asked(_like(found.kind, found.head, known), known) == asked:
                 return self._seen[file]
-        with Content(path) as content:
+        with Content(path, self._directory.parent) as content:
             kind, head = kind_of(file), content.head()
             like = _like(kind, head, known)
             same = tuple(number for number in like if content.holds(known[number]))

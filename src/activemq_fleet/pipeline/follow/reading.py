@@ -57,16 +57,16 @@ def content_of(directory: Path, wanted: Range) -> tuple[bytes, str | None] | Non
         if attempt:
             time.sleep(_PAUSE)
         for file in [wanted.place.file, *followed(directory)]:
-            found = _in(directory / file, wanted)
+            found = _in(directory / file, directory.parent, wanted)
             if found is not None and len(found[0]) == wanted.end - wanted.begin:
                 return found
             short = short if found is None else found
     return short
 
 
-def _in(path: Path, wanted: Range) -> tuple[bytes, str | None] | None:
+def _in(path: Path, root: Path, wanted: Range) -> tuple[bytes, str | None] | None:
     try:
-        with Content(path) as content:
+        with Content(path, root) as content:
             if not content.holds(wanted.place):
                 return None
             problem = content.problem if wanted.end == content.size else ""

@@ -55,7 +55,7 @@ SCHEMA = pa.schema(
         ("host", _TEXT),  # the first of them
         ("variables", _TEXT),
         ("place", _INT),
-        *((role, _BOOL) for role in _ROLES),
+        *((role, _BOOL) for role in (*_ROLES, "nearly")),
         ("group", _TEXT),
         ("address", _TEXT),  # where the variables say one
         ("points", _TEXTS),  # names that they mean

@@ -200,8 +200,10 @@ def _fleet(part: Sequence[Component], context: Context) -> Fleet:
         BROKERS: [row.host for row in rows if row.by_hand],
     }
     known = {row.host: _settings(row) for row in rows if row.text is not None}
+    others = [row.host for row in rows if not (row.broker or row.agent or row.balancer or row.by_hand)]
     return build_fleet(
-        {host: {"activemq_master_node": settings.master_node} for host, settings in known.items()},
+        {host: {"activemq_master_node": settings.master_node} for host, settings in known.items()}
+        | {host: {} for host in others},
         groups,
         naming_pattern=context.pattern,
         rest=_rest([row for one in part for row in one.rows if row.kind != HOST], context),

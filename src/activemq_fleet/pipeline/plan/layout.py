@@ -102,8 +102,8 @@ def _places(of_group: Mapping[str, str], found: Survey, tasks: int) -> Places:
 
 
 def _homes(facts: DataFrame, found: Survey) -> DataFrame:
-    """The hosts that have a role, each with the group that it is looked at with."""
-    hosts = facts.where("broker or agent or balancer or by_hand")
+    """The hosts that have a role or nearly a broker's name, each with the group that it is looked at with."""
+    hosts = facts.where("broker or agent or balancer or by_hand or nearly")
     first = sf.lit(found.first_group)
     if found.balancers:
         served = facts.where("vip and `group` is not null").agg(sf.min("group").alias("served"))

@@ -40,8 +40,8 @@ TAKEN = frozenset({
 """Words with a number, in lower case, that the program says of itself or looks for."""
 
 LEADS = (
-    "broker", "check", "check-", "clients", "console-", "d", "e", "hosts", "mq", "ms", "mx", "none", "p", "q", "quiet",
-    "replaced", "t", "to-", "u"
+    "activemq-agent-", "broker", "check", "check-", "clients", "console-", "d", "e", "enc", "hosts", "mq", "ms", "mx",
+    "none", "p", "q", "quiet", "replace", "replaced", "t", "to-", "u"
 )  # fmt: skip
 """Words behind which the program puts something else, which may be a number."""
 

@@ -88,7 +88,7 @@ def copies(records: DataFrame) -> DataFrame:
 
 
 def _is_barrier_topic() -> Column:
-    return sf.coalesce(sf.substring_index("topic", "/", -1) == words.BARRIER_LEVEL, sf.lit(False))
+    return sf.coalesce(sf.col("topic").rlike(words.BARRIER_TOPIC), sf.lit(False))
 
 
 _COPY = ("agent", "epoch", "seq", "first", "last", "last_hole", "state", "state_hole", "topic")

@@ -139,20 +139,25 @@ _EXTREMES = (("min", sf.min), ("max", sf.max))
 
 
 def _prefix(topic: str) -> Column:
-    """The prefix that an event's topic is proved by: all but its last level, or all of a topic of one level."""
-    return sf.regexp_replace(topic, "(?<=.)/[^/]*$", "")
+    """The prefix that an event's topic is proved by: all but its last level, or all of a topic of one level.
+
+    A barrier's is that of the events before it, in both forms of its topic.
+    """
+    return sf.regexp_replace(topic, "(?<=.)(/__barrier__)?/[^/]*$", "")
 
 
 def _with_barriers(missed: DataFrame, received: DataFrame, origins: DataFrame) -> DataFrame:
     """Adds ``barrier_hole``, what was missing before the first later barrier came, and ``has_odd_barriers``.
 
     An event stands in the order of its epoch by SEQ; one with a caller's id, and one that was re-queued, by the moment
-    at which the publisher took it. A barrier that came and of whose acceptance nothing is known is odd.
+    at which the publisher took it. A barrier that came and of whose acceptance nothing is known is odd; one that came
+    on another topic than it was accepted for is forged, and none.
     """
     came = (
         received.where("is_barrier")
-        .select("event_id", "subscriber", sf.col("received_hole").alias("hole"))
+        .select("event_id", "subscriber", sf.col("received_hole").alias("hole"), sf.col("topic").alias("came_on"))
         .join(origins.where("is_barrier"), "event_id")
+        .where("came_on = topic")
         .select(*_STREAM, _prefix("topic").alias("prefix"), "seq", "first", "hole")
     )
     came = came.select(

@@ -12,8 +12,8 @@ KINDS = (*PUBLISHING, *RECEIVING, "subscribed", "unsubscribed", "barrier", "conn
 WORST = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
 """An event's verdict is the first of these that one of its units has."""
 
-BARRIER_LEVEL = "__barrier__"
-"""The last level of a barrier's topic; what stands before it is the prefix that it closes."""
+BARRIER_TOPIC = "(^|/)__barrier__(/[^/]*)?$"
+"""A barrier's topic, ``PREFIX/__barrier__/AGENT`` or the older ``PREFIX/__barrier__``: it closes the prefix."""
 
 TORN = "torn"
 """Problem of a line that begins like a record and is none: something was written here that cannot be read."""

@@ -1,0 +1,133 @@
+"""An input directory that somebody else has packed: what leads out of it is refused and named."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.pipeline.follow.contents import Content
+from activemq_fleet.pipeline.follow.listing import listed
+from activemq_fleet.pipeline.follow.looking import Looker
+from activemq_fleet.pipeline.input_tree import open_inside, refuse_outside_links
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """What ``collect`` laid down of one host, beside a file that is nobody's business."""
+    host = tmp_path / "logs/mq01a"
+    (host / "agent").mkdir(parents=True)
+    (host / "activemq.log").write_text("2026-01-01 00:00:00,001 | INFO  | text | logger | main\n")
+    (host / "host.json").write_text("{}")
+    (tmp_path / "secret").write_text("root alone\n")
+    return tmp_path / "logs"
+
+
+@pytest.mark.parametrize("name", ["activemq.log.1", "agent/journal.jsonl", "host.json", "agent/x\x1b[2J.jsonl", ".x"])
+@pytest.mark.parametrize("target", ["../../secret", "{root}/secret", "../../logs-elsewhere", "/dev/null"])
+def test_a_planted_link_out_of_the_input_is_refused_and_named(logs: Path, name: str, target: str) -> None:
+    link = logs / "mq01a" / name
+    link.unlink(missing_ok=True)
+    depth = "../" * name.count("/")
+    link.symlink_to(target.format(root=logs.parent) if target[0] in "{/" else f"{depth}{target}")
+    with pytest.raises(InputError, match="is a link out of the directory") as raised:
+        refuse_outside_links(str(logs))
+    assert "\x1b" not in str(raised.value)
+    assert name.rpartition("/")[2].replace("\x1b", "\\u001b") in str(raised.value)
+
+
+def test_a_planted_directory_link_and_a_chain_of_links_out_are_refused(logs: Path) -> None:
+    (logs.parent / "elsewhere").mkdir()
+    (logs / "mq02a").symlink_to("../elsewhere")
+    with pytest.raises(InputError, match="mq02a is a link out of the directory"):
+        refuse_outside_links(str(logs))
+    (logs / "mq02a").unlink()
+    (logs / "mq01a/one").symlink_to("two")
+    (logs / "mq01a/two").symlink_to("../../secret")
+    with pytest.raises(InputError, match="is a link out of the directory"):
+        refuse_outside_links(str(logs))
+
+
+def test_a_directory_beside_whose_name_begins_alike_is_outside(logs: Path) -> None:
+    (logs.parent / "logs-other").mkdir()
+    (logs.parent / "logs-other/activemq.log").write_text("x")
+    (logs / "mq01a/activemq.log.1").symlink_to("../../logs-other/activemq.log")
+    with pytest.raises(InputError, match="out of the directory"):
+        refuse_outside_links(str(logs))
+
+
+def test_planted_fifos_sockets_and_devices_are_refused(logs: Path) -> None:
+    os.mkfifo(logs / "mq01a/activemq.log.1")
+    with pytest.raises(InputError, match=r"activemq.log.1 is a FIFO: remove it"):
+        refuse_outside_links(str(logs))
+    (logs / "mq01a/activemq.log.1").unlink()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(logs / "mq01a/s.jsonl"))
+        with pytest.raises(InputError, match="is a socket"):
+            refuse_outside_links(str(logs))
+
+
+def test_links_that_stay_inside_are_followed_and_those_that_go_round_are_refused(logs: Path) -> None:
+    (logs / "mq01a/activemq.log.1").symlink_to("activemq.log")
+    (logs / "mq01a/activemq.log.2").symlink_to("gone meanwhile")
+    (logs / "mq01a/activemq.log.3").symlink_to("activemq.log.3")
+    (logs / "mq01b").symlink_to("mq01a")
+    refuse_outside_links(str(logs))
+    refuse_outside_links(f"file://{logs}")
+    (logs / "mq01a/again").symlink_to("../mq01a")
+    with pytest.raises(InputError, match="below another such link"):
+        refuse_outside_links(str(logs))
+
+
+def test_the_directory_itself_may_be_named_by_a_link(logs: Path) -> None:
+    (logs.parent / "named").symlink_to("logs")
+    refuse_outside_links(str(logs.parent / "named"))
+    os.close(open_inside(logs.parent / "named/mq01a/activemq.log", logs.parent / "named"))
+
+
+def test_follow_refuses_a_link_out_that_is_planted_between_two_looks(logs: Path) -> None:
+    assert len(listed(str(logs), None).files) == 2
+    (logs / "mq01a/activemq.log.1").symlink_to("../../secret")
+    with pytest.raises(InputError, match="out of the directory"):
+        Looker(logs / "mq01a").look({})
+    with pytest.raises(InputError, match="out of the directory"):
+        listed(str(logs), None)
+
+
+def test_follow_is_not_held_up_by_a_planted_fifo(logs: Path) -> None:
+    os.mkfifo(logs / "mq01a/activemq.log.1")
+    with pytest.raises(InputError, match="is a FIFO"):
+        Looker(logs / "mq01a").look({})
+
+
+def test_whoever_exchanges_a_file_for_a_link_all_the_time_gets_nothing_read(logs: Path) -> None:
+    name, inside, outside = logs / "mq01a/activemq.log", logs / "mq01a/in", logs / "mq01a/out"
+    name.rename(inside)
+    outside.symlink_to("../../secret")
+    over = threading.Event()
+
+    def exchange() -> None:
+        while not over.is_set():
+            for one in (inside, outside):
+                os.link(one, logs / "mq01a/new", follow_symlinks=False)
+                os.rename(logs / "mq01a/new", name)
+
+    thread = threading.Thread(target=exchange)
+    thread.start()
+    refused = 0
+    try:
+        while refused < 50:
+            try:
+                with Content(name, logs) as content:
+                    assert content.read(0, 4) == b"2026"
+            except InputError:
+                refused += 1
+            except FileNotFoundError:
+                continue
+    finally:
+        over.set()
+        thread.join()
