@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo test test-full lint unit pipeline molecule integration hosts golden rules fuzz fuzz-logs bench package requirements clean distclean
+.PHONY: help setup demo test test-full lint unit pipeline molecule integration hosts golden rules fuzz bench package requirements vulnerabilities clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -38,12 +38,14 @@ test-full: export PLAN_EDITINGS := $(or $(PLAN_EDITINGS),20)
 test-full: export SHAPE_BROKERS := $(or $(SHAPE_BROKERS),10000)
 test-full: export HISTORIES := $(or $(HISTORIES),1000)
 test-full: export PLANTED_BUGS := $(or $(PLANTED_BUGS),13)
+test-full: export HOSTILE_SECONDS := $(or $(HOSTILE_SECONDS),60)
 test-full: export FUZZ_EXAMPLES := $(or $(FUZZ_EXAMPLES),2000)
 test-full: export ACTIVEMQ_FLEET_HOSTS := required
 test-full: export ACTIVEMQ_FLEET_BROWSER := required
 test-full: ## the same with many more kills and examples, and no tier may be skipped
 	@scripts/setup.sh --java --browser --tracer --balancer
 	@$(PY) -m scripts.run_tests
+	@$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1)
 
 lint unit: ## one tier that needs no Java
 	@scripts/setup.sh
@@ -63,13 +65,9 @@ rules: ## write docs/rules.md anew from the rules' docstrings
 	@scripts/setup.sh
 	@$(PY) -m scripts.rules_page
 
-fuzz: ## mutated files through `check --file` for MINUTES (10)
-	@scripts/setup.sh
-	@$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),10)
-
-fuzz-logs: ## broken logs through the scanner of broker logs for FUZZ_SECONDS (600)
-	@scripts/setup.sh
-	@$(PY) -m scripts.fuzz_logs
+fuzz: ## hostile inputs to what reads them: each TARGETS (all) for MINUTES (10)
+	@scripts/setup.sh --java
+	@$(PY) -m scripts.fuzz $(TARGETS) --minutes $(or $(MINUTES),10)
 
 pictures: ## photograph the drawings of docs/pictures, light and dark
 	@scripts/setup.sh --browser
@@ -84,6 +82,15 @@ package: ## the wheel and the Galaxy archive, into dist/
 	@$(PY) -m scripts.check_packages
 	@$(PY) -m build --wheel --no-isolation --outdir dist .
 	@ansible-galaxy collection build --force --output-path dist
+
+vulnerabilities: ## pinned packages against the published advisories; it needs a network that reaches their service
+	@scripts/setup.sh
+	@test -x build/audit/bin/pip-audit || { $(PY) -m venv build/audit && \
+	  build/audit/bin/pip install --quiet --no-deps --require-hashes --requirement requirements/audit.txt; }
+	@for pins in run pipeline dev audit; do \
+	  echo "==> requirements/$$pins.txt"; \
+	  build/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$pins.txt || exit 1; \
+	done
 
 requirements: ## pin the newest of every requirement
 	@scripts/setup.sh

@@ -14,3 +14,8 @@ compile "$@" --output-file requirements/run.txt pyproject.toml
 # One set of versions: what runs is tested as it is pinned.
 compile "$@" --extra pipeline --constraint requirements/run.txt --output-file requirements/pipeline.txt pyproject.toml
 compile "$@" --extra pipeline --constraint requirements/pipeline.txt --output-file requirements/dev.txt pyproject.toml requirements/dev.in
+# What `make vulnerabilities` runs, in an environment of its own.
+.venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host \
+    --no-emit-find-links --no-emit-options "$@" --output-file requirements/audit.txt requirements/audit.in
+# The role installs the agent's wheel with these, and is a collection's file.
+cp requirements/run.txt roles/agent/files/requirements.txt

@@ -1,0 +1,159 @@
+"""Fuzz target: what a hostile broker sends, through the agent's real connection, link and subscriber."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from activemq_fleet.agent.config import Config
+from activemq_fleet.agent.identity import id_in
+from activemq_fleet.agent.session import PassedOver, Session, SessionEvent, TransportUp, _client
+from activemq_fleet.agent.store import Receipt
+from activemq_fleet.agent.subscribing import Subscriber
+from activemq_fleet.agent.wire import MOST_ANSWERS, ReceiveBudget
+
+from .target import Target
+
+LARGEST = 4096
+MOST_SENT = 100_000
+CANARY = b"@" * 32
+"""Stands for the payload of the connection's own canary, which nobody can know before."""
+TOPICS = [
+    b"a/E", b"a", b"b/c", b"no/E", b"", b"a/" * 200, b"/" * 1000, b"a/\xff\xfe", b"a/\0", b"a/#", b"+/+",
+    b"__canary__/h-subscriber", b"a/__canary__/x", b"a/__barrier__/h", b"a/__barrier__", b"__barrier__",
+    "a/\U0001f512".encode(), b"a/\xed\xa0\x80",
+]  # fmt: skip
+PAYLOADS = [
+    b"", b"{}", CANARY, CANARY + b":" + b"9" * 5000, b'{"eventId":"h:e:1"}', b'{"eventId":' + b"[" * 3000, b"9" * 5000,
+    b'{"eventId":"\\ud800"}', b'{"eventId":' + b"1" * 5000 + b"}", b"{" * 2000, b"\0" * LARGEST, b"x" * (LARGEST + 1),
+]  # fmt: skip
+
+
+def _length(size: int) -> bytes:
+    found = b""
+    while True:
+        size, digit = divmod(size, 128)
+        found += bytes([digit | (128 if size else 0)])
+        if not size:
+            return found
+
+
+def _packet(random: Random) -> bytes:
+    """A packet, mostly one that a broker might send."""
+    kind = random.choice((0x20, 0x30, 0x30, 0x30, 0x32, 0x32, 0x40, 0x90, 0xB0, 0xD0, random.randrange(256)))
+    if kind & 0xF0 == 0x30:
+        topic, payload = random.choice(TOPICS), random.choice(PAYLOADS)
+        size = random.randrange(65536) if random.random() < 0.05 else len(topic)
+        body = struct.pack("!H", size) + topic + (random.randbytes(2) if kind & 6 else b"") + payload
+    else:
+        body = random.randbytes(random.choice((0, 1, 2, 2, 2, 3, 3, 4, 40)))
+        if kind == 0x20 and random.random() < 0.5:
+            body = bytes([0, random.choice((0, 1, 2, 4, 5, 99))])
+    size = random.choice((len(body), random.randrange(1 << 28))) if random.random() < 0.05 else len(body)
+    return bytes([kind]) + _length(size) + body
+
+
+def generate(random: Random, samples: Sequence[bytes]) -> bytes:
+    """A byte that says whether CONNACK comes first, then packets, some of them damaged."""
+    data = bytearray(b"".join(_packet(random) for _ in range(random.choice((1, 2, 5, 20)))))
+    for _ in range(random.choice((0, 0, 1, 4)) if data else 0):
+        data[random.randrange(len(data))] = random.randrange(256)
+    return bytes([random.random() < 0.9]) + bytes(data[:MOST_SENT])
+
+
+class _Store:
+    """Takes everything at once; the payload is looked at as the inbox would."""
+
+    def received_later(self, topic: str, payload: bytes, **_: Any) -> Future[Receipt]:
+        return _done(Receipt(1, id_in(payload)))
+
+    def note_later(self, kind: str, **fields: Any) -> Future[None]:
+        return _done(None)
+
+
+def _done(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+class _Log:
+    def info(self, event: str, **fields: Any) -> None: ...
+
+    warning = error = info
+
+
+class _Run:
+    """One connection on a pair of sockets, without threads: what the broker has sent is read, then handled."""
+
+    def __init__(self) -> None:
+        self.intake = ReceiveBudget(1 << 20)
+        self.ours, self.theirs = socket.socketpair()
+        self.theirs.setblocking(False)
+        self.client: Any = None
+        config = Config.model_validate({"urls": "b:1", "client_id": "h", "topics": "a/#", "packet_bytes": LARGEST})
+        self.subscriber = Subscriber(config, _Store(), log=_Log(), open_session=self.open)
+        self.subscriber.link.start()
+
+    def open(self, _broker: int, conn: int, put: Callable[[SessionEvent], None]) -> Session:
+        self.client = _client("h", False, LARGEST, self.intake, lambda: put(PassedOver(conn)))
+        session = Session(self.client, conn, ("b", 1), 10, put, self.intake)
+        self.ours.setblocking(False)
+        self.client._sock = self.ours
+        put(TransportUp(conn))
+        return session
+
+    def send(self, data: bytes) -> None:
+        """Have the agent read and handle all of it, as far as it does."""
+        while data and self.client._sock is not None:
+            with suppress(BlockingIOError):
+                data = data[self.theirs.send(data) :]
+            self.read()
+        self.turn()
+
+    def read(self) -> None:
+        for _ in range(10_000):
+            if self.client._sock is None or not select.select([self.ours], [], [], 0)[0]:
+                return
+            self.client.loop_read()
+            self.turn()
+            with suppress(OSError):
+                self.theirs.recv(1 << 20)
+
+    def turn(self) -> None:
+        self.subscriber.link.put(None)  # so that nothing waits
+        self.subscriber.turn()
+
+    def close(self) -> None:
+        self.ours.close()
+        self.theirs.close()
+
+
+def run(data: bytes) -> str:
+    """What is wrong after a hostile broker's packets: an exception in a part, memory that is kept, or nothing."""
+    attack = _Run()
+    try:
+        if data[:1] == b"\1":
+            attack.send(b"\x20\x02\0\0")
+        canary = next(iter(attack.subscriber.link._canaries), CANARY)
+        attack.send(data[1:].replace(CANARY, canary))
+        client, link = attack.client, attack.subscriber.link
+        attack.turn()
+        raised = [reason for reason in link.drops.counts if reason.endswith("Error")]
+        if raised:
+            return f"a message raised {raised}"
+        if client._in_messages or len(client._out_packet) > MOST_ANSWERS or len(client._in_packet["packet"]) > LARGEST:
+            return "more is kept of what a broker sends than the bounds allow"
+        attack.intake.is_full()
+        return f"{attack.intake._used} bytes are counted and gone" if attack.intake._used else ""
+    finally:
+        attack.close()
+
+
+TARGET = Target("a hostile broker's packets to an agent", generate, run)

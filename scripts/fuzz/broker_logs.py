@@ -1,0 +1,35 @@
+"""Fuzz target: broken logs through every reader of broker logs; the scanner must read as a plain reader does."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, purelog
+
+from activemq_fleet.logs import Story, last_error, parse
+from tests.log_reading import differences, hostile
+
+from .target import Target
+
+
+def read(data: bytes) -> str:
+    """Read the log with the scanner, the library's parser and the hosts' own readers; returns what went wrong."""
+    text = data.decode(errors="replace")
+    records = list(parse(text))
+    Story().read(records)
+    last_error(records)
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory, "activemq.log").write_bytes(data)
+        Path(directory, "activemq.log.1").write_bytes(data[::-1])
+        phase = brokerlog.read_phase(directory, 0)
+        told = brokerlog.last_error(directory)
+        runs = purelog.runs(directory)
+    if "\n" in told or len(told) > 400:
+        return f"the last error is not one short line: {told!r}"
+    if phase.name == "unknown" and any(run["started"] for run in runs):
+        return f"purelog has a run that started, and brokerlog no phase: {runs}"
+    return differences(data)
+
+
+TARGET = Target("broken logs through every reader of broker logs", hostile, read, suffix=".log")

@@ -1,0 +1,48 @@
+"""Fuzz target: mutated activemq.xml files through the whole of ``check --file``, schema included."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from activemq_fleet.cli.formats import FORMATS
+from activemq_fleet.cli.main import main as command
+from tests.hostile_files import SHAPES
+from tests.mutations import RELEASES, mutated, seeds
+
+from .target import Target
+
+
+def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
+    """One mutated document; its first line names the release and the format to check it with."""
+    documents = [*_examples(), *samples]
+    header = f"{random.choice(RELEASES)} {random.choice(sorted(FORMATS))}\n"
+    return header.encode() + mutated(random.choice(documents), documents, random)
+
+
+@cache
+def _examples() -> tuple[bytes, ...]:
+    """The examples of the rules, and files that are made to keep a check busy."""
+    return (*seeds(), *(shape(20_000) for shape in SHAPES.values()))
+
+
+def _run(data: bytes) -> str:
+    """Exit 0 or 1 and nothing of Python's on stderr is right; the file's content is never a wrong usage."""
+    header, _, document = data.partition(b"\n")
+    release, form = header.decode().split()
+    out, err = io.StringIO(), io.StringIO()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "activemq.xml"
+        path.write_bytes(document)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = command(["check", "--file", str(path), "--release", release, "--format", form])
+    text = err.getvalue()
+    return "" if code in (0, 1) and "Traceback" not in text and "bug" not in text else f"exit {code}: {text.strip()}"
+
+
+TARGET = Target("mutated files through `check --file`", _generate, _run, suffix=".txt")

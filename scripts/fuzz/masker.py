@@ -1,0 +1,99 @@
+"""Fuzz target: secrets in generated forms through the masker; none may survive, and masking twice is masking once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from random import Random
+
+from activemq_fleet.masking import Known, Secret, mask, mask_text
+from tests.unit.hostile_texts import PIECES
+from tests.unit.masking_forms import ANYTHING, FILES, READABLE, WORD, WORDS
+
+from .target import Target
+
+_PIECE = "canary"
+_MIDDLES = (
+    " ",
+    ";",
+    ",",
+    ")",
+    ">",
+    "]",
+    "}",
+    "@",
+    ":",
+    "/",
+    "&",
+    "&amp;",
+    '\\"',
+    "'",
+    '"',
+    "|",
+    "=",
+    "\\",
+    "$",
+    "#",
+    "?",
+    "é",
+    "%",
+)
+_SECONDS_A_CHARACTER = 1e-4
+
+
+def _filled(form: str, secret: str) -> str:
+    return form.replace("{{", "\0").replace("}}", "\1").replace("{}", secret).replace("\0", "{").replace("\1", "}")
+
+
+def generate(random: Random, samples: Sequence[bytes]) -> bytes:
+    """A JSON record: the path of a file, or none for a log, and its text."""
+    kind = random.randrange(4)
+    secret = _PIECE
+    path = ""
+    if kind == 0:
+        for _ in range(random.randrange(4)):
+            secret += random.choice(_MIDDLES) * random.choice((1, 1, 2)) + _PIECE
+        form = random.choice(ANYTHING)
+    elif kind == 1:
+        secret, form = WORD, random.choice(WORDS)
+    elif kind == 2:
+        path, form = random.choice(FILES)
+    else:
+        form = "".join(random.choice(PIECES) * random.choice((1, 1, 2, 500)) for _ in range(random.randrange(1, 9)))
+        secret = ""
+        path = random.choice(
+            ("", "activemq.xml", "x.yml", "setenv", "users.properties", "x.properties", "jetty-realm.properties")
+        )
+    if kind == 0 and random.random() < 0.3:
+        form = random.choice((form.upper(), form.title()))
+    text = form if kind == 3 else _filled(form, secret)
+    before, after = ("\n".join(random.choices(READABLE, k=random.randrange(3))) for _ in range(2))
+    if kind < 2:
+        text = f"{before}\n{text}\n{after}"
+    if samples and kind == 3:
+        text += random.choice(samples).decode(errors="replace")
+    return json.dumps([path, text]).encode()
+
+
+def run(data: bytes) -> str:
+    """What went wrong with one record; empty for nothing."""
+    path, text = json.loads(data)
+    known = Known([Secret("fuzzed-Secret1", "activemq_x")])
+    began = time.process_time()
+    once = mask(path, text, known) if path else mask_text(text, known)
+    seconds = time.process_time() - began
+    if "fuzzed-Secret1" in once or (_PIECE in text.lower() and _survives(text, once)):
+        return f"a secret survives: {once[:2000]!r}"
+    if seconds > 0.5 + _SECONDS_A_CHARACTER * len(text):
+        return f"{seconds:.1f} s for {len(text)} characters"
+    twice = mask(path, once, known) if path else mask_text(once, known)
+    return "" if twice == once else f"masked twice it is other: {once[:1000]!r}, {twice[:1000]!r}"
+
+
+def _survives(text: str, masked: str) -> bool:
+    """Certificates of the readable texts name the piece, too."""
+    return masked.lower().count(_PIECE) > text.count("MIIBszCCAVmgAwIBAgIUcanary")
+
+
+TARGET = Target("secrets in generated forms through the masker", generate, run, suffix=".json")

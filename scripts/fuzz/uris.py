@@ -1,0 +1,105 @@
+"""Fuzz target: URIs of composites, against a parser that follows brackets by calling itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from activemq_fleet.lint.uri import COMPOSITE, DEEPEST, Uri
+
+from .target import Target
+
+_TOKENS = (
+    *(f"{scheme}:" for scheme in sorted(COMPOSITE)),
+    *(
+        "tcp://a:61616",
+        "nio+ssl://[::1]:1",
+        "vm://x",
+        "multicast://default",
+        "ssl://h",
+        "//",
+        "(",
+        "(",
+        ")",
+        ")",
+        ",",
+        ",",
+    ),
+    *(
+        "?",
+        "&",
+        "=",
+        "a=1",
+        "a=2&amp;",
+        "?transport.x=y",
+        "${a}",
+        "#{x}",
+        " ",
+        ":",
+        "@",
+        "u:p@",
+        "[",
+        "]",
+        "%28",
+        "\n",
+        "é",
+    ),
+    *("99999999999999999999", "-1", "\u0660", "\x00", "x+y:", "+:", "a.b:"),
+)
+
+
+def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
+    """Tokens in any order, now and then one repeated thousands of times, or a piece of a sample."""
+    words = [random.choice(_TOKENS) for _ in range(random.randrange(1, 60))]
+    if random.random() < 0.1:
+        words.insert(random.randrange(len(words) + 1), random.choice(_TOKENS) * random.randrange(2, 5000))
+    if samples and random.random() < 0.1:
+        words.append(random.choice(samples)[: random.randrange(1, 500)].decode(errors="replace"))
+    return "".join(words).encode()
+
+
+def _run(data: bytes) -> str:
+    text = data.decode(errors="replace")
+    uri = Uri.read(text)
+    for part in uri.walk():
+        if part.text not in text:
+            return f"a part that is not in the text: {part.text!r}"
+        if part.port and not part.host:
+            return f"a port without a host: {part.text!r}"
+    if (depth := _depth(uri)) > DEEPEST + 1:
+        return f"{depth} brackets were followed"
+    if depth < DEEPEST and (other := _differs(uri)):
+        return f"read otherwise: {other!r}"
+    return ""
+
+
+def _depth(uri: Uri) -> int:
+    return 1 + max((_depth(part) for part in uri.parts), default=0)
+
+
+def _differs(uri: Uri) -> str:
+    """The text of a composite whose parts are not those that a look at each character gives."""
+    for part in uri.walk():
+        if part.scheme and (part.parts or part.scheme in COMPOSITE):
+            rest = part.text.partition(":")[2].removeprefix("//")
+            if [one.text for one in part.parts] != [text for text in _parts(rest) if text]:
+                return part.text
+    return ""
+
+
+def _parts(rest: str) -> list[str]:
+    """What stands between commas outside of brackets, in the first bracket or, where it begins with none, in all."""
+    opened = rest.startswith("(")
+    depth, parts = 0, [""]
+    for character in rest[opened:]:
+        depth += (character == "(") - (character == ")")
+        if opened and depth < 0:
+            break
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+TARGET = Target("URIs of composites, read in two ways", _generate, _run, suffix=".txt", seconds=5.0)
