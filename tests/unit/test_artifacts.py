@@ -8,6 +8,7 @@ import sys
 import tarfile
 import textwrap
 import threading
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import (
+    RememberedRefusalError,
     cache_directory,
     distribution_for,
     fetch_schema,
@@ -288,6 +290,18 @@ def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(
     assert runs(repository) == []
     (cache_directory() / "distributions/5.19.1").mkdir(parents=True)
     assert distribution_for(release) == cache_directory() / "distributions/5.19.1"
+
+
+def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
+    for refused, asked in ((ArtifactError, 1), (RememberedRefusalError, 1)):
+        with pytest.raises(refused, match=r"the distribution of 5\.18\.3 cannot be had"):
+            distribution_for(NEW)
+        assert len(runs(repository)) == asked
+    refusal = cache_directory() / "distributions" / ".5.18.3.refused"
+    os.utime(refusal, (time.time() - 86401,) * 2)
+    put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
+
+    assert distribution_for(NEW) == cache_directory() / "distributions/5.18.3"
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])

@@ -187,20 +187,44 @@ def test_with_acls_each_group_gets_what_its_work_needs() -> None:
         ("queue", ">"): ("activemq-network",),
         ("topic", ">"): ("activemq-network",),
         ("topic", "instance.*.>"): ("activemq-agents",),
-        ("topic", "__canary__.*"): ("activemq-agents",),
+        ("topic", "instance.*.*"): ("activemq-agents",),
+        **{("topic", name): ("activemq-agent-agent",) for name in (
+            "__canary__.a1-publisher", "__canary__.a1-subscriber", "__canary__.a1-check",
+            "instance.*.__canary__.a1-subscriber", "instance.*.__canary__.a1", "instance.*.__barrier__.a1",
+        )},
+    }  # fmt: skip
+    (advisories,) = [entry for entry in found if entry.destination == "ActiveMQ.Advisory.>"]
+    assert (advisories.write, advisories.admin) == ((), advisories.read)
+
+
+def test_an_agents_account_alone_may_send_its_canaries_and_barriers() -> None:
+    agents = {
+        f"a{n}": {"activemq_agent_username": f"user{n}", "activemq_agent_password": "pw"} for n in (1, 2)
+    }  # fmt: skip
+    agents["a1"]["activemq_agent_topics"] = "kiosks/+/orders,news/#,alarm"
+    agents["a2"]["activemq_agent_publish_prefixes"] = "deep/down"
+    inventory = hosts("o-mq1", acl=[{"destination": "x", "kind": "queue"}]) | agents
+    broker = build_fleet(inventory, {"activemq_agents": ["a1", "a2"]}).broker("o-mq1-a")
+    written = {
+        group: [entry.destination for entry in broker.permissions if entry.write == (group,)]
+        for group in ("activemq-agents", "activemq-agent-user1", "activemq-agent-user2")
     }
-
-
-def test_an_agent_may_prove_each_prefix_of_its_topics() -> None:
-    agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}}
-    agent["a1"]["activemq_agent_topics"] = "kiosks/+/orders,kiosks/+/bills,news/#,alarm"
-    inventory = hosts("o-mq1", acl=[{"destination": "x", "kind": "queue"}]) | agent
-    found = build_fleet(inventory, {"activemq_agents": ["a1"]}).broker("o-mq1-a").permissions
-
-    assert [entry.destination for entry in found if entry.write == ("activemq-agents",)] == [
-        "kiosks.*.orders", "kiosks.*.bills", "news.>", "alarm",
-        "__canary__.*", "kiosks.*.__canary__.*", "kiosks.*.__barrier__", "alarm.__canary__.*", "alarm.__barrier__",
-    ]  # fmt: skip
+    assert written == {
+        "activemq-agents": ["kiosks.*.orders", "alarm", "news.*", "deep.down.*"],
+        "activemq-agent-user1": [
+            "__canary__.a1-publisher", "__canary__.a1-subscriber", "__canary__.a1-check",
+            "news.__canary__.a1-subscriber", "kiosks.*.__canary__.a1", "kiosks.*.__barrier__.a1",
+            "news.__canary__.a1", "news.__barrier__.a1", "alarm.__canary__.a1", "alarm.__barrier__.a1",
+        ],
+        "activemq-agent-user2": [
+            "__canary__.a2-publisher", "__canary__.a2-subscriber", "__canary__.a2-check",
+            "deep.down.__canary__.a2", "deep.down.__barrier__.a2",
+        ],
+    }  # fmt: skip
+    assert [account.groups for account in broker.accounts if account.name.startswith("user")] == [
+        ("activemq-agents", "activemq-agent-user1"),
+        ("activemq-agents", "activemq-agent-user2"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -267,8 +291,15 @@ def test_an_unknown_patch_is_a_warning() -> None:
     assert "5.18.99 is not known" in fleet("o-mq1", release="5.18.99").warnings[0]
 
 
-def test_names_that_nearly_match_are_a_warning() -> None:
-    assert "o-mq3-c" in build_fleet(hosts("o-mq1") | {"o-mq3-c": NETWORK}, {}).warnings[0]
+def test_a_third_node_and_other_names_that_nearly_match_are_a_finding() -> None:
+    inventory = hosts("o-mq1") | {"o-mq1-c.example.com": NETWORK, "o-mq3_a": NETWORK, "o-mq1-agent": NETWORK, "web": {}}
+
+    findings = build_fleet(inventory, {"activemq_agents": ["o-mq1-agent"]}).findings
+
+    assert [(f.host, f.severity) for f in findings if f.rule == "T017"] == [
+        ("o-mq1-c.example.com", "warning"),
+        ("o-mq3_a", "warning"),
+    ]
 
 
 def test_one_host_looks_the_same_whoever_else_is_asked_for() -> None:

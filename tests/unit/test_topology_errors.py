@@ -247,3 +247,13 @@ def test_t009_who_may_do_what_differs_between_the_nodes_of_a_pair(variable: str,
     inventory["o-mq1-b.example.com"][variable] = value
 
     assert wrong("T009", inventory).startswith(f"o-mq1-b.example.com: {variable} differs")
+
+
+def test_agents_that_share_an_account_are_told() -> None:
+    one = {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}
+    agents = {"a1": one, "a2": one, "a3": one | {"activemq_agent_username": "other"}}
+    found = build_fleet(hosts("o-mq1") | agents, {"activemq_agents": list(agents)}).findings
+
+    assert [(finding.host, finding.message) for finding in found if finding.rule == "T029"] == [
+        ("a2", "activemq_agent_username is agent, as on a1")
+    ]

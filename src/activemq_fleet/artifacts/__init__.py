@@ -7,7 +7,7 @@ the logger ``activemq_fleet.artifacts``.
 
 from __future__ import annotations
 
-from activemq_fleet.artifacts._brokers import distribution_for, jars_for
+from activemq_fleet.artifacts._brokers import RememberedRefusalError, distribution_for, jars_for
 from activemq_fleet.artifacts._cache import CACHE_VARIABLE, Progress, cache_directory
 from activemq_fleet.artifacts._java import java, java_feature
 from activemq_fleet.artifacts._schemas import fetch_schema, load_schema, schema_for
@@ -15,6 +15,7 @@ from activemq_fleet.artifacts._schemas import fetch_schema, load_schema, schema_
 __all__ = [
     "CACHE_VARIABLE",
     "Progress",
+    "RememberedRefusalError",
     "cache_directory",
     "distribution_for",
     "fetch_schema",

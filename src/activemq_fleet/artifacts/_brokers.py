@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tarfile
+import time
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +13,13 @@ from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import Progress, cache_directory, land, log_progress
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.releases import Release
+
+_DAY = 86400
+"""Seconds for which a distribution that did not come is not asked for again: Maven takes half a minute to say no."""
+
+
+class RememberedRefusalError(ArtifactError):
+    """A distribution that did not come within the last day, and was not asked for again."""
 
 
 def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
@@ -35,11 +44,16 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
     """The unpacked distribution of a release, fit to be ``ACTIVEMQ_HOME``.
 
     None when it is not to be had (``release.distribution_available``) and not in the cache
-    either. Raises ArtifactError when it is but does not come.
+    either. Raises ArtifactError when it is but does not come; for a day it is then not asked for again, and the
+    error is a RememberedRefusalError.
     """
     name = f"distributions/{release}"
-    if not release.distribution_available and not (cache_directory() / name).is_dir():
+    if (cache_directory() / name).is_dir():
+        return cache_directory() / name
+    if not release.distribution_available:
         return None
+    refusal = cache_directory() / "distributions" / f".{release}.refused"
+    _raise_refusal_of_today(refusal)
 
     def make(part: Path) -> None:
         progress(f"fetching the distribution of ActiveMQ {release} …")
@@ -53,7 +67,20 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
     try:
         return land(name, make, progress=progress)
     except ArtifactError as error:
-        raise ArtifactError(f"the distribution of {release} cannot be had: {error}") from None
+        message = f"the distribution of {release} cannot be had: {error}"
+        with contextlib.suppress(OSError):  # without a cache to write to it is asked for each time
+            refusal.write_text(message, encoding="utf-8")
+        raise ArtifactError(message) from None
+
+
+def _raise_refusal_of_today(refusal: Path) -> None:
+    try:
+        age, message = time.time() - refusal.stat().st_mtime, refusal.read_text(encoding="utf-8")
+    except OSError:
+        return
+    if 0 <= age < _DAY:
+        again = f"it is asked for again a day after that, or when {refusal} is removed"
+        raise RememberedRefusalError(f"{message} ({again})")
 
 
 def _unpack(archive: Path, directory: Path) -> None:

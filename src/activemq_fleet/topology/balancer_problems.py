@@ -72,6 +72,10 @@ def _logins(balancers: Sequence[Balancer]) -> Iterator[Finding]:
             if any(front.protocol != "openwire" for one in balancer.addresses for front in one.fronts):
                 yield _anonymous(balancer)
             continue
+        if balancer.settings.vip_broker_ca is None and any(
+            front.tls and front.protocol != "openwire" for one in balancer.addresses for front in one.fronts
+        ):
+            yield _unverified(balancer)
         other = known.setdefault(name, balancer)
         if not may_equal(other.settings.vip_password, balancer.settings.vip_password):
             yield error(
@@ -91,6 +95,18 @@ def _anonymous(balancer: Balancer) -> Finding:
         fix="set both, the password encrypted with ansible-vault; the brokers get the account by themselves",
         # Measured on 5.5.1, 5.18.3 and 6.3.1: with a login, none.
         why="a refusal proves that the broker answers, and leaves warnings in its log every two seconds",
+    )
+
+
+def _unverified(balancer: Balancer) -> Finding:
+    return Finding(
+        rule="T025",
+        severity="warning",
+        host=balancer.host,
+        message="looks at brokers with TLS and without its login: activemq_vip_broker_ca is not set",
+        fix="set it to a PEM file on the balancer with the certificates of the brokers' CA",
+        why="to a peer that nobody verified no password is sent; a refusal proves that it answers, and leaves "
+        "warnings in its log every two seconds",
     )
 
 

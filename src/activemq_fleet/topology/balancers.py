@@ -142,10 +142,23 @@ def _backends(group: Group, connector: str, members: Sequence[tuple[Broker, Conn
     by_unit: dict[str, list[Server]] = {}
     for broker, one in members:
         unit = f"{group.name}.{connector}.masters" if _is_pure(group) else f"{broker.unit}.{connector}"
-        server = Server(plain(broker.identity.host), (broker.address, one.port), _limit(one))
+        address = (broker.address, one.port)
+        server = Server(plain(broker.identity.host), address, _limit(one), name_in_certificate(broker))
         by_unit.setdefault(plain(unit), []).append(server)
     for name, servers in by_unit.items():
         yield Backend(name, tuple(servers))
+
+
+def name_in_certificate(broker: Broker) -> str:
+    """The name that a balancer looks for in a broker's certificate: its address, or its host's where that is no name.
+
+    HAProxy compares DNS names only (``verifyhost``).
+    """
+    try:
+        ipaddress.ip_address(broker.address.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return broker.address
+    return broker.host
 
 
 def _limit(connector: Connector) -> int | None:

@@ -77,7 +77,13 @@ def build_fleet(
     settings = _settings(hosts, [*identities, *agents, *balancers], read)
     members = _members(identities, settings)
     brokers, findings = _brokers(members)
-    findings = [*problems.unmatched(by_hand, pattern), *findings, *(rest.findings if rest else ())]
+    others = [name for name in hosts if name not in {*identities, *by_hand, *agents, *balancers}]
+    findings = [
+        *problems.unmatched(by_hand, pattern),
+        *problems.nearly_matched(filter(Naming(pattern).looks_like_broker, others), pattern),
+        *findings,
+        *(rest.findings if rest else ()),
+    ]
     network = _network(brokers, findings, rest)
     pairs = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
     fleet_groups = _groups(pairs.values())
@@ -89,7 +95,6 @@ def build_fleet(
     said = [settings[name] for name in (*identities, *agents, *balancers)]
     waivers, warnings = (list(rest.waivers), []) if rest else _waivers(said, today or date.today())
     release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
-    nearly = [name for name in hosts if name not in identities and Naming(pattern).looks_like_broker(name)]
     complete = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
     return Fleet(
         brokers=tuple(brokers),
@@ -98,7 +103,7 @@ def build_fleet(
         balancers=balancing,
         findings=tuple(waive(findings, waivers)),
         waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
-        warnings=(*release_warnings, *_nearly(nearly), *warnings),
+        warnings=(*release_warnings, *warnings),
         naming_pattern=pattern,
         rest=rest,
     )
@@ -302,6 +307,7 @@ def _complete(
     for agent in agents:
         at_home[agent.group].append(agent)
     findings += problems.agent_passwords(agents)
+    findings += problems.shared_agent_accounts(agents)
     includes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for plans in network.plans.values():
         for plan in plans:
@@ -356,11 +362,3 @@ def waive(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> lis
 
     order: Callable[[Finding], tuple[str, ...]] = lambda f: (f.host, f.rule, f.message)  # noqa: E731
     return [waived(finding) for finding in sorted(dict.fromkeys(findings), key=order)]
-
-
-def _nearly(names: Sequence[str]) -> Iterable[str]:
-    if names:
-        yield (
-            f"{named(names)}: the name holds -mq and digits and does not match activemq_naming_pattern: "
-            "not a broker of this fleet"
-        )

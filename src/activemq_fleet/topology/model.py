@@ -241,11 +241,15 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One broker behind a front end; ``limit`` is how many clients may be there at once, None for any number."""
+    """One broker behind a front end; ``limit`` is how many clients may be there at once, None for any number.
+
+    ``name_in_certificate`` is the host name that its certificate must have.
+    """
 
     name: str
     address: Address
     limit: int | None
+    name_in_certificate: str
 
 
 @dataclass(frozen=True, slots=True)

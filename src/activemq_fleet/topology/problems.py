@@ -72,6 +72,20 @@ def unmatched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
         )
 
 
+def nearly_matched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
+    """T017: a name with -mq and digits that does not match, of a host that has no other part in the fleet."""
+    for name in names:
+        yield Finding(
+            rule="T017",
+            severity="warning",
+            host=name,
+            message="looks like a broker, and is none of this fleet: the name does not match activemq_naming_pattern",
+            fix="rename it to GROUP-mqNUMBER-NODE with node a or b, set activemq_naming_pattern, "
+            "or put the host into activemq_agents or activemq_loadbalancers if it is one of those",
+            why=f"a pair has two nodes, and the name decides which; the pattern is {pattern}",
+        )
+
+
 def identities(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """T003: two hosts that are the same node of the same pair."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -307,6 +321,24 @@ def agent_passwords(agents: Sequence[Agent]) -> Iterator[Finding]:
                 f"activemq_agent_password differs from that of {other.host}, "
                 f"and activemq_agent_username is {name} on both",
                 "give both one password, or each a name of its own",
+            )
+
+
+def shared_agent_accounts(agents: Sequence[Agent]) -> Iterator[Finding]:
+    """T029: agents of a group that log in with one account."""
+    known: dict[tuple[str, str], Agent] = {}
+    for agent in agents:
+        name = agent.settings.agent_username
+        other = known.setdefault((agent.group, name), agent) if name else agent
+        if other is not agent:
+            yield Finding(
+                rule="T029",
+                severity="warning",
+                host=agent.host,
+                message=f"activemq_agent_username is {name}, as on {other.host}",
+                fix="give each agent an account of its own, such as inventory_hostname_short",
+                why="what one account may do, each of its agents may: send the other's canaries and barriers, so that "
+                "events count as lost that are not",
             )
 
 

@@ -1,0 +1,40 @@
+"""Java clients for tests: compiled by Eclipse's compiler, a jar, so that a Java without javac is enough."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from activemq_fleet.artifacts import _maven, jars_for, java
+from activemq_fleet.artifacts._cache import land, log_progress
+from activemq_fleet.releases import Release
+
+_SOURCES = Path(__file__).with_name("java")
+_VERSION = "3.36.0"
+
+
+def compiler() -> Path:
+    """The jar of Eclipse's batch compiler, from the cache; it runs on Java 17."""
+
+    def make(part: Path) -> None:
+        part.mkdir()
+        _maven.copy(f"org.eclipse.jdt:ecj:{_VERSION}", part)
+
+    return land(f"java/ecj-{_VERSION}", make, progress=log_progress) / f"ecj-{_VERSION}.jar"
+
+
+def compiled(name: str, release: Release, directory: Path) -> list[str]:
+    """The command that runs a class of ``tests/integration/java`` with a release's own client, compiled against it.
+
+    ``JMS`` in the source stands for the package of the release's line: javax.jms, from 6.0 on jakarta.jms.
+    """
+    jars = f"{jars_for(release)}/*"
+    package = "jakarta.jms" if release.text.startswith("6.") else "javax.jms"
+    source = directory / f"{name}.java"
+    source.write_text((_SOURCES / source.name).read_text().replace("import JMS.", f"import {package}."))
+    classpath = ":".join(str(path) for path in sorted(jars_for(release).glob("*.jar")))
+    subprocess.run(
+        [str(java(17)), "-jar", str(compiler()), "-17", "-nowarn", "-cp", classpath, "-d", str(directory), str(source)],
+        check=True,
+    )
+    return [str(java(17)), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{directory}:{jars}", name]

@@ -1,0 +1,51 @@
+"""A Java client that reads the rendered jndi.properties as it is loses nothing in a take-over, and waits no longer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.lab.clients import stomp_drain
+from activemq_fleet.lab.drill_files import phases
+from activemq_fleet.releases import Release
+from tests.integration.conftest import LabOf
+from tests.integration.java_clients import compiled
+from tests.integration.labs import pair, write_inventory
+
+A, B = pair("orders")
+COUNT = 200
+KILLED_AFTER = 50
+SLACK = 2.5  # seconds that a send may be blocked beyond the take-over itself
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
+def test_a_client_with_the_rendered_list_sends_through_a_take_over(tmp_path: Path, lab_of: LabOf, release: str) -> None:
+    secrets = {"network_username": "network", "network_password": "s3cret-network"}
+    lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, **secrets))
+    command = compiled("SendThroughTakeOver", Release.of(release), tmp_path)
+    lab.up()
+    credentials = lab.credentials("orders-mq01")
+    assert credentials is not None
+    environment = {**os.environ, "BROKER_USERNAME": credentials.username, "BROKER_PASSWORD": credentials.password}
+    jndi = lab.directory / "clients" / "orders" / "jndi.properties"
+
+    with subprocess.Popen(
+        [*command, str(jndi), "sent", str(COUNT)], stdout=subprocess.PIPE, text=True, env=environment
+    ) as client:
+        assert client.stdout is not None
+        blocked = [int(client.stdout.readline().split()[1]) for _ in range(KILLED_AFTER)]
+        killed = time.time()
+        lab.kill(A)
+        blocked += [int(line.split()[1]) for line in client.stdout]
+    assert client.returncode == 0
+
+    changes = phases(lab.log(B).read_text(errors="replace"), killed)
+    takeover = next(at for at, state in changes if state == "active") - killed
+    got = stomp_drain(lab.addresses("orders-mq01", "stomp"), "/queue/sent", credentials, expected=COUNT, timeout=120)
+    assert set(got) == {f"message {number}" for number in range(COUNT)}
+    assert max(blocked) / 1000 <= takeover + SLACK, f"{max(blocked)} ms, the take-over took {takeover:.1f} s"
