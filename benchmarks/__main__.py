@@ -1,4 +1,4 @@
-"""``python -m benchmarks --output DIR [core|render|routes|site|agent|memory|plan …]``: write DIR/benchmarks.md."""
+"""``python -m benchmarks --output DIR [core|hostile|render|routes|site|agent|plan …]``: write DIR/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import agent, agent_memory, audit, core, plan, render, routes, site
+from benchmarks import agent, agent_memory, audit, core, hostile_files, masker, plan, render, routes, site
 from benchmarks.measure import BenchmarkError
 
 
 def _core(work: Path) -> str:
     return core.table(core.measure(work), core.check_file(work))
+
+
+def _hostile(work: Path) -> str:
+    return hostile_files.table(hostile_files.measure(work))
 
 
 def _render(work: Path) -> str:
@@ -45,13 +49,19 @@ def _audit(work: Path) -> str:
     return audit.page(work)
 
 
+def _masker(_work: Path) -> str:
+    return masker.table(masker.measure())
+
+
 PARTS = {
     "core": ("The core on one core", _core),
+    "hostile": ("Files made to keep a check busy", _hostile),
     "render": ("Rendering a whole fleet", _render),
     "routes": ("Who reaches whom", _routes),
     "site": ("Rolling out to hosts", _site),
     "agent": ("The agent's durable outbox", _agent),
     "memory": ("The agent's memory", _memory),
+    "masker": ("Masking what is collected", _masker),
     "plan": ("Planning fleets on Spark", _plan),
     "audit": ("Reading brokers' logs on Spark", _audit),
 }

@@ -20,7 +20,7 @@ from typing import Any
 
 from activemq_fleet.logs.columns import Scanner, Source
 from activemq_fleet.logs.kinds import kinds
-from tests.log_reading import examples_of
+from tests.log_reading import examples_of, logger_of
 
 TEMPLATES = Path(__file__).with_name("log_templates.json")
 HOSTS = 100
@@ -118,7 +118,7 @@ def collect(directory: Path) -> None:
             counts[_NUMBER.sub(lambda match: "1" * len(match[0]), text)] += 1
     chosen = sorted(stacks.values(), key=len)[:: max(1, len(stacks) // _STACKS)]
     lacking = [max(sorted(examples_of(name)), key=len) for name in kinds() if name not in seen]
-    rare = [f" | INFO  | {message} | org.apache.activemq.X | main" for message in lacking]
+    rare = [f" | INFO  | {message} | {logger_of(message)} | main" for message in lacking]
     single = sorted(counts)
     found = {"single": single, "weights": [counts[text] for text in single], "multi": chosen, "rare": rare}
     TEMPLATES.write_text(re.sub(r"/[^ \]]*?/\.ground-[\d.]+", "/srv/brokers", json.dumps(found, indent=0)))

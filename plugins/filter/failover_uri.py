@@ -20,7 +20,7 @@ options:
     elements: raw
     required: true
   options:
-    description: Options of the failover transport. Without any, C(initialReconnectDelay=100).
+    description: Options of the failover transport. Without any, C(initialReconnectDelay=100&maxReconnectDelay=2000).
     type: dict
   scheme:
     description: The scheme of the brokers' connector. One with C(ssl) in it makes the client dial C(ssl://).

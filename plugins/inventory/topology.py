@@ -55,7 +55,7 @@ plugin: activemq.fleet.topology
 
 from typing import Any
 
-from ansible.errors import AnsibleParserError
+from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
 from ansible.utils.vars import combine_vars, load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
@@ -94,10 +94,11 @@ class InventoryModule(BaseInventoryPlugin):
         """Pattern and letter: from this file, else from the variables of ``all``."""
         everyone = self.inventory.groups["all"]
         sources = getattr(self.inventory, "processed_sources", [])
-        known = combine_vars(
-            everyone.get_vars(), get_vars_from_inventory_sources(self.loader, sources, [everyone], "all")
-        )
-        known = combine_vars(known, load_extra_vars(self.loader))
+        try:
+            stated = get_vars_from_inventory_sources(self.loader, sources, [everyone], "all")
+        except AnsibleError as error:  # a file of variables, not this one, is what cannot be read
+            raise AnsibleParserError(library("_ansible").explain(error)) from None
+        known = combine_vars(combine_vars(everyone.get_vars(), stated), load_extra_vars(self.loader))
         convention = {}
         for option, variable in _VARIABLES.items():
             here, there = self.get_option(option), known.get(variable)

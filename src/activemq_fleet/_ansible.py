@@ -50,6 +50,7 @@ _PLUGIN_FILES = (".activemq.yml", ".activemq.yaml")
 _YAML_FILES = (".yml", ".yaml", ".json")
 _OUR_OWN = re.compile(r".*\.activemq\.ya?ml: ")
 _POSITION = re.compile(r"^Origin: (/.*:\d+):\d+$", re.MULTILINE)
+_STATED_POSITION = re.compile(r" \((/[^()]*:\d+)\)$")
 _FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
 _NO_HOSTS = "Plugin configuration YAML file"
 
@@ -159,26 +160,34 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
             return True
         before = len(self._said.get_warnings())
         if not super().parse_source(source, cache=cache):
-            raise InputError(f"{source}: cannot be read as an inventory: {self._reason(source, before)}")
+            raise InputError(self._refusal(source, before))
         return True
 
-    def _reason(self, source: str, before: int) -> str:
-        """Why no plugin could parse a file: the answer of the one that the file was meant for."""
+    def _refusal(self, source: str, before: int) -> str:
+        """Return why no plugin could parse a file: the answer of the one that the file was meant for.
+
+        Our own plugin reads the variables of ``all`` too, so what is wrong may stand in another file than ``source``.
+        """
+        refused = f"{source}: cannot be read as an inventory"
         causes = {}
         for warning in self._said.get_warnings()[before:]:
             plugin = _FAILED_PLUGIN.match(warning.event.msg)
             if plugin and warning.event.chain:
                 causes[plugin[1]] = warning.event.chain.event
         if not causes:
-            return "no plugin of Ansible knows its format"
+            return f"{refused}: no plugin of Ansible knows its format"
         wanted = ("yaml", "auto") if source.endswith(_YAML_FILES) else ("script", "ini")
         # The plugin yaml only says of a plugin's configuration that it is one; auto says what is wrong with it.
         meant = [causes[name] for name in wanted if name in causes and _NO_HOSTS not in causes[name].msg]
         cause = (meant or list(causes.values()))[0]
         reason = format_event_brief_message(cause).removeprefix(f"{source}: ").rstrip(".")
-        contexts = "\n".join(event.formatted_source_context or "" for event in causes.values())
-        position = _POSITION.search(contexts)
-        return f"{reason} ({position[1]})" if position else reason
+        contexts = "\n".join(text for event in (cause, *causes.values()) for text in _source_contexts(event))
+        position = _POSITION.search(contexts) or _STATED_POSITION.search(reason)
+        if position is None:
+            return f"{refused}: {reason}"
+        reason = _STATED_POSITION.sub("", reason)
+        elsewhere = os.path.realpath(position[1].rpartition(":")[0]) != os.path.realpath(source)
+        return f"{position[1]}: {reason}" if elsewhere else f"{refused}: {reason} ({position[1]})"
 
     def _group_brokers(self, source: str) -> None:
         """What the inventory plugin does, where Ansible cannot load it."""
@@ -200,6 +209,14 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
                 self._inventory.add_child(group, host)
         for identity in identities:
             self._inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
+
+
+def _source_contexts(event: Any) -> Iterator[str]:
+    """The places in files that an event of Ansible and its causes name, the event's own first."""
+    while event is not None:
+        if event.formatted_source_context:
+            yield event.formatted_source_context
+        event = event.chain.event if event.chain else None
 
 
 def _reads_plugin_files() -> bool:

@@ -59,6 +59,12 @@ def parse(text: str) -> Address:
     return check_host(host), int(port)
 
 
+def parse_listening(text: str) -> Address:
+    """``host:port`` to listen on; a port alone listens on 127.0.0.1 only. Raises ValueError with the reason."""
+    port = text.strip().removeprefix(":")
+    return parse(f"127.0.0.1:{port}" if port.isdecimal() else text)
+
+
 def parse_url(text: str) -> tuple[Address, bool]:
     """``host:port``, or ``ssl://host:port`` for TLS -> (address, whether TLS). Raises ValueError with the reason."""
     scheme, separator, rest = text.strip().partition("://")

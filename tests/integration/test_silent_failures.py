@@ -12,6 +12,7 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.clients import stomp_drain, stomp_round_trip, stomp_send
 from activemq_fleet.lab.stomp import StompConnection, StompSilence
+from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 
@@ -291,8 +292,11 @@ def standing(
     return a, b
 
 
-def shared(ground: Ground, keep_alive: int) -> str:
+def shared(ground: Ground, keep_alive: int, release: str = "") -> str:
     """A KahaDB that both brokers have; ``keep_alive`` in milliseconds, 0 is the default: never look."""
+    if release and not Release.of(release).supports("kahaDB", "lockKeepAlivePeriod"):
+        wait = f'databaseLockedWaitDelay="{NEXT_MASTER}"'
+        return f'<persistenceAdapter><kahaDB directory="{ground.layout.stores}" {wait}/></persistenceAdapter>'
     attributes = f' lockKeepAlivePeriod="{keep_alive}"' if keep_alive else ""
     return (
         f'<persistenceAdapter><kahaDB directory="{ground.layout.stores}"{attributes}>'
@@ -313,11 +317,15 @@ def has_two_masters_for_good(ground: Ground, timeout: float) -> bool:
     return masters(ground) == [1, 2]
 
 
-@pytest.mark.parametrize(("release", "keep_alive"), [("5.18.3", 0), ("5.8.0", 1000)], ids=["L003-5.18.3", "L004-5.8.0"])
+@pytest.mark.parametrize(
+    ("release", "keep_alive"),
+    [("5.18.3", 0), ("5.8.0", 1000), ("5.5.1", 0)],
+    ids=["L003-5.18.3", "L004-5.8.0", "L004-5.5.1"],
+)
 def test_a_master_that_does_not_look_at_its_lock_file_goes_on_beside_the_next(
     ground: Ground, release: str, keep_alive: int
 ) -> None:
-    standing(ground, release, shared(ground, keep_alive))
+    standing(ground, release, shared(ground, keep_alive, release))
     (ground.layout.stores / "lock").unlink()
     assert has_two_masters_for_good(ground, PATIENCE)
 

@@ -142,10 +142,11 @@ class TestOneFile:
         assert [one.original for one in order] == ["in this order: statisticsBrokerPlugin, simpleAuthenticationPlugin"]
         assert places(adoption)["beans/broker/plugins/simpleAuthenticationPlugin/users"] == "rendered adds"
 
-    def test_entries_of_an_acl_are_variables(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("writers", ["", "x,y"])
+    def test_entries_of_an_acl_are_variables(self, tmp_path: Path, writers: str) -> None:
         entries = (
             '<authorizationEntry queue="a.>" read="x, y" write="x" admin="x"/>'
-            '<authorizationEntry topic="ActiveMQ.Advisory.>" read="x,y" write="x,y" admin="x,y"/>'
+            f'<authorizationEntry topic="ActiveMQ.Advisory.>" read="x,y" write="{writers}" admin="x,y"/>'
             "<tempDestinationAuthorizationEntry/>"
         )
         users = '<authenticationUser username="u" password="secret1" groups="x,y"/>'
@@ -156,9 +157,11 @@ class TestOneFile:
         )
         adoption = check(tmp_path, {ALONE: document(plugins, brokerName="x")}, "5.18.3")
 
-        assert variables(adoption)["acl"] == [
-            {"destination": "a.>", "kind": "queue", "read": ["x", "y"], "write": ["x"], "admin": ["x"]}
-        ]
+        of_its_own = {"destination": "a.>", "kind": "queue", "read": ["x", "y"], "write": ["x"], "admin": ["x"]}
+        both = ["x", "y"]
+        everything = {"kind": "topic", "read": both, "write": both, "admin": both}
+        kept = [{"destination": "ActiveMQ.Advisory.>", **everything}] if writers else []
+        assert variables(adoption)["acl"] == [of_its_own, *kept]
 
     def test_beans_beside_the_broker_stay(self, tmp_path: Path) -> None:
         beans = f'<bean {SPRING} id="x" class="a.B"><property name="y" value="{{{{ z }}}}{{% q"/></bean>'

@@ -39,8 +39,10 @@ def test_every_metric_of_the_agent_is_told_of() -> None:
     text = (REPOSITORY / "docs" / "agent.md").read_text()
     source = (REPOSITORY / "src" / "activemq_fleet" / "agent" / "metrics.py").read_text()
     counters = {f"{name}_total" for name in re.findall(r'_counter\(\s*"(\w+)"', source)}
-    others = set(re.findall(r'MetricFamily\(\s*f"{PREFIX}_(\w+)"', source)) - {"connections", "failovers"}
-    names = counters | others | {name for name, _ in _COUNTS.values()} | {"connections_total", "failovers_total"}
+    others = set(re.findall(r'MetricFamily\(\s*f"{PREFIX}_(\w+)"', source)) - {"connections", "failovers", "dropped"}
+    names = counters | others | {name for name, _ in _COUNTS.values()} | {
+        "connections_total", "failovers_total", "dropped_total",
+    }  # fmt: skip
 
     assert len(names) > 20
     assert {name for name in names if not re.search(rf"`{name}[{{`]", text)} == set()

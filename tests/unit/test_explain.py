@@ -80,7 +80,7 @@ class TestRelease:
             ("5.5.1", "pure", {"pure"}, {"mqtt", "replay", "ttl", "security"}),
             ("5.5.1", "shared-file", {"no-space"}, {"lockers", "masterslave", "replay", "restart"}),
             ("5.8.0", "shared-file", {"lockers", "masterslave", "replay", "mqtt"}, {"ttl", "security"}),
-            ("6.3.1", "shared-file", {"lockers", "masterslave", "replay", "ttl", "mqtt", "restart", "security"}, set()),
+            ("6.3.2", "shared-file", {"lockers", "masterslave", "replay", "ttl", "mqtt", "restart", "security"}, set()),
         ],
     )
     def test_what_matters_here_is_told_and_nothing_else(
@@ -301,7 +301,7 @@ class TestFilesAndFindings:
         }
         assert set(told) == set(render(found.broker("orders-mq01-a")))
         assert told["conf/credentials.properties"] == "0640"
-        assert told["conf/activemq.xml"] == "0644"
+        assert told["conf/activemq.xml"] == "0640"
         assert entry(story, "files", "conf/mine.txt").variable == "activemq_extra_files[0]"
 
     @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.2.7", "6.3.1"])

@@ -331,6 +331,14 @@ class TestRefusals:
             ({"hosts.yml": "all: {children: {a: }}\n"}, "the inventory has no hosts"),
             ({"README.md": "hello\n"}, "the inventory has no hosts"),
             ({"hosts.yml": PAIR, "group_vars/all.yml": "a: [\n"}, r"YAML parsing failed.*group_vars/all.yml:2\)"),
+            (
+                {
+                    "hosts.yml": PAIR,
+                    "zz.activemq.yml": "plugin: activemq.fleet.topology\n",
+                    "group_vars/all.yml": "a: [\n",
+                },
+                r"^/[^ ]*group_vars/all.yml:2: YAML parsing failed: [^/]*$",
+            ),
             ({"hosts.yml": PAIR, "group_vars/all.yml": "[1]\n"}, "group_vars/all.yml"),
         ],
     )

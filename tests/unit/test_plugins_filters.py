@@ -30,9 +30,17 @@ def plugin(kind: str, name: str) -> Callable[..., Any]:
         ("mb_urls", ([BROKER],), "mq.example.com:1893"),
         ("mb_urls", (["::1", "[::1]:1893"],), "[::1]:1883,[::1]:1893"),
         ("mb_urls", (f"{A}, {B}",), f"{A}:1883,{B}:1883"),
-        ("failover_uri", ([A, B],), f"failover:(tcp://{A}:61616,tcp://{B}:61616)?initialReconnectDelay=100"),
+        (
+            "failover_uri",
+            ([A, B],),
+            f"failover:(tcp://{A}:61616,tcp://{B}:61616)?initialReconnectDelay=100&maxReconnectDelay=2000",
+        ),
         ("failover_uri", ([BROKER], {"randomize": "false"}), "failover:(tcp://mq.example.com:61626)?randomize=false"),
-        ("failover_uri", ([A], None, "nio+ssl"), f"failover:(ssl://{A}:61616)?initialReconnectDelay=100"),
+        (
+            "failover_uri",
+            ([A], None, "nio+ssl"),
+            f"failover:(ssl://{A}:61616)?initialReconnectDelay=100&maxReconnectDelay=2000",
+        ),
         (
             "bridge_uri",
             ([A, B], "5.5.1"),
@@ -71,7 +79,10 @@ def test_identity_takes_a_pattern_and_a_letter() -> None:
 def test_jndi_properties_holds_the_failover_uri() -> None:
     lines = plugin("filter", "jndi_properties")([A, B], "orders").splitlines()
     assert lines[0].startswith("# Java clients of group orders")
-    assert f"java.naming.provider.url=failover:(tcp://{A}:61616,tcp://{B}:61616)?initialReconnectDelay=100" in lines
+    assert (
+        f"java.naming.provider.url=failover:(tcp://{A}:61616,tcp://{B}:61616)?initialReconnectDelay=100&maxReconnectDelay=2000"
+        in lines
+    )
 
 
 @pytest.mark.parametrize(("name", "master", "slave"), [(A, True, False), (B, False, True), ("web01", False, False)])

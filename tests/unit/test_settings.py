@@ -18,8 +18,8 @@ lock_keepalive_interval discovery topology multicast environment multicast_inter
 network_password network_ttl links pair_links connectors replication_port bind port_offset console
 console_bind console_port users acl tls install archive archive_sha512 user uid gid home base instance heap
 java_home java_options memory_limit store_limit temp_limit broker_attributes xml_fragments extra_files
-agent_group agent_pair agent_username agent_password agent_publisher_timeout agent_topics agent_client_id
-agent_handlers watchdog vip vip_interface waivers
+agent_group agent_pair agent_username agent_password agent_publisher_timeout agent_topics agent_publish_prefixes
+agent_client_id agent_handlers watchdog vip vip_interface waivers
 """.split()  # noqa: SIM905 -- 70 quoted names would hide that this is a table
 
 

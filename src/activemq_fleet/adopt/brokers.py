@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.trees import Node, is_console
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.settings import DEFAULT_OPTIONS, Settings
-from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
+from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, own_group
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
 _NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
@@ -178,13 +178,14 @@ def propose_users(proposal: Proposal) -> None:
             name, groups = account.get("username"), groups_of(account)
             if name == proposal[document.host].get("network_username") or names[name] > 1:
                 continue
-            if groups == [AGENT_GROUP] and name in known.get(document.identity.group, ()):
+            is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, own_group(name)])
+            if is_agents and name in known.get(document.identity.group, ()):
                 continue
             secret = proposal.secrets.of(name, account.get("password"), f"password of user {name}")
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
             if values.fits("users", [user]):
                 users.append(user)
-            if groups == [AGENT_GROUP]:
+            if is_agents:
                 agents[name] = None
         if users:
             proposal[document.host]["users"] = users
@@ -207,13 +208,15 @@ def propose_acl(proposal: Proposal) -> None:
     """``activemq_acl``, without what the network and the advisories get by themselves."""
     path = "plugins/authorizationPlugin/map/authorizationMap/authorizationEntries/authorizationEntry"
     whole: dict[str, list[dict[str, Any]]] = {}
+    agents: set[str] = set()
     for document in proposal.documents:
+        agents |= {own_group(name) for account in accounts(document) if (name := account.get("username"))}
         entries = [entry for node in document.broker.all(path) if (entry := _permission(node))]
         if entries:
             whole[document.host] = entries
     if not whole:
         return
-    less = {host: _without_ours(entries) for host, entries in whole.items()}
+    less = {host: _without_ours(entries, {NETWORK_GROUP, AGENT_GROUP, *agents}) for host, entries in whole.items()}
     full_fleet = proposal.fleet_of(lambda host: {"acl": whole.get(host)})
     less_fleet = proposal.fleet_of(lambda host: {"acl": less.get(host) or whole.get(host)})
     for full, fewer in zip(full_fleet.brokers, less_fleet.brokers, strict=True):
@@ -234,11 +237,11 @@ def _permission(node: Node) -> dict[str, Any] | None:
     return entry if values.fits("acl", [entry]) else None
 
 
-def _without_ours(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _without_ours(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[dict[str, Any]]:
     less = []
     for entry in entries:
         rights = {
-            right: [group for group in entry[right] if group not in (NETWORK_GROUP, AGENT_GROUP)]
+            right: [group for group in entry[right] if group not in ours]
             for right in ("read", "write", "admin")
             if right in entry
         }

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 from activemq_fleet.explain.model import Entry, Section, Story
+from activemq_fleet.printable import printable
 
 MOST_LABEL = 30
 _INDENT = 2
@@ -76,4 +77,4 @@ def _wrapped(text: str, width: int, column: int) -> list[str]:
 
 def _plain(text: str) -> str:
     """Text without what a terminal would obey: a reason or a path may hold anything."""
-    return "".join(char if char.isprintable() or char in "\n\u00a0" else "\ufffd" for char in text)
+    return printable(text, lines=True)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from activemq_fleet.errors import FleetError, LabError
+from activemq_fleet.printable import printable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -40,7 +41,7 @@ class Auditor:
         said, _ = self._process.communicate(f"{_GO}\n")
         if self._process.returncode:
             lines = [line for line in said.splitlines() if line.strip()]
-            print("\n".join(lines[-_SHOWN_LINES:]), file=sys.stderr)
+            print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
             raise LabError(f"the audit ended with {self._process.returncode}; its last lines are above")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
             if sys.stdin.readline().strip() == _GO:
                 audit(spark, logs, out)
     except FleetError as error:
-        print(f"audit: {error}", file=sys.stderr)
+        print(printable(f"audit: {error}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130

@@ -35,6 +35,7 @@ from activemq_fleet.lab.drill_seats import load_for
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load import Account, Load, stomp_load
 from activemq_fleet.lab.status import HostStatus
+from activemq_fleet.printable import printable
 from activemq_fleet.topology import Fleet
 
 QUEUE = "demo.orders"
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(chosen.inventory.resolve(), chosen.output.resolve())
     except FleetError as error:
-        print(f"demo: {error}", file=sys.stderr)
+        print(printable(f"demo: {error}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("demo: interrupted; every broker is stopped", file=sys.stderr)
@@ -198,7 +199,8 @@ def _show_audit(found: Mapping[str, Any], takeover: Takeover, output: Path) -> N
     console.print(f"audit, from logs and journals alone: [bold]{found['verdict']}[/]")
     for incident in found["incidents"]:
         took = "" if incident["seconds"] is None else f", {incident['seconds']:.1f} s"
-        console.print(f"  {incident['kind'].replace('_', ' ')} at {incident['host']}{took}: {incident['cause']}")
+        line = f"  {incident['kind'].replace('_', ' ')} at {incident['host']}{took}: {incident['cause']}"
+        console.print(printable(line), markup=False)
     messages = found["counts"]["messages"]
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in messages.items())
     console.print(
@@ -219,7 +221,7 @@ def _call(command: Sequence[str | Path]) -> None:
     )
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        print("\n".join(lines[-_SHOWN_LINES:]), file=sys.stderr)
+        print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
         raise LabError(f"{Path(command[0]).name} {command[1]} ended with {done.returncode}; its last lines are above")
 
 

@@ -297,7 +297,7 @@ class _Drill:
             for broker in pair.in_order:
                 log = self.lab.log(broker.host).read_text(errors="replace")
                 changes = [*phases(log, began), *self._changes.get(broker.host, [])]
-                yield from spans(broker.host, first[broker.host], changes, began, ended)
+                yield from spans(pair.name, broker.host, first[broker.host], changes, began, ended)
 
     def _conditions(self, seed: int, wanted: int, pairs: dict[str, Pair]) -> Conditions:
         masters = {name: pair.preferred_master for name, pair in pairs.items()}

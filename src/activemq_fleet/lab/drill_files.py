@@ -105,7 +105,9 @@ def phases(log: str, began: float) -> list[tuple[float, State]]:
     return found
 
 
-def spans(host: str, first: State, changes: Iterable[tuple[float, State]], began: float, ended: float) -> list[Span]:
+def spans(
+    pair: str, host: str, first: State, changes: Iterable[tuple[float, State]], began: float, ended: float
+) -> list[Span]:
     """A host's states from ``began`` to ``ended``, without a hole, from the moments at which they changed."""
     found: list[Span] = []
     at, state = began, first
@@ -113,9 +115,9 @@ def spans(host: str, first: State, changes: Iterable[tuple[float, State]], began
         moment = min(max(moment, began), ended)
         if following != state:
             if moment > at:
-                found.append(Span(host, state, at, moment))
+                found.append(Span(pair, host, state, at, moment))
             at, state = moment, following
-    return [*found, Span(host, state, at, ended)] if ended > at else found
+    return [*found, Span(pair, host, state, at, ended)] if ended > at else found
 
 
 def machine() -> dict[str, Any]:

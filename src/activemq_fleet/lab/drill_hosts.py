@@ -267,7 +267,7 @@ def _spans(drill: Mapping[str, Any], fleet: Fleet, blows: Sequence[Blow], began:
         for broker in fleet.pairs[pair].in_order:
             first = drill.get("first", {}).get(broker.host, "unknown")
             mine = changes.get(broker.host, []) + _logged(broker, began)
-            yield from spans(broker.host, first, mine, began, ended)
+            yield from spans(pair, broker.host, first, mine, began, ended)
 
 
 def _logged(broker: Broker, began: float) -> list[tuple[float, State]]:

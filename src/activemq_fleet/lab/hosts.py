@@ -60,7 +60,7 @@ class Hosts:
         return self.data(broker) / LOG
 
     def look(self, broker: Broker, *, timeout: float = PROBE_TIMEOUT) -> Sight:
-        """How a broker stands now. One that its log calls started is asked for a message."""
+        """How a broker stands now. One that listens, or that its log calls started, is asked for a message."""
         with self._locks[broker.host]:
             run = processes.run_of(self.layout, broker.host)
             if run is None:
@@ -68,10 +68,19 @@ class Hosts:
             process = processes.find(self.layout, run)
             story = self._story(broker, run)
             frozen = process is not None and processes.is_frozen(process)
+            ports = [connector.port for connector in broker.connectors]
+            listens = process is not None and not frozen and processes.is_listening(process, ports)
             probe = None
-            if process is not None and not frozen and story.phase == "started":
+            if process is not None and not frozen and (listens or story.phase == "started"):
                 probe = ask(broker, self.address(broker.host), timeout=timeout)
-        state = judge(alive=process is not None, frozen=frozen, phase=story.phase, probe=probe)
+        state = judge(
+            alive=process is not None,
+            frozen=frozen,
+            phase=story.phase,
+            probe=probe,
+            listens=listens,
+            is_complete=broker.settings.ha != "pure" or story.has_started,
+        )
         return Sight(state, story, process, run, probe)
 
     def story(self, broker: Broker) -> Story:

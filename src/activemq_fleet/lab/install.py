@@ -22,7 +22,7 @@ def install(broker: Broker, software: Software) -> str:
     archive, installer, vendor = (_module(name) for name in ("archive", "install", "vendor"))
     tree: dict[str, Any] = vendor.vendor_files(software.home) if software.whole else {}
     for path, file in files_of(broker).items():
-        tree[path] = archive.File(file.content, file.mode, file.masked)
+        tree[path] = archive.File(file.content, file.mode, file.masked, file.hidden)
     base = service.paths(broker).base
     try:
         return str(installer.install(base, tree, installer.Owners()).version)

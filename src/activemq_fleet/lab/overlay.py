@@ -281,7 +281,8 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
     password = secret(seed, "lab", LAB_USER)
     user = {"name": LAB_USER, "password": password, "groups": [LAB_USER]}
     rights = {kind: [LAB_USER] for kind in ("read", "write", "admin")}
-    entries = [{"destination": f"{PROBE}.>", "kind": kind, **rights} for kind in ("queue", "topic")]
+    # The lab's own looks, and the load of its drills, whatever queue that is sent to.
+    entries = [{"destination": ">", "kind": kind, **rights} for kind in ("queue", "topic")]
     return {
         "activemq_users": [*(variables.get("activemq_users") or []), user],
         "activemq_acl": [*variables["activemq_acl"], *entries],
