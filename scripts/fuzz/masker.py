@@ -58,7 +58,7 @@ def generate(random: Random, samples: Sequence[bytes]) -> bytes:
     elif kind == 1:
         secret, form = WORD, random.choice(WORDS)
     elif kind == 2:
-        path, form = random.choice(FILES)
+        secret, (path, form) = WORD, random.choice(FILES)
     else:
         form = "".join(random.choice(PIECES) * random.choice((1, 1, 2, 500)) for _ in range(random.randrange(1, 9)))
         secret = ""

@@ -256,3 +256,18 @@ def test_a_line_without_end_is_cut_and_says_so() -> None:
         masked == f"first\n{'x' * LINE_LENGTH} [10 more characters of this line were left out]\nlast password={UNKNOWN}"
     )
     assert mask_text(masked) == masked
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("jetty-realm.properties", '-u a:"value":"a","name":"password","value":"a","name":"password",'),
+        ("activemq.json", "jdbc:oracle:thin:a/b@c.da:b@c.da:b" * 100),
+    ],
+)
+def test_a_line_that_repeats_forms_to_no_end_is_masked_whole_and_the_others_stay(path: str, line: str) -> None:
+    masked = mask(path, f"first\n{line}\nlast")
+
+    assert masked.startswith("first\n")
+    assert masked.endswith("\nlast")
+    assert mask(path, masked) == masked

@@ -139,13 +139,19 @@ def _shown(value: str, before: str, known: Known) -> str:
 
 
 def _masked(text: str, known: Known, kind: str) -> str:
-    """The text, masked until masking changes nothing: a mark may bring to light what stands beside it."""
+    """The text, masked until masking changes nothing: a mark may bring to light what stands beside it.
+
+    A line that still changes after so many rounds repeats a form to no end: it is masked whole.
+    """
+    before = text
     for _ in range(_ROUNDS):
-        masked = _masked_once(text, known, kind)
-        if masked == text:
-            break
-        text = masked
-    return text
+        before, text = text, _masked_once(text, known, kind)
+        if text == before:
+            return text
+    lines, lines_before = text.split("\n"), before.split("\n")
+    if len(lines) != len(lines_before):
+        return text
+    return "\n".join(now if now == then else UNKNOWN for now, then in zip(lines, lines_before))  # noqa: B905 -- Python 3.9
 
 
 def _masked_once(text: str, known: Known, kind: str) -> str:
