@@ -76,8 +76,10 @@ class TestOneFile:
                 "rendered adds"
             ),
             "beans/broker/@dataDirectory": "rendered adds",
+            "beans/broker/@diskUsageCheckRegrowThreshold": "rendered adds",
             "beans/broker/@id": "rendered adds",
             "beans/broker/@networkConnectorStartAsync": "rendered adds",
+            "beans/broker/@schedulePeriodForDiskUsageCheck": "rendered adds",
             "beans/broker/ioExceptionHandler": "rendered adds",
             "beans/broker/managementContext": "rendered adds",
             "beans/broker/persistenceAdapter": "rendered adds",

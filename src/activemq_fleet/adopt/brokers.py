@@ -64,8 +64,11 @@ def _propose_limits(proposal: Proposal, document: Document) -> None:
             if name == "memory_limit"
             else Settings.model_fields[name].default
         )
-        if usage is not None and usage.get("limit") != default:
-            proposal.set(document.host, name, usage.get("limit"))
+        if usage is None:
+            continue
+        limit = usage.get("total") if usage.get("percentLimit") == "100" else usage.get("limit")
+        if limit != default:
+            proposal.set(document.host, name, limit)
 
 
 def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> None:

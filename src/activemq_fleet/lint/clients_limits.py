@@ -105,11 +105,12 @@ def limit_below_one_file(document: Document) -> Iterator[Problem]:
 
 
 def _below(usage: Node | None, file_length: int | None, what: str) -> Iterator[Problem]:
-    limit = usage.size("limit") if usage is not None else None
+    attribute = "limit" if usage is not None and usage.has("limit") else "total"
+    limit = usage.size(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
         yield usage.problem(
             f"{what} may have {_mb(limit)}, one file of its journal {_mb(file_length)}: once full it stays full",
-            "limit",
+            attribute,
         )
 
 
@@ -170,9 +171,42 @@ def refuses_instead_of_waiting(document: Document) -> Iterator[Problem]:
                     )
 
 
+@rule("C012", "info", releases="5.15.0", source="BrokerService.checkUsageLimit; measured on 5.15.16, 5.18.3 and 6.3.1")
+def limit_that_stays_low(document: Document) -> Iterator[Problem]:
+    """A store limit that is not raised again after a start on a full disk.
+
+    Why: a broker lowers its store limit at its start to the room that the disk has. Only a limit in percent is raised
+        again, and only where the disk is looked at: with any other a broker that was started on a full disk answers,
+        and acknowledges nothing, until it is started anew.
+    Fix: <storeUsage percentLimit="100" total="20 gb"/> in the place of limit="20 gb", and
+        schedulePeriodForDiskUsageCheck="60000" at <broker>.
+
+    Fires on 5.18.3::
+
+        <storeUsage limit="20 gb"/>
+
+    Silent on 5.18.3::
+
+        <broker schedulePeriodForDiskUsageCheck="60000">
+          <systemUsage><systemUsage>
+            <storeUsage><storeUsage percentLimit="100" total="20 gb"/></storeUsage>
+          </systemUsage></systemUsage>
+        </broker>
+    """
+    for broker in document.brokers:
+        usage = _limit(broker, "storeUsage")
+        if usage is not None and not (is_all_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
+            yield usage.problem("is not raised again once the broker was started on a full disk")
+
+
 def _limit(broker: Node, name: str) -> Node | None:
-    """The element that holds a limit: ``<memoryUsage><memoryUsage limit=…/></memoryUsage>``."""
-    return next((node for node in inside(broker, name) if node.has("limit")), None)
+    """The element that holds a limit: ``<memoryUsage><memoryUsage limit=…/></memoryUsage>``, or all of a ``total``."""
+    return next((node for node in inside(broker, name) if node.has("limit") or is_all_of_total(node)), None)
+
+
+def is_all_of_total(usage: Node) -> bool:
+    """Whether a limit stands as the whole of a total, which a broker may raise again after it had to lower it."""
+    return usage.get("percentLimit") == "100" and usage.has("total")
 
 
 def _promised(broker: Node) -> dict[tuple[str, str], int]:

@@ -242,6 +242,48 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
                 yield view.problem(view.fleet.broker(host), message, **_place(link, "uri", text))
 
 
+@rule("P013", "error", scope="fleet", source="docs/migrate.md: measured on 5.5.1")
+def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
+    """A networkConnector of yours that dials a pure slave.
+
+    Why: a slave opens no port of its own accord. Where a fragment gives it one, it takes whoever dials it after its
+        promotion for a slave of its own: the bridge never comes up, and clients of the broker that dials hang.
+    Fix: dial the master alone: a promoted slave hands what it has to the other masters by itself.
+    Cannot see: several brokers on one address, of which none listens on the port that is dialled.
+
+    Fires on 5.5.1::
+
+        all: {activemq_ha: pure}
+        hosts:
+          orders-mq01-a: {}
+          orders-mq01-b: {}
+          stock-mq01-a:
+            activemq_ha: none
+            activemq_xml_fragments:
+              - parent: broker/networkConnectors
+                xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-b:61616)"/>
+
+    Silent on 5.5.1::
+
+        all: {activemq_ha: pure}
+        hosts:
+          orders-mq01-a: {}
+          orders-mq01-b: {}
+          stock-mq01-a:
+            activemq_ha: none
+            activemq_xml_fragments:
+              - parent: broker/networkConnectors
+                xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-a:61616)"/>
+    """
+    for broker, link in _links(view):
+        for transport in link.uri().transports:
+            there = [_at(view, transport) or other for other in view.brokers if other.address == transport.host]
+            dialled = there[0] if len({other.host for other in there}) == 1 else None
+            if dialled and dialled.role == "slave" and dialled.settings.ha == "pure":
+                text = f"networkConnector {link.get('name')} dials {dialled.host}, a slave of pair {dialled.pair}"
+                yield view.problem(broker, text, **_place(link, "uri", transport.text))
+
+
 def _attachments(view: FleetView) -> list[_Attachment]:
     """Every slave with the broker of this fleet that it dials."""
     found: list[_Attachment] = []

@@ -249,3 +249,28 @@ def losses_that_go_unnoticed(document: Document) -> Iterator[Problem]:
             both = store.flag("checkForCorruptJournalFiles", False)
             what = "missing or damaged" if both else "missing"
             yield store.problem(f"messages in {what} journal files are dropped silently", "ignoreMissingJournalfiles")
+
+
+@rule("L027", "warning", releases="5.10.0 !5.12.0", source="measured on 5.10.2 and 5.11.4: docs/proofs.md")
+def durable_subscribers_starve_after_a_kill(document: Document) -> Iterator[Problem]:
+    """A release whose durable subscribers get nothing after the broker was killed.
+
+    Why: after a kill -9, a crash or a power cut the broker that opens the store next delivers nothing to durable
+        subscribers until it is started once more in good order. Nothing says so; what they miss stays in the store.
+    Fix: upgrade: 5.12 and later, and 5.8 and earlier, do not do it. Until then restart the broker that took over.
+
+    Fires on 5.11.4::
+
+        <broker/>
+
+    Silent on 5.12.3::
+
+        <broker/>
+
+    Silent on 5.11.4::
+
+        <broker persistent="false"/>
+    """
+    for broker in document.brokers:
+        if broker.flag("persistent", True) is not False:
+            yield broker.problem(f"{document.release} gives durable subscribers nothing after a kill")

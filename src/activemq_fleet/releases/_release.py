@@ -224,6 +224,11 @@ def known_lines() -> tuple[str, ...]:
     return tuple(load().lines)
 
 
+def releases_with_jars() -> tuple[Release, ...]:
+    """The releases whose jars Maven delivered when this was measured, in order of age."""
+    return tuple(sorted(map(Release.of, load().jars), key=lambda release: parse_version(release.text)))
+
+
 @lru_cache(maxsize=1 << 14)
 def _within(span: str, data_release: str) -> bool:
     return _span(span).holds(parse_version(data_release))

@@ -21,6 +21,8 @@ NETWORK_PASSWORD = "${activemq.network.password}"  # noqa: S105 -- a reference, 
 _KEEP_WAITING = "86400000"  # a day in ms: by default a master gives up its start after 600 s
 _REPLAY_DELAY = "500"  # ms, so that consumers that restart do not see messages go to and fro
 _FIXED_LEASE = 5000  # ms
+_DISK_CHECK = "60000"  # ms
+_REGROW_THRESHOLD = str(32 << 20)  # bytes: room for a file of the journal is worth a line in the log
 _HEAP_SHARE = 0.7
 _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024}
 
@@ -74,6 +76,7 @@ class _Permission(NamedTuple):
 class _Limits(NamedTuple):
     memory: Slot
     store: Slot
+    store_may_regrow: bool
     temp: Slot
 
 
@@ -114,6 +117,7 @@ def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
         "limits": _Limits(
             memory=v(settings.memory_limit or memory_limit(settings.heap)),
             store=v(settings.store_limit),
+            store_may_regrow=store_may_regrow(broker),
             temp=v(settings.temp_limit),
         ),
         "connectors": tuple([_connector(broker, connector, v) for connector in broker.connectors]),
@@ -129,6 +133,16 @@ def memory_limit(heap: str) -> str:
 def runtime_configuration(broker: Broker) -> bool:
     """Whether the broker watches its own file."""
     return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
+
+
+def store_may_regrow(broker: Broker) -> bool:
+    """Whether the broker raises the limit of its store again that it had to lower at its start.
+
+    It lowers any limit to the room that the disk has, which may be none, and raises again only one in percent
+    (BrokerService.checkUsageLimit of the tags). Measured on 5.15.16, 5.18.3 and 6.3.1: started on a full disk that
+    was emptied afterwards, a broker with a limit in bytes acknowledges nothing until it is started anew.
+    """
+    return broker.settings.ha != "shared-jdbc" and broker.release.supports("storeUsage", "total")
 
 
 def _title(broker: Broker) -> str:
@@ -147,6 +161,9 @@ def _attributes(broker: Broker, v: Values) -> Attributes:
     }
     if release.has_network_start_async:
         found["networkConnectorStartAsync"] = "true"
+    if store_may_regrow(broker):
+        found["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
+        found["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
     if runtime_configuration(broker):
         # Started by the command and not by Spring: a plugin that is there earlier cannot know its own file (measured).
         found["start"] = "false"

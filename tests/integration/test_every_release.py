@@ -1,0 +1,89 @@
+"""Two linked pairs of a release: messages cross, the active broker is killed under load, messages cross again.
+
+FAILOVER_RELEASES says which releases, apart by blanks: one by default, `all` for all whose jars can be had. What is
+measured is kept in docs/releases.md: FLEET_GOLDEN=update writes the release's row there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.drills import DrillResult
+from activemq_fleet.lab import Lab
+from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.releases import releases_with_jars
+from tests.integration.labs import pair, processes_of, write_inventory
+from tests.integration.traffic import cross, numbered
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "releases.md"
+HEAD = "| release | both pairs up | take-over | bridge back | accepted | lost | handled twice |"
+FIRST, SECOND = "orders-mq01", "orders-mq02"
+COUNT = 50
+
+
+def _releases() -> Sequence[str]:
+    wanted = os.environ.get("FAILOVER_RELEASES", "6.1.8")
+    return [str(release) for release in releases_with_jars()] if wanted == "all" else wanted.split()
+
+
+@pytest.mark.once
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("release", _releases())
+def test_a_pair_fails_over_without_a_loss_and_its_links_come_back(release: str, tmp_path: Path) -> None:
+    inventory = write_inventory(
+        tmp_path / "inventory",
+        [*pair("orders", 1), *pair("orders", 2)],
+        release=release,
+        network_username="network",
+        network_password="s3cret-network",
+    )
+    directory = tmp_path / "lab"
+    with Lab.open([inventory], directory) as lab:
+        began = time.monotonic()
+        lab.up()
+        up = time.monotonic() - began
+        _check_crossing(lab, "before")
+        result = drill(lab, DrillOptions(blows=1, rate=40.0, target=FIRST, seed=1, patience=300))
+        bridged = _bridged_at(lab)
+        _check_crossing(lab, "after")
+    assert not processes_of(directory)
+    assert (result.total("lost"), result.verdict) == (0, "clean"), result.reasons
+    if os.environ.get("FLEET_GOLDEN") == "update":
+        _write_row(release, _row(release, up, result, bridged))
+    assert any(line.startswith(f"| {release} |") for line in PAGE.read_text().splitlines()), f"{PAGE} lacks {release}"
+
+
+def _check_crossing(lab: Lab, tag: str) -> None:
+    for source, target in ((FIRST, SECOND), (SECOND, FIRST)):
+        queue = f"{tag}-{source}"
+        got = cross(lab, source, target, queue, COUNT)
+        assert got == set(numbered(queue, COUNT)), f"{len(got)} of {COUNT} from {source} to {target}, {tag} the kill"
+
+
+def _bridged_at(lab: Lab) -> float:
+    """Seconds since the epoch at which the node that took over was bridged both ways again."""
+    near, far = lab.wait_active(FIRST), lab.wait_active(SECOND)
+    return max(lab.wait_bridge(near, far).since.timestamp(), lab.wait_bridge(far, near).since.timestamp())
+
+
+def _row(release: str, up: float, result: DrillResult, bridged: float) -> str:
+    (blow,) = result.counted
+    assert blow.takeover is not None
+    seconds = " | ".join(f"{value:.1f} s" for value in (up, blow.takeover, bridged - blow.at))
+    return (
+        f"| {release} | {seconds} | {result.total('accepted')} | {result.total('lost')} | {result.total('duplicate')} |"
+    )
+
+
+def _write_row(release: str, row: str) -> None:
+    lines = PAGE.read_text().splitlines()
+    first = lines.index(HEAD) + 2
+    last = next((number for number in range(first, len(lines)) if not lines[number].startswith("|")), len(lines))
+    rows = {line.split("|")[1].strip(): line for line in lines[first:last]} | {release: row}
+    lines[first:last] = [rows[str(known)] for known in releases_with_jars() if str(known) in rows]
+    PAGE.write_text("\n".join(lines) + "\n")
