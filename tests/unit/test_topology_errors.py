@@ -189,7 +189,7 @@ def test_t010_an_agent_that_no_pair_can_serve() -> None:
     agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}}
     groups = {"activemq_agents": ["a1"]}
 
-    assert "release 5.5.1 has no usable MQTT" in wrong("T010", hosts("o-mq1", release="5.5.1") | agent, groups)
+    assert "release 5.5.1 has no MQTT for agents" in wrong("T010", hosts("o-mq1", release="5.5.1") | agent, groups)
     agent["a1"]["activemq_agent_pair"] = "o-mq9"
     assert "activemq_agent_pair is 'o-mq9'" in wrong("T010", hosts("o-mq1") | agent, groups)
 

@@ -67,10 +67,7 @@ def _told(agent: Agent, pair: Pair) -> Section:
 
 def _dies(pair: Pair) -> Section:
     master, brokers = pair.preferred_master, pair.in_order
-    entries = [
-        Entry(f"{broker.identity.host}", _fate(broker is master, len(brokers), master.settings.ha))
-        for broker in brokers
-    ]
+    entries = [Entry(f"{broker.identity.host}", _fate(len(brokers), master.settings.ha)) for broker in brokers]
     entries.append(Entry("within", lasts(master)))
     entries.append(
         Entry("both", "what is to be sent waits on this host until one of them is back; no other pair is tried")
@@ -78,11 +75,9 @@ def _dies(pair: Pair) -> Section:
     return Section("dies", "When a broker of its home pair dies", tuple(entries))
 
 
-def _fate(is_master: bool, nodes: int, ha: str) -> str:
+def _fate(nodes: int, ha: str) -> str:
     if nodes == 1 or ha == "none":
         return "the agent waits until it is back"
-    if ha == "pure":
-        return "the agent waits: a promoted slave takes no clients" if is_master else "nothing changes for the agent"
     return "where it was active, the agent finds its session and its messages on the other node"
 
 

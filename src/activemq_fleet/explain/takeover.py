@@ -145,11 +145,7 @@ def _agents(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
     listed = ", ".join(agents[:MOST_AGENTS]) + (
         f" and {len(agents) - MOST_AGENTS} more" if len(agents) > MOST_AGENTS else ""
     )
-    if broker.settings.ha == "pure":
-        waits = (
-            "wait until it is back: a promoted slave takes no clients" if broker.role == "master" else "notice nothing"
-        )
-    elif broker.settings.ha == "none" or broker.peer is None:
+    if broker.settings.ha == "none" or broker.peer is None:
         waits = "wait until it is back: theirs is no other pair"
     else:
         waits = "find their sessions on the other node"

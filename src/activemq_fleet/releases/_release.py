@@ -104,6 +104,8 @@ class Release:
     discovery_schemes: frozenset[str]
     """Schemes a networkConnector can name."""
     has_usable_mqtt: bool
+    serves_agents: bool
+    """Its MQTT takes more than one durable subscription of a client: an agent has one for its canaries."""
     """MQTT that delivers. Measured on 5.6.0: it accepts subscriptions and delivers nothing."""
     mqtt_swaps_dots: bool
     """MQTT's ``a.b/c`` is the destination ``a/b.c``; before 5.10 it is ``a.b.c``."""
