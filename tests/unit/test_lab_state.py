@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from activemq_fleet import artifacts
+from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab import state as module
 from activemq_fleet.lab.claims import Claims
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import Layout, write
 from activemq_fleet.sealed import Sealed
 from tests.unit.lab_fleets import PAIR, variables
 
@@ -65,6 +66,36 @@ def test_a_host_that_left_the_inventory_leaves_the_layer(layout: Layout) -> None
     prepare(layout, variables(*PAIR, "archive-mq01-a.example.com", ha="none"))
     prepare(layout, variables())
     assert {path.stem for path in layout.host_vars.iterdir()} == set(PAIR)
+
+
+def test_status_says_that_the_lab_is_that_of_another_inventory(
+    layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = tmp_path / "own.yml", tmp_path / "other.yml"
+    module.prepare(layout, InventoryData(variables(), {}), Claims(tmp_path / "claims"), print, [str(own)])
+    monkeypatch.chdir(tmp_path)
+    for source, said in (("own.yml", ""), (str(other), f"{layout.directory} is the lab of {own}: name that, or ")):
+        capsys.readouterr()
+        assert main(["lab", "status", "-i", source, "--dir", str(layout.directory), "--format", "json"]) == 0
+        shown = capsys.readouterr()
+        assert [host["host"] for host in json.loads(shown.out)] == list(PAIR)
+        assert said in shown.err
+        assert len(shown.err.splitlines()) == bool(said)
+
+
+def test_a_lab_of_before_inventories_were_kept_is_read(layout: Layout) -> None:
+    prepare(layout, variables())
+    known = json.loads(layout.state.read_text())
+    del known["sources"]
+    layout.state.write_text(json.dumps(known))
+    assert Lab(layout, sources=["/x"]).other_sources() == ()
+
+
+def test_a_full_disk_is_named(small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(b"x" * 60_000)
+    with pytest.raises(LabError, match=f"{small_disk}/state cannot be written: No space left on device"):
+        write(small_disk / "state", b"x" * 20_000)
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: Layout) -> None:

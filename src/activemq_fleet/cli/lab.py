@@ -105,7 +105,12 @@ def down_command(inventory: InventoryOptions, directory: str | None) -> None:
 @_format
 def status_command(inventory: InventoryOptions, directory: str | None, output: str) -> None:
     """Preferred role, state, address, process and bridges of every broker."""
-    _print(_open(inventory, directory).status(), output)
+    lab = _open(inventory, directory)
+    status = lab.status()
+    others = ", ".join(lab.other_sources())
+    if others:
+        echo(f"warning: {lab.directory} is the lab of {others}: name that, or run lab up with this one", err=True)
+    _print(status, output)
 
 
 def _on_host(name: str, what: str, done: str, act: Callable[[Lab, str], object]) -> None:

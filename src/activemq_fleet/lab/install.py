@@ -26,8 +26,11 @@ def install(broker: Broker, software: Software) -> str:
     base = service.paths(broker).base
     try:
         return str(installer.install(base, tree, installer.Owners()).version)
-    except (archive.InstallError, OSError) as error:
+    except archive.InstallError as error:
         raise LabError(f"{broker.host}: its files cannot be installed: {error}") from None
+    except OSError as error:
+        where = error.filename or base
+        raise LabError(f"{broker.host}: its files cannot be installed: {where}: {error.strerror or error}") from None
 
 
 def _module(name: str) -> Any:

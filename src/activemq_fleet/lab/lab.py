@@ -18,7 +18,7 @@ from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import overlay, processes
 from activemq_fleet.lab.claims import Claims
 from activemq_fleet.lab.hosts import Hosts
-from activemq_fleet.lab.layout import Layout, layout_for, write
+from activemq_fleet.lab.layout import Layout, layout_for, resolved, write
 from activemq_fleet.lab.overlay import Substitution
 from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.readiness import State, credentials_of
@@ -50,10 +50,12 @@ class Lab:
         layout: Layout,
         read: Callable[[], InventoryData] | None = None,
         *,
+        sources: Sequence[str] = (),
         claims: Claims | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._layout = layout
+        self._sources = tuple(sources)
         self._read = read
         self._claims = claims or Claims()
         self._progress: Progress = progress or (lambda _line: None)
@@ -82,7 +84,7 @@ class Lab:
                 texts, extra_vars=extra_vars, vault_ids=vault_ids, vault_password_files=vault_password_files
             )
 
-        return cls(layout_for(texts, directory), read, progress=progress)
+        return cls(layout_for(texts, directory), read, sources=resolved(texts), progress=progress)
 
     def __enter__(self) -> Self:
         return self
@@ -180,6 +182,12 @@ class Lab:
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
             sights = list(pool.map(hosts.look, brokers))
         return tuple(status_of(hosts, broker, sight) for broker, sight in zip(brokers, sights, strict=True))
+
+    def other_sources(self) -> tuple[str, ...]:
+        """The inventories that this lab was made from, where they are others than those it was opened with."""
+        state = load(self._layout)
+        made = tuple(state.sources) if state else ()
+        return made if self._sources and made != self._sources else ()
 
     # -- one host -----------------------------------------------------------------------------
 
@@ -320,7 +328,7 @@ class Lab:
     def _prepare(self) -> tuple[Substitution, ...]:
         if self._read is None:
             raise LabError(f"{self._layout.directory}: no inventory was named")
-        _, substitutions = prepare(self._layout, self._read(), self._claims, self._progress)
+        _, substitutions = prepare(self._layout, self._read(), self._claims, self._progress, self._sources)
         self._forget()
         return substitutions
 

@@ -112,8 +112,13 @@ def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> L
     return Layout(chosen)
 
 
+def resolved(sources: Sequence[str]) -> list[str]:
+    """Inventories by names that hold from any directory; a list of hosts (``a,b``) is its own name."""
+    return [source if "," in source else os.path.realpath(source) for source in sources]
+
+
 def _default(sources: Sequence[str]) -> Path:
-    texts = [source if "," in source else os.path.realpath(source) for source in sources]
+    texts = resolved(sources)
     first = texts[0] if texts else ""
     label = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(first.rstrip("/")).name.split(",")[0]).strip("-.") or "fleet"
     mark = hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:8]
@@ -121,9 +126,15 @@ def _default(sources: Sequence[str]) -> Path:
 
 
 def write(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
-    """Put a file in place, whole or not at all."""
+    """Put a file in place, whole or not at all. Raises LabError, which names it, when the disk refuses."""
+    try:
+        _write(path, content.encode() if isinstance(content, str) else content, mode)
+    except OSError as error:
+        raise LabError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
     path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-    data = content.encode() if isinstance(content, str) else content
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

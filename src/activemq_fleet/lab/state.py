@@ -30,7 +30,10 @@ _JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hos
 
 @dataclass(frozen=True)
 class State:
-    """One lab. ``hosts`` are the variables with the overlay; it holds secrets."""
+    """One lab. ``hosts`` are the variables with the overlay; it holds secrets.
+
+    ``sources`` are the inventories that it was made from, empty where that is not known.
+    """
 
     block: int
     seed: str = field(repr=False)
@@ -39,6 +42,7 @@ class State:
     software: dict[str, Software]
     groups: dict[str, list[str]]
     hosts: dict[str, dict[str, Any]] = field(repr=False)
+    sources: list[str] = field(default_factory=list)
 
     def fleet(self) -> Fleet:
         """The fleet as it runs here: names stay names, for the brokers that resolve them."""
@@ -68,7 +72,7 @@ def load(layout: Layout) -> State | None:
 
 
 def prepare(
-    layout: Layout, data: InventoryData, claims: Claims, progress: Progress
+    layout: Layout, data: InventoryData, claims: Claims, progress: Progress, sources: Sequence[str] = ()
 ) -> tuple[State, tuple[Substitution, ...]]:
     """Make the lab of an inventory: software, addresses, variables; and the files that Ansible reads.
 
@@ -96,7 +100,8 @@ def prepare(
         seed=seed,
     )
     own = over.overlay(fleet, data.hosts, here)
-    state = State(block, seed, str(executable), addresses, software, dict(data.groups), over.merged(data.hosts, own))
+    hosts = over.merged(data.hosts, own)
+    state = State(block, seed, str(executable), addresses, software, dict(data.groups), hosts, list(sources))
     _write(layout, state, own)
     return state, over.difference(data.hosts, own)
 
