@@ -75,7 +75,14 @@ class InventoryModule(BaseInventoryPlugin):
         self._read_config_data(path)
         errors, naming, grouping = library("errors"), library("naming"), library("grouping")
         try:
-            convention = naming.Naming(**self._convention(path))
+            stated = self._variables_of_all()
+        except AnsibleError as error:
+            # Ansible ends at the same file when it reads any host's variables. An error here would blame this file,
+            # which is then tried as an inventory of every other kind.
+            self.display.warning(f"no broker is put into a group: {library('_ansible').explain(error)}")
+            return
+        try:
+            convention = naming.Naming(**self._convention(path, stated))
             found = {host: convention.identify(host) for host in inventory.hosts}
             identities = [identity for identity in found.values() if identity]
             groups = grouping.inventory_groups(identities)
@@ -90,15 +97,17 @@ class InventoryModule(BaseInventoryPlugin):
             inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
         self._warn(path, bool(identities), nearly)
 
-    def _convention(self, path: str) -> dict[str, str]:
-        """Pattern and letter: from this file, else from the variables of ``all``."""
+    def _variables_of_all(self) -> dict[str, Any]:
+        """The variables of the group ``all``. Raises AnsibleError for a file of variables that cannot be read."""
         everyone = self.inventory.groups["all"]
         sources = getattr(self.inventory, "processed_sources", [])
-        try:
-            stated = get_vars_from_inventory_sources(self.loader, sources, [everyone], "all")
-        except AnsibleError as error:  # a file of variables, not this one, is what cannot be read
-            raise AnsibleParserError(library("_ansible").explain(error)) from None
-        known = combine_vars(combine_vars(everyone.get_vars(), stated), load_extra_vars(self.loader))
+        stated = get_vars_from_inventory_sources(self.loader, sources, [everyone], "all")
+        known: dict[str, Any] = combine_vars(everyone.get_vars(), stated)
+        return known
+
+    def _convention(self, path: str, stated: dict[str, Any]) -> dict[str, str]:
+        """Pattern and letter: from this file, else from the variables of ``all``."""
+        known = combine_vars(stated, load_extra_vars(self.loader))
         convention = {}
         for option, variable in _VARIABLES.items():
             here, there = self.get_option(option), known.get(variable)

@@ -337,7 +337,7 @@ class TestRefusals:
                     "zz.activemq.yml": "plugin: activemq.fleet.topology\n",
                     "group_vars/all.yml": "a: [\n",
                 },
-                r"^/[^ ]*group_vars/all.yml:2: YAML parsing failed: [^/]*$",
+                r"^YAML parsing failed: [^/]*\(/[^ ]*group_vars/all.yml:2\)$",
             ),
             ({"hosts.yml": PAIR, "group_vars/all.yml": "[1]\n"}, "group_vars/all.yml"),
         ],

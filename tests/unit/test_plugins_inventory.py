@@ -122,3 +122,14 @@ def test_a_pattern_that_is_said_twice_and_differs_is_an_error(inventory: Path) -
 def test_a_pattern_that_cannot_be_used_is_an_error(inventory: Path, pattern: str, message: str) -> None:
     lay(inventory, "orders-mq01-a", plugin=f"naming_pattern: {pattern}\n")
     assert message in listed(inventory)[1]
+
+
+def test_variables_that_cannot_be_read_are_blamed_on_their_own_file_and_on_no_other(inventory: Path) -> None:
+    lay(
+        inventory, "orders-mq01-a", variables="activemq_release: 5.18.3\nactivemq_users:\n  - name: x\n   password: y\n"
+    )
+    found, said = listed(inventory)
+    assert found == {}
+    assert f"({inventory}/group_vars/all.yml:4)" in said
+    assert "zz.activemq.yml" not in said
+    assert len(said.splitlines()) == 2
