@@ -49,7 +49,8 @@ class ActionModule(ActionBase):
         except InstallError as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
-            raise AnsibleActionFail(f"on the controller: {error}") from None
+            where = error.filename or _spool(arguments)
+            raise AnsibleActionFail(f"on the controller: {where}: {error.strerror or error}") from None
         return result | self._module(arguments, variables)
 
     def _fetch(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:

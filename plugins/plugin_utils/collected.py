@@ -59,17 +59,19 @@ def land(archive: str, facts: Mapping[str, Any], place: str, target: str, limit:
     """Unpack below ``place`` and let it become ``target`` in one rename.
 
     Raises AnsibleActionFail for an archive that holds anything but files below it, or far more than
-    ``limit`` bytes.
+    ``limit`` bytes, and for a disk that has no room for them.
     """
     tree = os.path.join(place, "tree")
-    os.mkdir(tree, 0o700)
     try:
+        os.mkdir(tree, 0o700)
         _unpack(archive, tree, limit + _SLACK)
+        with open(os.path.join(tree, HOST), "w", encoding="utf-8") as file:
+            json.dump(facts, file, indent=1, sort_keys=True, ensure_ascii=False)
+            file.write("\n")
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise AnsibleActionFail(f"{target} cannot be written: {error.strerror}") from None
         raise AnsibleActionFail(f"what the host sent cannot be unpacked: {error}") from None
-    with open(os.path.join(tree, HOST), "w", encoding="utf-8") as file:
-        json.dump(facts, file, indent=1, sort_keys=True, ensure_ascii=False)
-        file.write("\n")
     if os.path.lexists(target):
         old = tempfile.mkdtemp(prefix=f".old-{os.path.basename(target)}-", dir=os.path.dirname(target))
         os.rename(target, os.path.join(old, "tree"))

@@ -113,6 +113,15 @@ def test_half_an_archive_changes_nothing(tmp_path: Path) -> None:
     assert os.listdir(directory) == []
 
 
+def test_a_controller_without_room_is_told_where(small_disk: Path, tmp_path: Path) -> None:
+    packed = archive(tmp_path / "a.tar.gz", {"log": b"x" * 200_000})
+    with pytest.raises(AnsibleActionFail, match=f"{small_disk}/one cannot be written: No space left on device"):
+        land(small_disk, packed)
+    with pytest.raises(AnsibleActionFail, match=f"{small_disk}/one cannot be written: No space left on device"):
+        land(small_disk, archive(tmp_path / "b.tar.gz", {"log": b"x"}), {"note": "x" * 200_000})
+    assert os.listdir(small_disk) == []
+
+
 def test_more_than_may_come_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collected, "_SLACK", 0)
 
