@@ -18,6 +18,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils import migration, resync
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import look_into
 
 _ARGUMENTS = {
     "question": {"type": "str", "required": True},
@@ -73,6 +74,22 @@ def _lines(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]
     changes = library("operate").line_changes(running, {host: brokers[host]["release"] for host in running})
     if changes:
         raise AnsibleActionFail("\n".join(["nothing was changed:", *changes]))
+    return {}
+
+
+def _releases(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
+    """``options``: ``upgrades``, whether directories are replaced from which brokers run."""
+    operate, brokers = library("operate"), arguments["brokers"]
+    homes = [operate.home_of(host, brokers[host], look) for host, look in arguments["looks"].items()]
+    seen = {
+        path: look_into(path, install)
+        for path, install in {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
+    }
+    archives = {path: operate.Archive(**found) for path, found in seen.items() if found is not None}
+    sums = {host: broker["archive_sha512"] for host, broker in brokers.items()}
+    problems = operate.wrong_releases(homes, archives, sums, upgrades=bool(arguments["options"].get("upgrades")))
+    if problems:
+        raise AnsibleActionFail("\n".join(["nothing was changed:", *problems]))
     return {}
 
 
@@ -236,6 +253,7 @@ _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any
     "migration": migration.migration,
     "jumps": _jumps,
     "preflight": _preflight,
+    "releases": _releases,
     "roll": _roll,
     "stores": _stores,
     "target": _target,

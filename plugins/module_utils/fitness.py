@@ -18,6 +18,7 @@ import signal
 import time
 from typing import Any
 
+from ansible_collections.activemq.fleet.plugins.module_utils import jars
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import has_messages
 from ansible_collections.activemq.fleet.plugins.module_utils.disk import Owner
@@ -27,7 +28,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.store import read_m
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory, open_directory
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout, Version, read_version
 
-_JAR = re.compile(r"/activemq-(?:broker|core|all)-(\d[^/]*)\.jar(?: \(deleted\))?$")
+# Debian's jars have no release in their names: what its package runs is the business of apt.
+_JAR = re.compile(r"/(activemq-(?:broker|core|all)-\d[^/]*\.jar)(?: \(deleted\))?$")
 _HOME = "-Dactivemq.home="
 _PATIENCE = 10.0
 
@@ -56,7 +58,10 @@ def gather(layout: Layout, process: Process | None, owed: Owed | None, store: st
 
 
 def running_release(process: Process) -> str | None:
-    """The release whose jars the process has open, whatever its home holds by now; None where that cannot be seen."""
+    """The release of the broker's jar that the process has open, whatever its home holds by now.
+
+    It is what the jar itself says, whatever its name is. None where that cannot be seen.
+    """
     place = f"/proc/{process.pid}/fd"
     try:
         numbers = os.listdir(place)
@@ -66,7 +71,7 @@ def running_release(process: Process) -> str | None:
         with contextlib.suppress(OSError):
             found = _JAR.search(os.readlink(os.path.join(place, number)))
             if found:
-                return found[1]
+                return jars.release_of_open_jar(os.path.join(place, number), found[1])
     return None
 
 

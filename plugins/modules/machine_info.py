@@ -91,6 +91,24 @@ release:
   description: The release whose jars the broker that runs has open, or null where that cannot be seen.
   type: str
   returned: always
+pid:
+  description: The process of the broker that runs, or null.
+  type: int
+  returned: always
+home_exists:
+  description: Whether there is anything at O(home).
+  type: bool
+  returned: always
+home_releases:
+  description: The releases of the brokers' jars in C(HOME/lib), by what the jars say. One where all is well.
+  type: list
+  elements: str
+  returned: always
+home_processes:
+  description: The processes that have a file below O(home) open.
+  type: list
+  elements: int
+  returned: always
 interfaces:
   description: The interfaces that are up.
   type: list
@@ -113,7 +131,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils import machine
 from ansible_collections.activemq.fleet.plugins.module_utils.fitness import running_release
+from ansible_collections.activemq.fleet.plugins.module_utils.jars import processes_in
 from ansible_collections.activemq.fleet.plugins.module_utils.process import boot_id, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.release_tree import releases_of
 
 
 def look(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -132,6 +152,10 @@ def look(parameters: dict[str, Any]) -> dict[str, Any]:
         "clock_synchronised": machine.clock_synchronised(),
         "user": _owner(process.pid) if process else None,
         "release": running_release(process) if process else None,
+        "pid": process.pid if process else None,
+        "home_exists": os.path.lexists(parameters["home"]),
+        "home_releases": releases_of(parameters["home"]),
+        "home_processes": processes_in(parameters["home"]),
         "interfaces": machine.interfaces(),
         "cloud": machine.cloud(),
         # some containers are shown an id of their own, and may share a disk all the same

@@ -18,6 +18,8 @@ description:
   - V(collect) says which brokers and agents C(activemq_target) means.
   - V(preflight) asks the rules about hosts, and fails for an error that no waiver lets pass.
   - V(lines) fails for a broker that runs a release of another line than the inventory says.
+  - V(releases) fails for a release's directory on a host, or an archive on the controller, that holds another release
+    than the inventory says.
   - V(target) says which pairs C(activemq_target) and C(activemq_to) mean.
   - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
     not what it should be.

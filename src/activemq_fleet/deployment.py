@@ -79,8 +79,8 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "ha": settings.ha,
         "install": settings.install,
         "packages": list(packages(broker)),
-        "archive": settings.archive,
-        "archive_sha512": settings.archive_sha512,
+        "archive": settings.archive_of_release(),
+        "archive_sha512": settings.sha512_of_release(),
         "service": settings.service,
         "user": settings.user,
         # Whoever neither installs nor runs anything as that account owns the files himself.

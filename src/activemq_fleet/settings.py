@@ -213,8 +213,8 @@ class _Host(_Model):
     """Where and how a broker is installed and run."""
 
     install: Literal["archive", "package", "jars", "none"] = "archive"
-    archive: v.Line | None = None
-    archive_sha512: Annotated[str, v.matching("[0-9a-fA-F]{128}", "must be 128 hexadecimal digits")] | None = None
+    archive: v.Archive | None = None
+    archive_sha512: v.Sha512 | None = None
     service: Literal["systemd", "none"] = "systemd"
     user: v.UnixName = "activemq"
     uid: int | None = Field(default=None, ge=1, le=4_294_967_294)
@@ -246,6 +246,7 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
         if self.install in ("jars", "package") and self.console:
             text = f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
             raise ValueError(text)
+        self._refuse_release_without_archive()
         if is_shipped(self.network_username or "", self.network_password):
             raise ValueError("activemq_network_password is one that the releases ship: set another")
         if is_shipped(self.agent_username or "", self.agent_password):
@@ -272,6 +273,26 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
         if doubled:
             raise ValueError(f"activemq_users has {doubled[0]!r} twice")
         return self
+
+    def _refuse_release_without_archive(self) -> None:
+        if self.release is None or self.install not in ("archive", "jars"):
+            return
+        for name, value in (("archive", self.archive), ("archive_sha512", self.archive_sha512)):
+            if isinstance(value, dict) and self.release not in value:
+                has = f"it has {', '.join(value)}" if value else "it is empty"
+                raise ValueError(f"activemq_{name} has no entry for activemq_release {self.release}: {has}")
+
+    def archive_of_release(self) -> str | None:
+        """Where the release comes from: a path on the controller or a URL."""
+        return _of_release(self.archive, self.release)
+
+    def sha512_of_release(self) -> str | None:
+        """The SHA-512 that it must have."""
+        return _of_release(self.archive_sha512, self.release)
+
+
+def _of_release(value: str | dict[str, str] | None, release: str | None) -> str | None:
+    return value.get(release or "") if isinstance(value, dict) else value
 
 
 KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTINGS

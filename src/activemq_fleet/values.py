@@ -10,6 +10,7 @@ CVE-2026-42588).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
@@ -109,7 +110,48 @@ def _no_float(value: Any) -> Any:
     return value
 
 
+def by_release(check: Callable[[str], str]) -> PlainValidator:
+    """One text for every release, or a mapping from releases to texts; ``check`` looks at each text."""
+
+    def read(value: Any) -> str | dict[str, str]:
+        if isinstance(value, str):
+            return check(str(value))
+        if not isinstance(value, Mapping):
+            raise ValueError("must be text, or a mapping from releases to texts")
+        return {_check_release(key): _check_entry(key, text) for key, text in value.items()}
+
+    def _check_entry(key: Any, text: Any) -> str:
+        if not isinstance(text, str):
+            raise ValueError(f"has for {key} what is no text: write it in quotes")
+        try:
+            return check(str(text))
+        except ValueError as error:
+            raise ValueError(f"has for {key} a value that {error}") from None
+
+    return PlainValidator(read)
+
+
+def _check_release(key: Any) -> str:
+    if not isinstance(key, str):
+        raise ValueError(
+            f"has the key {key}, which was read as a number: write releases whole and in quotes ('5.18.6')"
+        )
+    if not re.fullmatch(r"\d+\.\d+\.\d+", key, re.ASCII):
+        raise ValueError(f"has the key {key[:60]!r}, which is no release such as 5.18.6")
+    return str(key)
+
+
+def check_sha512(text: str) -> str:
+    """The hexadecimal SHA-512 of a file."""
+    if not re.fullmatch("[0-9a-fA-F]{128}", text):
+        raise ValueError("must be 128 hexadecimal digits")
+    return text
+
+
 Line = Annotated[str, AfterValidator(_check_line)]
+# One path or URL, or one a release.
+Archive = Annotated[str | dict[str, str], by_release(_check_line)]
+Sha512 = Annotated[str | dict[str, str], by_release(check_sha512)]
 Text = Annotated[str, AfterValidator(_check_filled)]
 Attribute = Annotated[str, AfterValidator(_check_directories)]
 AbsolutePath = Annotated[str, AfterValidator(check_path)]

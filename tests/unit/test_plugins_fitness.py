@@ -19,6 +19,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.process import Proc
 from ansible_collections.activemq.fleet.plugins.module_utils.store import MARKER
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
+from tests.unit.release_jars import lay_out
+
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another account")
 
@@ -73,6 +75,14 @@ def test_the_release_is_that_of_the_jars_a_process_has_open(tmp_path: Path, jar:
     (tmp_path / "activemq-http-9.9.9.jar").touch()
     with process(tmp_path / "activemq-http-9.9.9.jar", tmp_path / jar) as running:
         assert fitness.running_release(running) == release
+
+
+def test_a_jar_that_a_process_has_open_is_of_the_release_that_it_says_inside(tmp_path: Path) -> None:
+    jar = lay_out(tmp_path, "5.18.3", name="5.18.6") / "lib/activemq-broker-5.18.6.jar"
+    with process(jar) as running:
+        assert fitness.running_release(running) == "5.18.3"
+        jar.unlink()
+        assert fitness.running_release(running) == "5.18.3"
 
 
 def test_jars_that_were_removed_since_still_tell_the_release(tmp_path: Path) -> None:

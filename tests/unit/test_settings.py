@@ -130,3 +130,44 @@ def test_all_mistakes_of_a_host_are_told_at_once() -> None:
 def test_jars_and_packages_have_no_console(install: str) -> None:
     assert read_settings("h", {"activemq_install": install}).console is False
     assert "set it to false" in problem({"activemq_install": install, "activemq_console": True})
+
+
+SUM = "0123456789abcdef" * 8
+
+
+def test_archives_may_stand_by_release() -> None:
+    said = {"5.18.6": "/srv/new.tar.gz", "5.18.3": "/srv/old.tar.gz"}
+    for release, path in said.items():
+        variables = {"activemq_release": release, "activemq_archive": said, "activemq_archive_sha512": {release: SUM}}
+        settings = read_settings("h", variables)
+        assert (settings.archive_of_release(), settings.sha512_of_release()) == (path, SUM)
+
+
+def test_one_archive_is_for_every_release() -> None:
+    settings = read_settings("h", {"activemq_release": "5.18.6", "activemq_archive": "/srv/x.tar.gz"})
+    assert (settings.archive_of_release(), settings.sha512_of_release()) == ("/srv/x.tar.gz", None)
+
+
+@pytest.mark.parametrize(
+    ("archive", "said"),
+    [
+        ({"5.18.3": "/x"}, "activemq_archive has no entry for activemq_release 5.18.6: it has 5.18.3"),
+        ({}, "activemq_archive has no entry for activemq_release 5.18.6: it is empty"),
+        ({5.18: "/x"}, "activemq_archive has the key 5.18, which was read as a number"),
+        ({"5.18": "/x"}, "activemq_archive has the key '5.18', which is no release such as 5.18.6"),
+        ({"5.18.6": 7}, "activemq_archive has for 5.18.6 what is no text"),
+        ({"5.18.6": "${x}"}, "activemq_archive has for 5.18.6 a value that holds '${'"),
+        (["/x"], "activemq_archive must be text, or a mapping from releases to texts"),
+    ],
+)
+def test_an_archive_that_cannot_be_meant_is_one_line(archive: Any, said: str) -> None:
+    text = problem({"activemq_release": "5.18.6", "activemq_archive": archive})
+    assert text.startswith(f"orders-mq01-a: {said}")
+    assert "\n" not in text
+
+
+def test_a_checksum_by_release_must_have_the_release_too() -> None:
+    variables = {"activemq_release": "5.18.6", "activemq_archive": "/x", "activemq_archive_sha512": {"5.18.3": SUM}}
+    assert "activemq_archive_sha512 has no entry for activemq_release 5.18.6" in problem(variables)
+    read_settings("h", variables | {"activemq_install": "none"})
+    assert "128 hexadecimal digits" in problem({"activemq_archive_sha512": {"5.18.3": "abc"}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.operate.health import Node, Problem, node_of, problems_of
+from activemq_fleet.operate.installs import Archive, Home, home_of, wrong_releases
 from activemq_fleet.operate.jumps import Jump, Persistence, judge_jump
 from activemq_fleet.operate.lines import line_changes
 from activemq_fleet.operate.roll import Look, Plan, Step, plan_roll
@@ -12,6 +13,8 @@ from activemq_fleet.operate.target import Place, Target, read_since, resolve_tar
 from activemq_fleet.operate.upgrade import Stores, check_upgrade, may_put_back, next_upgrade
 
 __all__ = [
+    "Archive",
+    "Home",
     "Jump",
     "Look",
     "NextStep",
@@ -28,6 +31,7 @@ __all__ = [
     "Stores",
     "Target",
     "check_upgrade",
+    "home_of",
     "judge_jump",
     "line_changes",
     "may_put_back",
@@ -41,4 +45,5 @@ __all__ = [
     "read_since",
     "resolve_target",
     "started_since",
+    "wrong_releases",
 ]

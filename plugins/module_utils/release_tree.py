@@ -1,0 +1,119 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Puts an unpacked release in the directory that is named after it.
+
+Invariants: ``HOME`` holds the release of its name whenever this has put something there; what was there before is
+kept as ``HOME.old`` until the new one is in its place; nothing is moved from under a process that runs from it.
+``HOME.new`` is where a release is unpacked, and waits while a broker still runs from ``HOME``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.jars import processes_in, releases_in_directory
+
+_SLOWEST_STOP = 600
+"""Seconds for a broker's stop in order; systemd kills it long before, after the unit's own time."""
+
+
+def releases_of(home: str) -> list[str]:
+    """The releases of the brokers' jars in a release's directory; one where all is well."""
+    found: list[str] = releases_in_directory(os.path.join(home, "lib"))
+    return found
+
+
+def place(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
+    """Give ``HOME.new`` its name, unless a process runs from what has the name; then it waits as ``HOME.new``.
+
+    Raises InstallError where ``HOME.new`` is not this release; it is removed then.
+    """
+    new, old = f"{home}.new", f"{home}.old"
+    found = releases_of(new)
+    if found != [release]:
+        disk.remove_tree(new)
+        raise InstallError(f"{source} {_holds(found)} and not {release}: {home} was left as it is")
+    if not os.path.lexists(home):
+        disk.rename(new, home)
+        return {"changed": True, "waits": False}
+    if releases_of(home) == [release]:
+        disk.remove_tree(new)
+        return {"changed": False, "waits": False}
+    disk.remove_tree(old)
+    if processes_in(home):
+        return {"changed": True, "waits": True}
+    _exchange(new, home, old)
+    disk.remove_tree(old)
+    return {"changed": True, "waits": False}
+
+
+def _holds(releases: list[str]) -> str:
+    return f"holds {' and '.join(releases)}" if releases else "holds no broker"
+
+
+def exchange(home: str, release: str, unit: str) -> dict[str, Any]:
+    """Stop a unit, put the release that waits in its place, and start the unit with it, in any case.
+
+    What was there stays as ``HOME.old``. Raises InstallError; then everything is as it was.
+    """
+    if releases_of(home) == [release]:
+        return {"changed": False}
+    if releases_of(f"{home}.new") != [release]:
+        raise InstallError(f"{home}.new is not {release}, so nothing was stopped: run the playbook again")
+    with _stopped(unit, home):
+        _exchange(f"{home}.new", home, f"{home}.old")
+    return {"changed": True}
+
+
+def restore(home: str, unit: str) -> dict[str, Any]:
+    """Stop a unit, put ``HOME.old`` back, and start the unit with it. Nothing where there is none."""
+    if not os.path.lexists(f"{home}.old"):
+        return {"changed": False}
+    with _stopped(unit, home):
+        _exchange(f"{home}.old", home, f"{home}.new")
+        disk.remove_tree(f"{home}.new")
+    return {"changed": True}
+
+
+def _exchange(source: str, home: str, away: str) -> None:
+    """``source`` becomes ``home``, and what was ``home`` becomes ``away``; or nothing changes."""
+    disk.remove_tree(away)
+    disk.rename(home, away)
+    try:
+        disk.rename(source, home)
+    except OSError:
+        disk.rename(away, home)
+        raise
+
+
+@contextlib.contextmanager
+def _stopped(unit: str, home: str) -> Iterator[None]:
+    """A time in which a unit does not run. It is started again whatever happens, also when the controller goes away."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        _systemctl("stop", unit)
+        left = processes_in(home)
+        if left:
+            raise InstallError(
+                f"process {left[0]} runs from {home} and is not of {unit}: stop it; nothing was put in its place"
+            )
+        yield
+    finally:
+        _systemctl("start", unit)
+
+
+def _systemctl(command: str, unit: str) -> None:
+    try:
+        subprocess.run(["systemctl", command, unit], capture_output=True, text=True, timeout=_SLOWEST_STOP, check=True)
+    except subprocess.CalledProcessError as error:
+        raise InstallError(f"systemctl {command} {unit} failed: {error.stderr.strip()[-300:]}") from None
+    except subprocess.TimeoutExpired:
+        raise InstallError(f"systemctl {command} {unit} did not end within {_SLOWEST_STOP} s") from None

@@ -1,0 +1,45 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller sees of the archives that releases are installed from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.jars import releases_in_archive, releases_in_directory
+
+_CHUNK = 1 << 20
+
+
+def look_into(path: str, install: str) -> dict[str, Any] | None:
+    """The fields of ``operate.Archive``; None for a URL, and for a path that Ansible looks for in several places.
+
+    ``install`` is ``archive`` or ``jars``.
+    """
+    file = os.path.expanduser(path)
+    if "://" in path or not os.path.isabs(file):
+        return None
+    if not os.path.exists(file):
+        return {"problem": "is not there on the controller"}
+    if os.path.isdir(file) and install == "jars":
+        return {"found": tuple(releases_in_directory(file))}
+    sha512 = _sha512(file)
+    try:
+        return {"found": tuple(releases_in_archive(file, depth=0 if install == "jars" else 1)), "sha512": sha512}
+    except InstallError as error:
+        return {"problem": str(error).removeprefix(f"{file} "), "sha512": sha512}
+
+
+def _sha512(file: str) -> str | None:
+    """Of the whole file; None for what cannot be read."""
+    digest = hashlib.sha512()
+    try:
+        with open(file, "rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+    except OSError:
+        return None
+    return digest.hexdigest()

@@ -1,0 +1,120 @@
+"""Whether what is installed, or is to be installed, is the release that the inventory says.
+
+A directory that is named after a release and holds another is replaced: by ``site`` while nothing runs from it, by
+``upgrade`` one node at a time while a broker does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activemq_fleet.topology.build import named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """A release's directory on a host, as it was found.
+
+    ``found`` are the releases of the brokers' jars in it, ``processes`` those that have its files open, ``broker`` the
+    process of this host's broker and ``running`` the release of that.
+    """
+
+    host: str
+    release: str
+    install: str
+    archive: str | None
+    home: str
+    exists: bool = False
+    found: tuple[str, ...] = ()
+    processes: tuple[int, ...] = ()
+    broker: int | None = None
+    running: str | None = None
+    can_be_upgraded: bool = True
+    """False for a pure pair, and for a broker that systemd does not run."""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it holds the release that the inventory says, and no other."""
+        return self.found == (self.release,)
+
+    @property
+    def needs_archive(self) -> bool:
+        """Whether the release is to be installed from ``activemq_archive``."""
+        return self.install in ("archive", "jars") and not self.is_right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """What the controller sees of an archive; ``problem`` says why it sees nothing."""
+
+    found: tuple[str, ...] = ()
+    sha512: str | None = None
+    problem: str = ""
+
+
+def home_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> Home:
+    """The evidence of one host: what ``compile`` says of its broker, and what ``machine_info`` returned."""
+    return Home(
+        host=host,
+        release=broker["release"],
+        install=broker["install"],
+        archive=broker["archive"],
+        home=broker["home"],
+        exists=bool(look.get("home_exists")),
+        found=tuple(look.get("home_releases") or ()),
+        processes=tuple(look.get("home_processes") or ()),
+        broker=look.get("pid"),
+        running=look.get("release"),
+        can_be_upgraded=broker["service"] == "systemd" and broker["ha"] != "pure",
+    )
+
+
+def wrong_releases(
+    homes: Sequence[Home], archives: Mapping[str, Archive], sha512: Mapping[str, str | None], *, upgrades: bool = False
+) -> list[str]:
+    """One line for each directory and archive that keeps a release from being installed or started.
+
+    ``archives`` are by path, those that the controller can look into; ``sha512`` by host what the inventory says.
+    With ``upgrades`` a directory from which the host's own broker runs is no problem: it is replaced on the way.
+    """
+    lines: dict[str, list[str]] = {}
+    for home in homes:
+        texts = [*_of_directory(home, upgrades)]
+        if home.needs_archive and home.archive and home.archive in archives:
+            texts += _of_archive(home, archives[home.archive], sha512.get(home.host))
+        for text in texts:
+            lines.setdefault(text, []).append(home.host)
+    return [f"{named(hosts)}: {text}" for text, hosts in lines.items()]
+
+
+def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
+    if home.is_right or not home.exists or home.install == "package":
+        return
+    holds = f"{home.home} {_holds(home.found)} and not {home.release}"
+    if home.install == "none":
+        if home.found:
+            yield f"{holds}, which activemq_release says: put that there, or set activemq_release to what it holds"
+        return
+    others = [process for process in home.processes if process != home.broker]
+    if others:
+        yield f"{holds}, and process {others[0]} runs from it: stop that, then run this again"
+    elif home.processes and not (home.can_be_upgraded and home.running not in (None, home.release)):
+        yield f"{holds}, and its broker runs from it: stop the broker, then run the playbook site"
+    elif home.processes and not upgrades:
+        yield f"{holds}, and its broker runs from it: run the playbook upgrade, which replaces it node by node"
+
+
+def _of_archive(home: Home, archive: Archive, sha512: str | None) -> Iterator[str]:
+    name = f"activemq_archive: {home.archive}"
+    if sha512 and archive.sha512 and archive.sha512 != sha512.lower():
+        yield f"{name} does not have the SHA-512 of activemq_archive_sha512"
+    elif archive.problem:
+        yield f"{name} {archive.problem}"
+    elif archive.found != (home.release,):
+        yield f"{name} {_holds(archive.found)}, and activemq_release is {home.release}: name the archive of that"
+
+
+def _holds(found: tuple[str, ...]) -> str:
+    return f"holds {' and '.join(found)}" if found else "holds no broker's jars"

@@ -1,0 +1,85 @@
+"""Which directories and archives keep a release from being installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from activemq_fleet.operate import Archive, Home, wrong_releases
+
+A, B = "orders-mq01-a", "orders-mq01-b"
+PATH = "/srv/apache-activemq-bin.tar.gz"
+HOME = "/opt/activemq-5.18.6"
+RUNS: dict[str, Any] = {"exists": True, "found": ("5.18.3",), "processes": (7,), "broker": 7, "running": "5.18.3"}
+
+
+def home(host: str = A, **more: Any) -> Home:
+    return Home(host=host, **{"release": "5.18.6", "install": "archive", "archive": PATH, "home": HOME, **more})
+
+
+def lines(*homes: Home, archive: Archive | None = None, sha512: str | None = None, upgrades: bool = False) -> list[str]:
+    archives = {PATH: archive or Archive(found=("5.18.6",))}
+    return wrong_releases(homes, archives, dict.fromkeys([A, B], sha512), upgrades=upgrades)
+
+
+def test_a_release_that_is_there_or_is_to_come_is_no_problem() -> None:
+    assert lines(home(), home(B, exists=True, found=("5.18.6",), processes=(3, 4))) == []
+
+
+def test_hosts_with_one_wrong_archive_are_one_line() -> None:
+    (line,) = lines(home(), home(B), archive=Archive(found=("5.18.3",)))
+    assert line == (
+        f"{A}, {B}: activemq_archive: {PATH} holds 5.18.3, and activemq_release is 5.18.6: name the archive of that"
+    )
+
+
+@pytest.mark.parametrize(
+    ("archive", "said"),
+    [
+        (Archive(problem="is not there on the controller"), "is not there on the controller"),
+        (Archive(found=()), "holds no broker's jars"),
+        (Archive(found=("5.18.3", "5.18.6")), "holds 5.18.3 and 5.18.6"),
+        (Archive(found=("5.18.6",), sha512="b" * 128), "does not have the SHA-512 of activemq_archive_sha512"),
+        (Archive(problem="is cut short", sha512="b" * 128), "does not have the SHA-512 of activemq_archive_sha512"),
+    ],
+)
+def test_an_archive_that_cannot_be_installed_is_refused(archive: Archive, said: str) -> None:
+    (line,) = lines(home(), archive=archive, sha512="A" * 128)
+    assert said in line
+
+
+def test_an_archive_is_not_asked_for_what_is_installed_already() -> None:
+    assert lines(home(exists=True, found=("5.18.6",)), archive=Archive(found=("5.18.3",))) == []
+    assert lines(home(install="package"), archive=Archive(found=("5.18.3",))) == []
+
+
+def test_a_directory_that_lies_is_replaced_where_nothing_runs_from_it() -> None:
+    assert lines(home(exists=True, found=("5.18.3",))) == []
+
+
+def test_a_broker_that_runs_from_such_a_directory_is_left_to_upgrade() -> None:
+    (line,) = lines(home(**RUNS))
+    assert line.startswith(f"{A}: {HOME} holds 5.18.3 and not 5.18.6, and its broker runs from it: ")
+    assert "run the playbook upgrade" in line
+    assert lines(home(**RUNS), upgrades=True) == []
+
+
+@pytest.mark.parametrize("more", [{"can_be_upgraded": False}, {"running": "5.18.6"}, {"running": None}])
+@pytest.mark.parametrize("upgrades", [True, False])
+def test_a_broker_that_upgrade_would_not_touch_is_to_be_stopped(more: dict[str, Any], upgrades: bool) -> None:
+    (line,) = lines(home(**{**RUNS, **more}), upgrades=upgrades)
+    assert "stop the broker, then run the playbook site" in line
+
+
+@pytest.mark.parametrize("upgrades", [True, False])
+def test_another_broker_that_runs_from_it_is_to_be_stopped_first(upgrades: bool) -> None:
+    (line,) = lines(home(**{**RUNS, "processes": (7, 9)}), upgrades=upgrades)
+    assert "process 9 runs from it: stop that" in line
+
+
+def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_there() -> None:
+    assert lines(home(install="none")) == []
+    assert lines(home(install="none", exists=True)) == []
+    (line,) = lines(home(install="none", exists=True, found=("5.18.3",)))
+    assert "set activemq_release to what it holds" in line

@@ -1,0 +1,97 @@
+"""Which release jars, directories and archives are of."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import jars
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+from tests.unit.release_jars import jar, lay_out, pack
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "release"),
+    [
+        ("activemq-broker-5.18.6.jar", jar(record="5.18.3", manifest="5.18.4"), "5.18.3"),
+        ("activemq-broker-5.18.6.jar", jar(manifest="5.18.4"), "5.18.4"),
+        ("activemq-broker-5.18.6.jar", jar(), "5.18.6"),
+        ("activemq-core-5.5.1.jar", b"", "5.5.1"),
+        ("activemq-core-5.5.1.jar", b"PK no archive at all", "5.5.1"),
+        ("activemq-all-6.0.1.jar", jar("activemq-all", record="6.0.1"), "6.0.1"),
+        ("activemq-broker.jar", jar(record="5.17.2"), "5.17.2"),
+        ("activemq-broker.jar", b"", None),
+        # what one brings of another release, or of no broker, says nothing of the broker
+        ("activemq-client-5.18.6.jar", jar("activemq-client", record="5.18.6"), None),
+        ("activemq-protobuf-1.1.jar", jar("activemq-protobuf", record="1.1"), None),
+    ],
+)
+def test_a_jar_is_of_the_release_that_it_says_inside(name: str, content: bytes, release: str | None) -> None:
+    assert jars.release_of_jar(name, io.BytesIO(content)) == release
+
+
+def test_a_record_of_another_artifact_is_passed_over() -> None:
+    content = jar("activemq-client", record="5.18.3", manifest="5.18.6")
+    assert jars.release_of_jar("activemq-broker-5.18.6.jar", io.BytesIO(content)) == "5.18.6"
+
+
+def test_a_directory_is_of_all_the_releases_in_it(tmp_path: Path) -> None:
+    lib = lay_out(tmp_path, "5.18.3", name="5.18.6") / "lib"
+    assert jars.releases_in_directory(str(lib)) == ["5.18.3"]
+    (lib / "activemq-broker-6.3.1.jar").write_bytes(jar(record="6.3.1"))
+    (lib / "activemq-broker-9.9.9.jar").mkdir()
+    assert jars.releases_in_directory(str(lib)) == ["5.18.3", "6.3.1"]
+    assert jars.releases_in_directory(str(tmp_path / "none")) == []
+
+
+def test_an_archive_of_a_distribution_is_of_the_jar_in_its_lib(tmp_path: Path) -> None:
+    top = "apache-activemq-5.18.6"
+    members = {
+        f"{top}/activemq-all-5.18.6.jar": jar("activemq-all", record="5.18.6"),
+        f"{top}/lib/activemq-broker-5.18.6.jar": jar(record="5.18.3"),
+        f"{top}/lib/optional/activemq-broker-5.5.1.jar": jar(record="5.5.1"),
+    }
+    archive = pack(tmp_path / "x.tar.gz", members)
+    assert jars.releases_in_archive(str(archive), depth=1) == ["5.18.3"]
+    assert jars.releases_in_archive(str(archive), depth=0) == []
+
+
+def test_an_archive_of_jars_is_of_the_jar_at_its_top(tmp_path: Path) -> None:
+    members = {"./activemq-core-5.5.1.jar": jar("activemq-core", record="5.5.1"), "./x/activemq-core-5.6.0.jar": b""}
+    assert jars.releases_in_archive(str(pack(tmp_path / "x.tar", members)), depth=0) == ["5.5.1"]
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", pack])
+def test_what_is_no_archive_is_one_line(tmp_path: Path, content: object) -> None:
+    path = tmp_path / "x.tar.gz"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        whole = pack(path, {"lib/activemq-broker-5.18.3.jar": os.urandom(1 << 20)})
+        path.write_bytes(whole.read_bytes()[: 1 << 19])
+    with pytest.raises(InstallError, match="cannot be read as a tar archive") as caught:
+        jars.releases_in_archive(str(path), depth=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_who_runs_from_a_directory_is_known_by_what_it_has_open(tmp_path: Path) -> None:
+    home = lay_out(tmp_path / "activemq-5.18.6", "5.18.3")
+    (tmp_path / "link").symlink_to(home)
+    opened = home / "lib/activemq-broker-5.18.3.jar"
+    script = "import sys; file = open(sys.argv[1]); print(); sys.stdout.flush(); sys.stdin.read()"
+    command = [sys.executable, "-c", script, str(opened)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin
+        assert child.stdout
+        child.stdout.readline()
+        assert jars.processes_in(str(home)) == [child.pid]
+        assert jars.processes_in(str(tmp_path / "link")) == [child.pid]
+        assert jars.processes_in(str(tmp_path / "activemq-5.18")) == []
+        opened.unlink()
+        assert jars.processes_in(str(home)) == []
+        child.stdin.close()

@@ -1,0 +1,174 @@
+"""An unpacked release gets the directory of its name, or nothing changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import disk, release_tree
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+from tests.unit.release_jars import lay_out
+
+UNIT = "activemq.service"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "activemq-5.18.6"
+
+
+def beside(home: Path, end: str) -> Path:
+    return home.with_name(home.name + end)
+
+
+def names(home: Path) -> list[str]:
+    return sorted(path.name for path in home.parent.iterdir() if path.name.startswith("activemq"))
+
+
+def holds(home: Path) -> list[str]:
+    found: list[str] = release_tree.releases_of(str(home))
+    return found
+
+
+@contextmanager
+def running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has the broker's jar open, and ends on SIGTERM."""
+    (jar,) = (home / "lib").iterdir()
+    script = "import sys; file = open(sys.argv[1]); print(); sys.stdout.flush(); sys.stdin.read()"
+    command = [sys.executable, "-c", script, str(jar)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        yield child
+        child.kill()
+
+
+def test_the_first_one_gets_the_name(home: Path) -> None:
+    lay_out(beside(home, ".new"), "5.18.6")
+    assert release_tree.place(str(home), "5.18.6") == {"changed": True, "waits": False}
+    assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"), [("5.18.3", "holds 5.18.3 and not 5.18.6"), (None, "holds no broker and not 5.18.6")]
+)
+def test_another_release_never_gets_the_name(home: Path, inside: str | None, said: str) -> None:
+    if inside:
+        lay_out(beside(home, ".new"), inside, name="5.18.6")
+    else:
+        beside(home, ".new").mkdir()
+    with pytest.raises(InstallError, match=said):
+        release_tree.place(str(home), "5.18.6")
+    assert names(home) == []
+
+
+def test_another_release_leaves_what_is_there(home: Path) -> None:
+    lay_out(home, "5.18.6")
+    lay_out(beside(home, ".new"), "5.18.3")
+    with pytest.raises(InstallError):
+        release_tree.place(str(home), "5.18.6")
+    assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
+
+
+@pytest.mark.parametrize("what", ["another release", "a link", "nothing"])
+def test_a_directory_that_is_not_what_its_name_says_is_replaced(home: Path, tmp_path: Path, what: str) -> None:
+    if what == "another release":
+        lay_out(home, "5.18.3")
+    elif what == "a link":
+        home.symlink_to(lay_out(tmp_path / "elsewhere", "5.18.3"))
+    else:
+        home.mkdir()
+    lay_out(beside(home, ".new"), "5.18.6")
+    assert release_tree.place(str(home), "5.18.6") == {"changed": True, "waits": False}
+    assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
+
+
+def test_a_directory_that_is_what_its_name_says_is_left_alone(home: Path) -> None:
+    inode = lay_out(home, "5.18.6").stat().st_ino
+    lay_out(beside(home, ".new"), "5.18.6")
+    assert release_tree.place(str(home), "5.18.6") == {"changed": False, "waits": False}
+    assert (names(home), home.stat().st_ino) == ([home.name], inode)
+
+
+def test_nothing_is_moved_from_under_a_process(home: Path) -> None:
+    lay_out(home, "5.18.3")
+    lay_out(beside(home, ".new"), "5.18.6")
+    with running_from(home):
+        assert release_tree.place(str(home), "5.18.6") == {"changed": True, "waits": True}
+        assert (names(home), holds(home)) == ([home.name, f"{home.name}.new"], ["5.18.3"])
+
+
+def test_the_old_one_comes_back_when_the_new_one_cannot_be_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_out(home, "5.18.3")
+    lay_out(beside(home, ".new"), "5.18.6")
+    rename = disk.rename
+
+    def refusing(source: str, target: str) -> None:
+        if source.endswith(".new"):
+            raise OSError(28, "No space left on device", source)
+        rename(source, target)
+
+    monkeypatch.setattr(disk, "rename", refusing)
+    with pytest.raises(OSError, match="No space left"):
+        release_tree.place(str(home), "5.18.6")
+    assert holds(home) == ["5.18.3"]
+
+
+@pytest.fixture
+def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Stands in for systemd's: a stop ends the process whose number stands in a file. Returns what it was asked."""
+    calls = tmp_path / "calls"
+    program = tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\necho $1 $2 >> {calls}\n[ $1 = start ] || [ ! -s {tmp_path}/pid ] || kill $(cat {tmp_path}/pid)\n"
+        f"[ $1 = start ] || sleep 0.3\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield calls
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
+    home: Path, tmp_path: Path, systemctl: Path
+) -> None:
+    lay_out(home, "5.18.3")
+    lay_out(beside(home, ".new"), "5.18.6")
+    with running_from(home) as child:
+        (tmp_path / "pid").write_text(str(child.pid))
+        assert release_tree.exchange(str(home), "5.18.6", UNIT) == {"changed": True}
+    (tmp_path / "pid").unlink()
+    assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
+    assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
+    assert release_tree.exchange(str(home), "5.18.6", UNIT) == {"changed": False}
+    assert release_tree.restore(str(home), UNIT) == {"changed": True}
+    assert (names(home), holds(home)) == ([home.name], ["5.18.3"])
+    assert release_tree.restore(str(home), UNIT) == {"changed": False}
+    assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"] * 2
+
+
+def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back(home: Path, systemctl: Path) -> None:
+    lay_out(home, "5.18.3")
+    lay_out(beside(home, ".new"), "5.18.6")
+    with running_from(home) as child, pytest.raises(InstallError, match=f"process {child.pid} runs from"):
+        release_tree.exchange(str(home), "5.18.6", UNIT)
+    assert holds(home) == ["5.18.3"]
+    assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
+
+
+def test_nothing_is_stopped_for_what_is_not_the_release(home: Path, systemctl: Path) -> None:
+    lay_out(home, "5.18.3")
+    with pytest.raises(InstallError, match="nothing was stopped"):
+        release_tree.exchange(str(home), "5.18.6", UNIT)
+    assert not systemctl.exists()

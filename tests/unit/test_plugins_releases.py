@@ -1,0 +1,98 @@
+"""The question ``releases``: from what hosts and the controller show to the refusal."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.activemq.fleet.plugins.action import plan
+from ansible_collections.activemq.fleet.plugins.module_utils.jars import processes_in
+from ansible_collections.activemq.fleet.plugins.modules import machine_info
+from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import look_into
+
+from activemq_fleet.deployment import broker_facts
+from tests.unit.fleets import fleet
+from tests.unit.release_jars import jar, lay_out, pack
+
+A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
+NOTHING: dict[str, Any] = {"home_exists": False, "home_releases": [], "home_processes": [], "pid": None}
+
+
+def distribution(path: Path, inside: str) -> Path:
+    return pack(path, {f"apache-activemq-5.18.6/lib/activemq-broker-{inside}.jar": jar(record=inside)})
+
+
+def ask(archive: object, look: dict[str, Any] | None = None, upgrades: bool = False, **more: Any) -> None:
+    settings = {"release": "5.18.6", "archive": archive, **more}
+    brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", **settings).brokers}
+    arguments = {"brokers": brokers, "looks": dict.fromkeys([A, B], look or NOTHING), "options": {"upgrades": upgrades}}
+    assert plan._QUESTIONS["releases"](arguments, lambda _: None) == {}
+
+
+def refusal(*words: Any, **more: Any) -> str:
+    with pytest.raises(AnsibleActionFail) as caught:
+        ask(*words, **more)
+    head, *lines = caught.value.message.splitlines()
+    assert head == "nothing was changed:"
+    return "\n".join(lines)
+
+
+def test_the_archive_of_another_release_is_refused_in_one_line_for_all_hosts(tmp_path: Path) -> None:
+    archive = distribution(tmp_path / "x.tar.gz", "5.18.3")
+    assert refusal(str(archive)) == (
+        f"{A}, {B}: activemq_archive: {archive} holds 5.18.3, and activemq_release is 5.18.6: name the archive of that"
+    )
+
+
+def test_the_archive_of_the_release_is_taken_from_a_mapping(tmp_path: Path) -> None:
+    archives = {inside: str(distribution(tmp_path / inside, inside)) for inside in ("5.18.3", "5.18.6")}
+    ask(archives)
+    ask({**archives, "5.18.3": "/nowhere"})
+    assert "/nowhere is not there on the controller" in refusal({**archives, "5.18.6": "/nowhere"})
+
+
+def test_an_archive_with_another_checksum_is_refused_before_it_is_copied(tmp_path: Path) -> None:
+    archive = distribution(tmp_path / "x.tar.gz", "5.18.6")
+    digest = hashlib.sha512(archive.read_bytes()).hexdigest()
+    ask(str(archive), archive_sha512=digest.upper())
+    assert "does not have the SHA-512 of activemq_archive_sha512" in refusal(str(archive), archive_sha512="0" * 128)
+
+
+def test_what_the_controller_cannot_look_into_is_left_to_the_host() -> None:
+    ask("https://example.com/apache-activemq-5.18.3-bin.tar.gz")
+    ask("files/apache-activemq-5.18.3-bin.tar.gz")
+    assert look_into("~/files/x.tar.gz", "archive") == {"problem": "is not there on the controller"}
+
+
+def test_jars_may_be_a_directory_or_an_archive(tmp_path: Path) -> None:
+    jars = lay_out(tmp_path / "home", "5.18.3") / "lib"
+    assert look_into(str(jars), "jars") == {"found": ("5.18.3",)}
+    packed = pack(tmp_path / "jars.tar.gz", {"./activemq-broker-5.18.6.jar": jar(record="5.18.6")})
+    found = look_into(str(packed), "jars")
+    assert found
+    assert found["found"] == ("5.18.6",)
+    directory = look_into(str(jars), "archive")
+    assert directory
+    assert directory["problem"] == "cannot be read as a tar archive: Is a directory"
+
+
+def test_a_broker_that_runs_from_the_directory_of_another_release_is_left_to_upgrade(tmp_path: Path) -> None:
+    look = {"home_exists": True, "home_releases": ["5.18.3"], "home_processes": [7], "pid": 7, "release": "5.18.3"}
+    archive = str(distribution(tmp_path / "x.tar.gz", "5.18.6"))
+    assert "run the playbook upgrade, which replaces it node by node" in refusal(archive, look)
+    ask(archive, look, upgrades=True)
+    assert "stop the broker" in refusal(archive, look, upgrades=True, service="none")
+
+
+def test_a_machine_shows_what_the_directory_of_the_release_holds(tmp_path: Path) -> None:
+    home = lay_out(tmp_path / "activemq-5.18.6", "5.18.3", name="5.18.6")
+    given = {"java": "/nowhere", "directory": None, "home": str(home), "base": str(tmp_path / "base"), "user": "nobody"}
+    with (home / "lib/activemq-broker-5.18.6.jar").open():
+        shown = machine_info.look(given)
+        assert shown["home_processes"] == processes_in(str(home)) != []
+    assert (shown["home_exists"], shown["home_releases"], shown["pid"]) == (True, ["5.18.3"], None)
+    shown = machine_info.look({**given, "home": str(tmp_path / "none")})
+    assert (shown["home_exists"], shown["home_releases"], shown["home_processes"]) == (False, [], [])
