@@ -42,6 +42,7 @@ KILLS = int(os.environ.get("KILLS", "5"))
 RELEASES = ("5.18.3", "6.3.1")
 PAIR = "orders-mq01"
 PUBLISHER, SUBSCRIBER = "shop01.example.com", "ledger01.example.com"
+PREFIXES = ["load/shop", "load/stock"]
 TOPICS = ("load/shop/OrderEvent", "load/shop/PaymentEvent", "load/stock/StockEvent")
 DENIED = "secret/plan/PlanEvent"
 BOSS = ["boss"]
@@ -130,7 +131,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Iterator[M
                 directory / "inventory",
                 sockets,
                 pair("orders"),
-                {PUBLISHER: {}, SUBSCRIBER: {"topics": ["load/#"]}},
+                {PUBLISHER: {"publish_prefixes": PREFIXES}, SUBSCRIBER: {"topics": ["load/#"]}},
                 release=release,
                 lock_acquire_interval=int(ACQUIRE * 1000),
                 acl=[{"destination": "secret.>", "kind": "topic", "read": BOSS, "write": BOSS, "admin": BOSS}],
