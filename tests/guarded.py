@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.programs import refuse_foreign
+from activemq_fleet.agent.programs import refuse_foreign_owners
 
 _BUILD = Path(__file__).resolve().parents[1] / "build"
 _PLACES = (_BUILD, Path("/var/lib"))
@@ -19,7 +19,7 @@ _PLACES = (_BUILD, Path("/var/lib"))
 
 
 @contextmanager
-def guarded_directory() -> Iterator[Path]:
+def directory_for_handlers() -> Iterator[Path]:
     """A new directory below the checkout's ``build``, else one of root's; it is gone at the end."""
     _BUILD.mkdir(exist_ok=True)
     place = next((place for place in _PLACES if os.access(place, os.W_OK) and _is_guarded(place)), None)
@@ -32,7 +32,7 @@ def guarded_directory() -> Iterator[Path]:
 
 def _is_guarded(place: Path) -> bool:
     try:
-        refuse_foreign(place)
+        refuse_foreign_owners(place)
     except AgentError:
         return False
     return True

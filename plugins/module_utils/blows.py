@@ -13,7 +13,7 @@ import time
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, sockets
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, held_by_process
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.process import (
@@ -99,7 +99,7 @@ def _is_listening(layout: Layout, process: Process) -> bool:
         listeners = read_deployed(layout.directory(name), layout.base).listeners if name else ()
     except (OSError, ParseError):
         return False
-    return bool(sockets.is_listening(process.pid, [listener.address for listener in listeners]))
+    return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
 
 
 def _moment(data: str, phase: brokerlog.Phase) -> float | None:

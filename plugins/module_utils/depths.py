@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils import kahadb, management
-from ansible_collections.activemq.fleet.plugins.module_utils.accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
 # One question for all of it: every question starts a Java of its own.

@@ -58,7 +58,7 @@ def _holds(releases: list[str]) -> str:
     return f"holds {' and '.join(releases)}" if releases else "holds no broker"
 
 
-def exchange(home: str, release: str, unit: str) -> dict[str, Any]:
+def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
     """Stop a unit, put the release that waits in its place, and start the unit with it, in any case.
 
     What was there stays as ``HOME.old``. Raises InstallError; then everything is as it was.
@@ -72,7 +72,7 @@ def exchange(home: str, release: str, unit: str) -> dict[str, Any]:
     return {"changed": True}
 
 
-def restore(home: str, unit: str) -> dict[str, Any]:
+def roll_back(home: str, unit: str) -> dict[str, Any]:
     """Stop a unit, put ``HOME.old`` back, and start the unit with it. Nothing where there is none."""
     if not os.path.lexists(f"{home}.old"):
         return {"changed": False}

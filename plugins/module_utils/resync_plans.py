@@ -14,8 +14,8 @@ import os
 import re
 from dataclasses import asdict, dataclass
 
-from ansible_collections.activemq.fleet.plugins.module_utils.accounts import Account
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import Account
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory, open_directory
 
 DIRECTORY = "/var/lib/activemq-fleet/resync"

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, fitness, pending, probe, sockets
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, fitness, held_by_process, pending, probe
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
@@ -134,8 +134,8 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
     said = _unit(unit) if unit else None
     ending = "" if process or not said else _ending(said, brokerlog.last_error(layout.data, recent) or _printed(unit))
     addresses = [listener.address for listener in deployed.listeners]
-    listens = process is not None and sockets.is_listening(process.pid, addresses)
-    locks = process is not None and bool(deployed.store) and sockets.holds_lock(process.pid, deployed.store)
+    listens = process is not None and held_by_process.is_listening(process.pid, addresses)
+    locks = process is not None and bool(deployed.store) and held_by_process.holds_lock(process.pid, deployed.store)
     evidence = Evidence(process, phase, answers, deployed.pure, listens, locks, ending)
     verdict = judge(evidence)
     returned = [answer.returned for answer in answers.values() if answer.returned is not None]

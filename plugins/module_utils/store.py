@@ -8,7 +8,9 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.accounts import (
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.deployed import has_messages
+from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import (
     Account,
     account_for,
     account_to_rename_as,
@@ -16,8 +18,6 @@ from ansible_collections.activemq.fleet.plugins.module_utils.accounts import (
     own_account,
     run_as,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.deployed import has_messages
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory, open_directory
 
 MARKER = ".activemq-fleet-pair"

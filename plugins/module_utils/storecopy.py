@@ -27,15 +27,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils import resync_plans, store_files
-from ansible_collections.activemq.fleet.plugins.module_utils.accounts import (
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.resync_plans import ResyncPlan
+from ansible_collections.activemq.fleet.plugins.module_utils.store_files import Manifest, identity
+from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import (
     Account,
     account_for,
     account_to_rename_as,
     run_as,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.resync_plans import ResyncPlan
-from ansible_collections.activemq.fleet.plugins.module_utils.store_files import Manifest, identity
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import (
     Directory,
     UntrustedPathError,

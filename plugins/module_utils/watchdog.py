@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, hanging, pending, probe, sockets
+from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, hanging, held_by_process, pending, probe
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, Listener, read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
@@ -91,7 +91,7 @@ class Watchdog:
         phase = brokerlog.read_phase(self._layout.data, process.since) if unanswered else brokerlog.UNKNOWN
         slave = has_peer(self._replication(deployed)) if unanswered and self._options.ha == "pure" else None
         addresses = [listener.address for listener in deployed.listeners]
-        listens = unanswered and sockets.is_listening(process.pid, addresses)
+        listens = unanswered and held_by_process.is_listening(process.pid, addresses)
         return hanging.Glance(process, answers, phase, self._known == who, slave, listens)
 
     def _find(self) -> Process | None:

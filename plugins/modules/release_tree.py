@@ -85,9 +85,9 @@ def main() -> None:
         if module.params["state"] == "placed":
             result = release_tree.place(home, release, module.params["source"])
         elif module.params["state"] == "exchanged":
-            result = release_tree.exchange(home, release, unit)
+            result = release_tree.replace_running(home, release, unit)
         else:
-            result = release_tree.restore(home, unit)
+            result = release_tree.roll_back(home, unit)
     except InstallError as error:
         module.fail_json(msg=str(error))
     except OSError as error:

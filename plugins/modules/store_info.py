@@ -140,9 +140,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils import contents, purelog, store_files, storecopy
-from ansible_collections.activemq.fleet.plugins.module_utils.accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.process import boot_id, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import open_directory
 
 

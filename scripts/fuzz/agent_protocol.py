@@ -13,10 +13,10 @@ from typing import Any
 
 from activemq_fleet.agent.config import Config
 from activemq_fleet.agent.identity import id_in
+from activemq_fleet.agent.packet_limits import MOST_ANSWERS, ReceiveBudget
 from activemq_fleet.agent.session import PassedOver, Session, SessionEvent, TransportUp, _client
 from activemq_fleet.agent.store import Receipt
 from activemq_fleet.agent.subscribing import Subscriber
-from activemq_fleet.agent.wire import MOST_ANSWERS, ReceiveBudget
 
 from .target import Target
 
@@ -145,7 +145,7 @@ def run(data: bytes) -> str:
         attack.send(data[1:].replace(CANARY, canary))
         client, link = attack.client, attack.subscriber.link
         attack.turn()
-        raised = [reason for reason in link.drops.counts if reason.endswith("Error")]
+        raised = [reason for reason in link.dropped.counts if reason.endswith("Error")]
         if raised:
             return f"a message raised {raised}"
         if client._in_messages or len(client._out_packet) > MOST_ANSWERS or len(client._in_packet["packet"]) > LARGEST:

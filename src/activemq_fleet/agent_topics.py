@@ -31,7 +31,7 @@ def canary_topic(prefix: str, agent: str) -> str:
     return f"{prefix}/{CANARY}/{level_of(agent)}" if prefix else f"{CANARY}/{level_of(agent)}"
 
 
-def anchor_topic(topic_filter: str, agent: str) -> str | None:
+def concrete_topic(topic_filter: str, agent: str) -> str | None:
     """A canary's topic that a filter with wildcards matches: ``a/#`` -> ``a/__canary__/AGENT``; None without any.
 
     ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Where there is none

@@ -223,7 +223,7 @@ class _Host(_Model):
     base: v.AbsolutePath = "/var/lib/activemq"
     instance: v.Instance = "activemq"
     heap: v.Heap = "512m"
-    memory_max: v.MemoryMax | None = None
+    unit_memory_max: v.MemoryMax | None = None
     java_home: v.AbsolutePath | None = None
     java_options: tuple[v.JavaOption, ...] = ()
     watchdog: v.Watchdog = "warn"
@@ -256,9 +256,11 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
         if self.ha == "shared-jdbc" and self.jdbc is None:
             raise ValueError("activemq_ha is shared-jdbc, so activemq_jdbc must be set")
         names = [connector.name for connector in self.connectors or ()]
-        memory = size_of(self.memory_max) if self.memory_max and self.memory_max != "infinity" else None
+        memory = size_of(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
         if memory and memory <= (size_of(self.heap) or 0):
-            raise ValueError(f"activemq_memory_max is {self.memory_max}, not more than activemq_heap: {self.heap}")
+            raise ValueError(
+                f"activemq_unit_memory_max is {self.unit_memory_max}, not more than activemq_heap: {self.heap}"
+            )
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise ValueError(f"activemq_connectors has {doubled[0]!r} twice: give each connector its own name")

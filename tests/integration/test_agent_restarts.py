@@ -19,7 +19,7 @@ import pytest
 
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.clients import MqttSubscriber
-from tests.guarded import guarded_directory
+from tests.guarded import directory_for_handlers
 from tests.integration.agent_handlers import Handlers
 from tests.integration.agent_journals import Account, Record, account
 from tests.integration.agents import Agent, Load, bound_of, sockets, wait_handled, write_fleet
@@ -73,7 +73,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
     directory = tmp_path_factory.mktemp("restarts")
     began = time.time()
     with ExitStack() as stack:
-        programs = stack.enter_context(guarded_directory())
+        programs = stack.enter_context(directory_for_handlers())
         handlers = Handlers(directory / "handlers", programs, installed=["OrderEvent"], slow=["InvoiceEvent"])
         fleet = _fleet(directory / "inventory", sockets, handlers.programs)
         lab = stack.enter_context(Lab.open([fleet], directory / "lab"))

@@ -16,7 +16,7 @@ import pytest
 from activemq_fleet.drills import DrillResult
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
-from activemq_fleet.releases import releases_with_jars
+from activemq_fleet.releases import releases_to_download
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.traffic import cross, numbered
 
@@ -28,7 +28,7 @@ COUNT = 50
 
 def _releases() -> Sequence[str]:
     wanted = os.environ.get("FAILOVER_RELEASES", "6.1.8")
-    return [str(release) for release in releases_with_jars()] if wanted == "all" else wanted.split()
+    return [str(release) for release in releases_to_download()] if wanted == "all" else wanted.split()
 
 
 @pytest.mark.once
@@ -90,5 +90,5 @@ def _write_row(release: str, row: str) -> None:
     first = lines.index(HEAD) + 2
     last = next((number for number in range(first, len(lines)) if not lines[number].startswith("|")), len(lines))
     rows = {line.split("|")[1].strip(): line for line in lines[first:last]} | {release: row}
-    lines[first:last] = [rows[str(known)] for known in releases_with_jars() if str(known) in rows]
+    lines[first:last] = [rows[str(known)] for known in releases_to_download() if str(known) in rows]
     PAGE.write_text("\n".join(lines) + "\n")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils import contents, journal, kahadb
-from ansible_collections.activemq.fleet.plugins.module_utils.accounts import Account, AccountError, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import Account, AccountError, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory

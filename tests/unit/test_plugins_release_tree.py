@@ -147,14 +147,14 @@ def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
     lay_out(beside(home, ".new"), "5.18.6")
     with running_from(home) as child:
         (tmp_path / "pid").write_text(str(child.pid))
-        assert release_tree.exchange(str(home), "5.18.6", UNIT) == {"changed": True}
+        assert release_tree.replace_running(str(home), "5.18.6", UNIT) == {"changed": True}
     (tmp_path / "pid").unlink()
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
     assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
-    assert release_tree.exchange(str(home), "5.18.6", UNIT) == {"changed": False}
-    assert release_tree.restore(str(home), UNIT) == {"changed": True}
+    assert release_tree.replace_running(str(home), "5.18.6", UNIT) == {"changed": False}
+    assert release_tree.roll_back(str(home), UNIT) == {"changed": True}
     assert (names(home), holds(home)) == ([home.name], ["5.18.3"])
-    assert release_tree.restore(str(home), UNIT) == {"changed": False}
+    assert release_tree.roll_back(str(home), UNIT) == {"changed": False}
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"] * 2
 
 
@@ -162,7 +162,7 @@ def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
     with running_from(home) as child, pytest.raises(InstallError, match=f"process {child.pid} runs from"):
-        release_tree.exchange(str(home), "5.18.6", UNIT)
+        release_tree.replace_running(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
 
@@ -170,5 +170,5 @@ def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back
 def test_nothing_is_stopped_for_what_is_not_the_release(home: Path, systemctl: Path) -> None:
     lay_out(home, "5.18.3")
     with pytest.raises(InstallError, match="nothing was stopped"):
-        release_tree.exchange(str(home), "5.18.6", UNIT)
+        release_tree.replace_running(str(home), "5.18.6", UNIT)
     assert not systemctl.exists()

@@ -111,8 +111,8 @@ def test_mqtt_counts_as_usable_only_from_5_7() -> None:
     assert "mqtt+nio" in Release.of("5.6.0").schemes
     assert not Release.of("5.6.0").has_usable_mqtt
     assert Release.of("5.7.0").has_usable_mqtt
-    assert not Release.of("5.8.0").serves_agents
-    assert Release.of("5.9.1").serves_agents
+    assert not Release.of("5.8.0").supports_agents
+    assert Release.of("5.9.1").supports_agents
 
 
 def test_the_lease_handler_is_the_one_of_its_time() -> None:

@@ -33,8 +33,8 @@ def test_every_unit_of_a_broker_has_a_limit() -> None:
         ({"heap": "512m", "java_options": ["-Xmx4g"]}, "9984M"),
         ({"heap": "512m", "java_options": ["-XX:MaxHeapSize=4294967296"]}, "9984M"),
         ({"heap": "4g", "java_options": ["-XX:MaxDirectMemorySize=256m"]}, "6144M"),
-        ({"memory_max": "3g"}, "3G"),
-        ({"memory_max": "infinity"}, "infinity"),
+        ({"unit_memory_max": "3g"}, "3G"),
+        ({"unit_memory_max": "infinity"}, "infinity"),
     ],
 )
 def test_a_limit_is_above_what_the_jvm_is_allowed(variables: dict[str, Any], limit: str) -> None:
@@ -42,8 +42,8 @@ def test_a_limit_is_above_what_the_jvm_is_allowed(variables: dict[str, Any], lim
 
 
 def test_a_limit_below_the_heap_is_refused() -> None:
-    with pytest.raises(SettingsError, match="activemq_memory_max is 512m, not more than activemq_heap: 512m"):
-        limits(memory_max="512m")
+    with pytest.raises(SettingsError, match="activemq_unit_memory_max is 512m, not more than activemq_heap: 512m"):
+        limits(unit_memory_max="512m")
 
 
 def test_a_balancer_has_room_for_all_its_clients() -> None:

@@ -33,7 +33,7 @@ from activemq_fleet.agent.connecting import (
     Tick,
     Up,
 )
-from activemq_fleet.agent.drops import Drops
+from activemq_fleet.agent.dropped_messages import DroppedMessages
 from activemq_fleet.agent.session import (
     Connack,
     Connection,
@@ -111,7 +111,7 @@ class Link:
         """What waiting will not mend, until a connection comes up."""
         self.round_trip: float | None = None
         """Seconds that the last canary took."""
-        self.drops = Drops(log, clock)
+        self.dropped = DroppedMessages(log, clock)
         """What brokers sent and nobody here wanted."""
         self._machine = machine
         self._open_session = open_session
@@ -185,7 +185,7 @@ class Link:
         except Exception as error:
             if not isinstance(event, Puback | Message | Suback):
                 raise
-            self.drops.note(type(error).__name__, error=error, event_kind=type(event).__name__)
+            self.dropped.note(type(error).__name__, error=error, event_kind=type(event).__name__)
             return True
 
     # -- events of sessions -----------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Link:
             case Puback() | Message() | Suback():
                 pass  # of a connection that is over
             case PassedOver():
-                self.drops.note("larger than packet.bytes", broker=self.broker)
+                self.dropped.note("larger than packet.bytes", broker=self.broker)
             case TransportUp() | Connack() | Gone():
                 self._step(_for_machine(item))
                 yield from self._told()
@@ -214,7 +214,7 @@ class Link:
                 self.session.ack(item.mid)
             number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
             if number is None:
-                self.drops.note("not a canary of ours", topic=item.topic)
+                self.dropped.note("not a canary of ours", topic=item.topic)
                 return True
             self._came_back, self._fruitless = True, 0
             self._back(number)
@@ -328,7 +328,7 @@ def sessions(config: Config, *, client_id: str, clean: bool, largest: int | None
 
     Raises ConfigError for TLS files that cannot be used.
     """
-    from activemq_fleet.agent.wire import MOST_RECEIVED, ReceiveBudget
+    from activemq_fleet.agent.packet_limits import MOST_RECEIVED, ReceiveBudget
 
     intake = ReceiveBudget(MOST_RECEIVED)
     tls = tls_context(config.tls) if any(url.tls for url in config.urls) else None

@@ -154,6 +154,6 @@ def _of_links(links: dict[str, Link]) -> Iterator[Metric]:
         opened.add_metric([role], link.connections)
         for reason, number in list(link.losses.items()):
             lost.add_metric([role, reason], number)
-        for reason, number in list(link.drops.counts.items()):
+        for reason, number in list(link.dropped.counts.items()):
             dropped.add_metric([role, reason], number)
     yield from (active, alarm, trip, opened, lost, dropped)

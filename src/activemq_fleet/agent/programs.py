@@ -41,13 +41,13 @@ def find_program(directory: Path | None, name: str) -> Path | None:
     path = directory / name
     if not os.path.lexists(path):
         return None
-    found = refuse_foreign(path)
+    found = refuse_foreign_owners(path)
     if not stat.S_ISREG(os.stat(found).st_mode) or not os.access(found, os.X_OK):
         raise AgentError(f"{path}: is no file that the agent may execute: chmod +x")
     return found
 
 
-def refuse_foreign(path: Path) -> Path:
+def refuse_foreign_owners(path: Path) -> Path:
     """The file or directory that a path leads to, without links, once nobody else can put something in its place.
 
     Everything on the way, from ``/`` on and through links, must belong to root or the agent's user and be writable
@@ -86,7 +86,7 @@ def unsafe_handlers(directory: Path | None) -> list[str]:
     if directory is None:
         return []
     try:
-        names = sorted(os.listdir(refuse_foreign(directory)))
+        names = sorted(os.listdir(refuse_foreign_owners(directory)))
     except AgentError as error:
         return [str(error)]
     except OSError as error:

@@ -243,10 +243,10 @@ class Publisher:
         name = self._asked.get(message.topic)
         prefix = self._prefixes.get(name) if name is not None else None
         if name is None or prefix is None:
-            self.link.drops.note("not asked for", topic=message.topic)
+            self.link.dropped.note("not asked for", topic=message.topic)
             return
         if len(message.payload) > LARGEST_CANARY or message.payload != prefix.canary:
-            self.link.drops.note("not a canary of ours", topic=message.topic)
+            self.link.dropped.note("not a canary of ours", topic=message.topic)
             return
         if prefix.state == "unproved":
             self._record(force=True)

@@ -26,7 +26,7 @@ from activemq_fleet.agent.tls import why
 
 if TYPE_CHECKING:
     from activemq_fleet.agent.config import Broker, Config
-    from activemq_fleet.agent.wire import ReceiveBudget
+    from activemq_fleet.agent.packet_limits import ReceiveBudget
 
 CONNECT_TIMEOUT = 4.5
 """Seconds for TCP and TLS: below the machine's 5 s for CONNACK, so that a late CONNECT cannot evict a newer one."""
@@ -172,7 +172,7 @@ class Session:
         received and still in memory, ``largest`` the bytes of a packet, which are the configuration's without it.
         Raises AgentError for a TLS broker without a context.
         """
-        from activemq_fleet.agent.wire import MOST_RECEIVED, ReceiveBudget
+        from activemq_fleet.agent.packet_limits import MOST_RECEIVED, ReceiveBudget
 
         intake = intake or ReceiveBudget(MOST_RECEIVED)
         largest = config.packet_bytes if largest is None else largest
@@ -273,7 +273,7 @@ class Session:
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
         if self._asked <= 0:
-            from activemq_fleet.agent.wire import ViolationError
+            from activemq_fleet.agent.packet_limits import ViolationError
 
             raise ViolationError("sent a SUBACK that nobody asked for")
         self._asked -= 1
@@ -283,7 +283,7 @@ class Session:
         self._put(Puback(self._conn, mid))
 
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
-        from activemq_fleet.agent.wire import OVERHEAD, TOPIC_COPIES
+        from activemq_fleet.agent.packet_limits import OVERHEAD, TOPIC_COPIES
 
         try:
             topic = message.topic
@@ -297,7 +297,7 @@ def _client(client_id: str, clean: bool, largest: int, intake: ReceiveBudget, pa
     from paho.mqtt.client import MQTTv311
     from paho.mqtt.enums import CallbackAPIVersion
 
-    from activemq_fleet.agent.wire import BoundedClient
+    from activemq_fleet.agent.packet_limits import BoundedClient
 
     client = BoundedClient(
         CallbackAPIVersion.VERSION2,

@@ -60,6 +60,6 @@ def _link(link: Link) -> dict[str, Any]:
         "alarm": link.alarm,
         "connections": link.connections,
         "losses": dict(link.losses),
-        "dropped": dict(link.drops.counts),
+        "dropped": dict(link.dropped.counts),
         "round_trip": None if link.round_trip is None else round(link.round_trip, 6),
     }

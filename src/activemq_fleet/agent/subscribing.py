@@ -29,7 +29,7 @@ from activemq_fleet.agent.link import Journal, Link, Log, Open, sessions
 from activemq_fleet.agent.session import Message, Suback
 from activemq_fleet.agent.store import Receipt
 from activemq_fleet.agent.store.inbox import lane_of
-from activemq_fleet.agent_topics import LARGEST_BARRIER, anchor_topic, is_barrier, is_barrier_of, is_canary
+from activemq_fleet.agent_topics import LARGEST_BARRIER, concrete_topic, is_barrier, is_barrier_of, is_canary
 
 if TYPE_CHECKING:
     from activemq_fleet.agent.config import Config
@@ -212,7 +212,7 @@ class Subscriber:
         self.granted.add(topic_filter)
         self._store.note_later("subscribed", filters=[topic_filter], broker=broker, conn=conn)
         self._log.info("subscribed", topic=topic_filter, broker=broker, conn=conn)
-        anchor = anchor_topic(topic_filter, self._name)
+        anchor = concrete_topic(topic_filter, self._name)
         if anchor is not None and self.link.session is not None:
             self.link.session.publish(anchor, b"subscribed")
 
@@ -228,12 +228,12 @@ class Subscriber:
         name = lane_of(message.topic, self._config.topics)
         if name not in self._config.topics:
             # Not acknowledged: a subscription that the configuration has no more keeps what it holds at the broker.
-            self.link.drops.note("not asked for", topic=message.topic)
+            self.link.dropped.note("not asked for", topic=message.topic)
             return
         lane = self._lanes.setdefault(name, _Lane())
         if lane.has_left or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
             lane.has_left = True
-            self.link.drops.note("no room for it now", topic=message.topic)
+            self.link.dropped.note("no room for it now", topic=message.topic)
             return
         lane.size += len(message.payload)
         lane.waiting.append(message)
@@ -243,7 +243,7 @@ class Subscriber:
     def _barrier_arrived(self, message: Message) -> None:
         event_id = id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
-            self.link.drops.note("not a barrier of who may send it", topic=message.topic)
+            self.link.dropped.note("not a barrier of who may send it", topic=message.topic)
             self._acknowledge(message)
             return
         noted = self._store.note_later(

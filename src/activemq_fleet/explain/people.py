@@ -81,14 +81,14 @@ def _mqtt(unit: Pair) -> Iterator[Entry]:
     if urls:
         yield Entry("mb.urls", urls, why="agents, preferred master first", data={"mb_urls": urls})
         return
-    old = not unit.preferred_master.release.serves_agents
+    old = not unit.preferred_master.release.supports_agents
     why = f"release {unit.preferred_master.release.text} has no usable MQTT" if old else "no mqtt connector"
     yield Entry("mb.urls", "none", why=why, data={"mb_urls": None})
 
 
 def mb_urls(unit: Pair) -> str:
     """The list of a pair as agent.conf has it; empty where it serves no agent."""
-    listening = [(b.address, c) for b in unit.in_order if b.release.serves_agents and (c := b.connector("mqtt"))]
+    listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
     addresses = [(address, connector.port) for address, connector in listening]
     if any(connector.tls for _, connector in listening):
         return ",".join(f"ssl://{join(*address)}" for address in addresses)

@@ -94,7 +94,7 @@ def _network(broker: Broker) -> Iterator[_Answer]:
 
 
 def _clients(broker: Broker) -> Iterator[_Answer]:
-    if broker.release.serves_agents:
+    if broker.release.supports_agents:
         yield "mqtt", True, "MQTT that delivers, so agents can be at home here"
     elif broker.release.has_usable_mqtt:
         yield "mqtt", False, "more than one durable MQTT subscription of a client: no agent can be at home here"

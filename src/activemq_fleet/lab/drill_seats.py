@@ -55,7 +55,7 @@ class Load(Protocol):
 
 def speaks_mqtt(pair: Pair) -> bool:
     """Whether agents can be at home there."""
-    return all(broker.release.serves_agents and broker.connector("mqtt") for broker in pair.brokers)
+    return all(broker.release.supports_agents and broker.connector("mqtt") for broker in pair.brokers)
 
 
 def seat_spec(fleet: Fleet, pair: Pair, rate: float) -> SeatSpec:

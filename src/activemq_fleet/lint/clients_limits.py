@@ -195,16 +195,16 @@ def limit_that_stays_low(document: Document) -> Iterator[Problem]:
     """
     for broker in document.brokers:
         usage = _limit(broker, "storeUsage")
-        if usage is not None and not (is_all_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
+        if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
             yield usage.problem("is not raised again once the broker was started on a full disk")
 
 
 def _limit(broker: Node, name: str) -> Node | None:
     """The element that holds a limit: ``<memoryUsage><memoryUsage limit=…/></memoryUsage>``, or all of a ``total``."""
-    return next((node for node in inside(broker, name) if node.has("limit") or is_all_of_total(node)), None)
+    return next((node for node in inside(broker, name) if node.has("limit") or is_whole_of_total(node)), None)
 
 
-def is_all_of_total(usage: Node) -> bool:
+def is_whole_of_total(usage: Node) -> bool:
     """Whether a limit stands as the whole of a total, which a broker may raise again after it had to lower it."""
     return usage.get("percentLimit") == "100" and usage.has("total")
 

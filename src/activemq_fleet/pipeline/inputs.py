@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.zones import zone_of
-from activemq_fleet.pipeline.input_tree import refuse_outside_links
+from activemq_fleet.pipeline.input_directory import refuse_outside_links
 from activemq_fleet.pipeline.paths import local_path, uri_of
 from activemq_fleet.pipeline.settings import temporarily
 

@@ -6,6 +6,6 @@ Nothing else in the project compares version strings.
 from __future__ import annotations
 
 from activemq_fleet.releases._data import Advisory
-from activemq_fleet.releases._release import Release, known_lines, releases_with_jars
+from activemq_fleet.releases._release import Release, known_lines, releases_to_download
 
-__all__ = ["Advisory", "Release", "known_lines", "releases_with_jars"]
+__all__ = ["Advisory", "Release", "known_lines", "releases_to_download"]

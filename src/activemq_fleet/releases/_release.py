@@ -104,7 +104,7 @@ class Release:
     discovery_schemes: frozenset[str]
     """Schemes a networkConnector can name."""
     has_usable_mqtt: bool
-    serves_agents: bool
+    supports_agents: bool
     """Its MQTT takes more than one durable subscription of a client: an agent has one for its canaries."""
     """MQTT that delivers. Measured on 5.6.0: it accepts subscriptions and delivers nothing."""
     mqtt_swaps_dots: bool
@@ -226,7 +226,7 @@ def known_lines() -> tuple[str, ...]:
     return tuple(load().lines)
 
 
-def releases_with_jars() -> tuple[Release, ...]:
+def releases_to_download() -> tuple[Release, ...]:
     """The releases whose jars Maven delivered when this was measured, in order of age."""
     return tuple(sorted(map(Release.of, load().jars), key=lambda release: parse_version(release.text)))
 

@@ -76,7 +76,7 @@ class _Permission(NamedTuple):
 class _Limits(NamedTuple):
     memory: Slot
     store: Slot
-    store_may_regrow: bool
+    raises_store_limit_again: bool
     temp: Slot
 
 
@@ -100,7 +100,7 @@ def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
         "attributes": _attributes(broker, v),
         "data_source": _data_source(broker, v),
         "replay": _replay(broker),
-        "serves_durable_topics": serves_durable_topics(broker),
+        "may_have_durable_subscribers": may_have_durable_subscribers(broker),
         "exception_handler": _exception_handler(broker),
         "links": tuple([_link(broker, link, v) for link in broker.links]),
         "store": _store(broker, v),
@@ -118,7 +118,7 @@ def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
         "limits": _Limits(
             memory=v(settings.memory_limit or memory_limit(settings.heap)),
             store=v(settings.store_limit),
-            store_may_regrow=store_may_regrow(broker),
+            raises_store_limit_again=raises_store_limit_again(broker),
             temp=v(settings.temp_limit),
         ),
         "connectors": tuple([_connector(broker, connector, v) for connector in broker.connectors]),
@@ -136,7 +136,7 @@ def runtime_configuration(broker: Broker) -> bool:
     return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
 
 
-def store_may_regrow(broker: Broker) -> bool:
+def raises_store_limit_again(broker: Broker) -> bool:
     """Whether the broker raises the limit of its store again that it had to lower at its start.
 
     It lowers any limit to the room that the disk has, which may be none, and raises again only one in percent
@@ -162,7 +162,7 @@ def _attributes(broker: Broker, v: Values) -> Attributes:
     }
     if release.has_network_start_async:
         found["networkConnectorStartAsync"] = "true"
-    if store_may_regrow(broker):
+    if raises_store_limit_again(broker):
         found["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
         found["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
     if runtime_configuration(broker):
@@ -187,14 +187,14 @@ def _data_source(broker: Broker, v: Values) -> _DataSource | None:
     )
 
 
-def serves_durable_topics(broker: Broker) -> bool:
+def may_have_durable_subscribers(broker: Broker) -> bool:
     """Whether agents may subscribe here: to durable subscribers a broker with a cache sends some events twice.
 
     Those that come while it starts, before their subscriber does: 7 and 9 of 30 starts of 5.18.3 and 6.3.1, none of 40
-    without the cache. What that costs is little: 1.03 times the rate online, 0.85 (5.18.3) and 1.33 times (6.3.1) that of
-    events which had waited; 8,000 and 5,000 events of 200 bytes, medians of three runs in turn on a loaded machine.
+    without the cache. What that costs is little: 1.03 times the rate online, 0.85 (5.18.3) and 1.33 times (6.3.1) that
+    of events which had waited; 8,000 and 5,000 events of 200 bytes, medians of three runs in turn on a loaded machine.
     """
-    return broker.release.serves_agents and any("mqtt" in connector.scheme for connector in broker.connectors)
+    return broker.release.supports_agents and any("mqtt" in connector.scheme for connector in broker.connectors)
 
 
 def _replay(broker: Broker) -> _Replay | None:

@@ -25,13 +25,13 @@ _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
 
 
 def broker_memory(settings: Settings) -> str:
-    """``MemoryMax`` of a broker: ``activemq_memory_max``, else by its heap.
+    """``MemoryMax`` of a broker: ``activemq_unit_memory_max``, else by its heap.
 
     Heap, direct buffers (as much again, unless an option says otherwise: HotSpot's default), a quarter of the heap for
     the collector's own tables, and what a JVM has beside them.
     """
-    if settings.memory_max:
-        return settings.memory_max
+    if settings.unit_memory_max:
+        return settings.unit_memory_max
     heap = _last(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options)) or 0
     direct = _last(_DIRECT, settings.java_options) or heap
     return _text(heap + heap // 4 + direct + _BESIDE_HEAP)

@@ -68,7 +68,7 @@ def _connect(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, l
             )
         )
     listening = [(broker, broker.connector("mqtt")) for broker in pair.in_order]
-    urls = tuple((b.address, c.port) for b, c in listening if c and b.release.serves_agents)
+    urls = tuple((b.address, c.port) for b, c in listening if c and b.release.supports_agents)
     if not urls:
         return None, [*findings, _no_mqtt(host, pair.preferred_master)]
     return (
@@ -86,7 +86,7 @@ def _connect(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, l
 
 
 def _no_mqtt(host: str, broker: Broker) -> Finding:
-    if not broker.release.serves_agents:
+    if not broker.release.supports_agents:
         reason, fix = f"release {broker.release.text} has no MQTT for agents", "upgrade the pair to 5.9 or later"
     else:
         reason, fix = "activemq_connectors has no mqtt connector", "add one with scheme mqtt+nio"

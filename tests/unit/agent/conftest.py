@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.guarded import guarded_directory
+from tests.guarded import directory_for_handlers
 
 from .service_runs import Running
 
@@ -32,5 +32,5 @@ def running(tmp_path: Path) -> Iterator[Callable[..., Running]]:
 @pytest.fixture
 def guarded() -> Iterator[Path]:
     """A directory in which handlers may lie."""
-    with guarded_directory() as directory:
+    with directory_for_handlers() as directory:
         yield directory

@@ -6,9 +6,9 @@ import pytest
 from paho.mqtt.client import topic_matches_sub
 
 from activemq_fleet.agent_topics import (
-    anchor_topic,
     barrier_topic,
     canary_topic,
+    concrete_topic,
     is_barrier,
     is_barrier_of,
     is_canary,
@@ -55,7 +55,7 @@ def test_a_barriers_topic_names_the_agent_that_sends_it_and_the_older_form_names
 def test_a_filter_with_wildcards_has_a_topic_that_it_matches_and_everybody_drops(
     topic_filter: str, anchor: str | None
 ) -> None:
-    found = anchor_topic(topic_filter, "h")
+    found = concrete_topic(topic_filter, "h")
     assert found == anchor
     if found is not None:
         assert is_canary(found)

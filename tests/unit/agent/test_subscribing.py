@@ -245,7 +245,7 @@ def test_large_messages_for_a_full_topic_are_left_with_the_broker_and_fetched_wh
     bench.come(30, b"of the other filter", topic="b/E")
     bench.turn()
     assert bench.conn.acked == [1, 30]
-    assert bench.subscriber.link.drops.counts["no room for it now"] == 24
+    assert bench.subscriber.link.dropped.counts["no room for it now"] == 24
     first = bench.conn
     for _ in range(60):
         if bench.inbox():

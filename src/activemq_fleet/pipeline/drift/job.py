@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.datasets import Output, read
 from activemq_fleet.pipeline.drift import frames
-from activemq_fleet.pipeline.input_tree import refuse_outside_links
+from activemq_fleet.pipeline.input_directory import refuse_outside_links
 from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
 from activemq_fleet.pipeline.progress import phase
 from activemq_fleet.pipeline.settings import temporarily

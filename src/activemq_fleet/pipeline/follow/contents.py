@@ -8,7 +8,7 @@ from pathlib import Path
 
 from activemq_fleet.pipeline.events.chunks import unpacked
 from activemq_fleet.pipeline.follow.places import HEAD, Place, digest
-from activemq_fleet.pipeline.input_tree import open_inside
+from activemq_fleet.pipeline.input_directory import open_inside
 
 _STEP = 1 << 20
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from activemq_fleet.pipeline.input_tree import open_inside, refuse_outside_links
+from activemq_fleet.pipeline.input_directory import open_inside, refuse_outside_links
 from activemq_fleet.pipeline.inputs import HOST_FILE, LARGEST_HOST_FILE, Host, InputFile, Inputs, inputs_of, kind_of
 from activemq_fleet.pipeline.paths import uri_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.follow.contents import Content, Stamp, stamp
 from activemq_fleet.pipeline.follow.places import Place, digest
-from activemq_fleet.pipeline.input_tree import open_inside
+from activemq_fleet.pipeline.input_directory import open_inside
 
 _LOG = re.compile(r"activemq\.log(?!.*\.lck$).*")
 _JOURNAL = re.compile(r"agent/.+\.jsonl.*")

@@ -16,7 +16,7 @@ LONGEST_VALUE = 200
 """Characters of a value that are logged; whoever sends chooses its length."""
 
 
-class Drops:
+class DroppedMessages:
     """Counts by reason. Reasons are words of this program, never of a sender, so that there are few of them."""
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:

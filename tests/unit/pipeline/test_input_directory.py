@@ -13,7 +13,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.follow.contents import Content
 from activemq_fleet.pipeline.follow.listing import listed
 from activemq_fleet.pipeline.follow.looking import Looker
-from activemq_fleet.pipeline.input_tree import open_inside, refuse_outside_links
+from activemq_fleet.pipeline.input_directory import open_inside, refuse_outside_links
 
 
 @pytest.fixture

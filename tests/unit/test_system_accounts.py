@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.accounts import (
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import (
     Account,
     AccountError,
     account_for,
@@ -19,7 +20,6 @@ from ansible_collections.activemq.fleet.plugins.module_utils.accounts import (
     own_account,
     run_as,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
