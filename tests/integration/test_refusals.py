@@ -35,6 +35,8 @@ CAUSES = {
     "V009": "Transport scheme NOT recognized",
     "V013": "ClassNotFoundException: io.fabric8.insight",
     "V014": r"FileNotFoundException: .*/jetty(-spring)?\.xml",
+    "V020": "annot find the declaration of element|no declaration can be found for element",
+    "V021": _SCHEMA,
     "V016": "Bean name '[^']+' is already used",
 }
 SHOWN = [one for one in rules("file") if one.refuses]

@@ -135,11 +135,19 @@ def test_a_misspelt_bean_may_not() -> None:
     ]
 
 
-def test_an_element_of_an_unknown_namespace_may_stand_beside_the_broker_only() -> None:
+def test_an_element_of_a_namespace_that_a_jar_of_the_users_may_bring_is_let_through() -> None:
+    """Rule V020 tells that its schema must be found."""
     assert told(beans('<camelContext xmlns="urn:camel"/>')) == []
-    assert told(broker('<plugins><x xmlns="urn:x"/></plugins>')) == [
-        "line 3, column 10: <x> of the namespace urn:x cannot stand here: its schema is not known"
-    ]
+    assert told(broker('<plugins><x xmlns="urn:x" a="b">text<y/></x></plugins>')) == []
+
+
+def test_the_root_may_be_xbeans_own() -> None:
+    core = '<broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"'
+    assert told(f'<beans xmlns="http://xbean.apache.org/schemas/spring/1.0">{core}/></beans>'.encode()) == []
+    (problem,) = told(
+        f'<beans xmlns="http://xbean.apache.org/schemas/spring/1.0">{core} brokerNam="x"/></beans>'.encode()
+    )
+    assert "<broker> has no attribute brokerNam in this release" in problem
 
 
 def test_a_misspelt_broker_is_found_although_spring_lets_other_namespaces_through() -> None:

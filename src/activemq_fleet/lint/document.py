@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 # In place of an ampersand that is no reference: one character, so that columns stay right.
 STRAY = "\ue000"
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
-_UNKNOWN = re.compile(r"[$#]\{")
+# What Spring, a shell or a tool replaces before anybody reads it. %20 and its like are no placeholders.
+PLACEHOLDER = re.compile(r"\$\(|\$[A-Z]|@\w+@|%[A-Za-z_][\w.-]{3,}%|\{\{|<\w+>")
+_UNKNOWN = re.compile(rf"[$#]\{{|{PLACEHOLDER.pattern}")
 _TRUE = frozenset({"true", "on", "yes", "1"})
 _FALSE = frozenset({"false", "off", "no", "0"})
 

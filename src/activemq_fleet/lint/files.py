@@ -15,13 +15,17 @@ from activemq_fleet.lint.engine import RULES, Problem, Rule
 from activemq_fleet.lint.problems import findings_of
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
+from activemq_fleet.lint.templates import template_mark
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema, SchemaProblem, TooLargeError, UnreadableError, text_of
 
 SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
+TEMPLATE_RULE = "V022"
 ACTIVEMQ_XML = "conf/activemq.xml"
+_DTD = "Spring's DTD in place of a schema: the rules do not read such a file, which a broker of plain beans starts with"
 _EVERY_RULE = Selection()
+_LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 _STRAY_AMPERSAND = re.compile(r"&(?!#[0-9]+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.-]*;)")
@@ -41,10 +45,15 @@ def file_findings(
     """What one file shows, in the order of its lines; never raises for what a file may hold.
 
     ``beside`` are the files of the same directory, by name: accounts, console, logging.
-    ``schema`` is the release's own; without it V002 says only what is not XML. A file that is not
-    XML because of a bare ``&`` is read as if it were escaped, so that the rest is told as well.
+    A template is said to be one, and nothing else. ``schema`` is the release's own; without it V002 says only
+    what is not XML. A file that is not XML because of a bare ``&`` is read as if it were escaped, so that the
+    rest is told as well.
     """
     rules()  # what is not XML is told by rules too
+    mark = template_mark(text_of(data, None))
+    if mark is not None:
+        found = list(_template_finding(mark, host, file))
+        return tuple(finding for finding in found if selection.takes(finding.rule))
     try:
         data, document = _read(data, release, beside)
     except TooLargeError as error:
@@ -55,12 +64,30 @@ def file_findings(
         ]
     except UnreadableError as error:
         found = [_schema_finding(error.problem, release, host, file)]
+        if _is_springs_dtd(data):
+            found = [replace(found[0], severity="warning", message=_DTD, why="")]
     else:
         found = list(document_findings(document, host, file, selection))
         if schema is not None:
             found += [_schema_finding(problem, release, host, file) for problem in schema.explain(data)]
     taken = (finding for finding in without_echoes(found) if selection.takes(finding.rule))
     return tuple(sorted(taken, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
+
+
+def _is_springs_dtd(data: bytes) -> bool:
+    """Whether Spring's own DTD is named and no element of ActiveMQ's is there, which a broker does start with."""
+    begin = data.find(b"<!DOCTYPE")
+    declared = data[begin : begin + _LONGEST_DOCTYPE] if begin >= 0 else b""
+    spring = re.match(rb"<!DOCTYPE\s+beans\s+(PUBLIC|SYSTEM)[^>\[]*>", declared)
+    if spring is None or b"spring-beans" not in spring[0]:
+        return False
+    return b"activemq.apache.org/schema/core" not in data and b"<broker" not in data
+
+
+def _template_finding(mark: tuple[int, int, str], host: str, file: str) -> Iterator[Finding]:
+    line, column, text = mark
+    message = f"a template: render it first ({text[:40]} is no part of a configuration); nothing else of it was checked"
+    return findings_of(RULES[TEMPLATE_RULE], [Problem(message, line=line, column=column)], host, file)
 
 
 def without_echoes(found: Iterable[Finding]) -> list[Finding]:

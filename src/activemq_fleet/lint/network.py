@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.document import PLACEHOLDER, Document, Node
 from activemq_fleet.lint.engine import Problem, rule
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._:\-]")
@@ -63,6 +63,8 @@ def name_that_is_rewritten(document: Document) -> Iterator[Problem]:
     """
     for broker in document.brokers:
         name = _COMPUTED.sub("", broker.get("brokerName", "localhost"))
+        if PLACEHOLDER.search(name):
+            continue
         if not broker.get("brokerName", "localhost").strip():
             yield broker.problem("brokerName is empty, and the broker does not come up", "brokerName")
         elif illegal := _ILLEGAL.search(name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from activemq_fleet.findings import Severity
 from activemq_fleet.lint.clients import OPENWIRE, inside, is_loopback, listens_on
 from activemq_fleet.lint.document import Document, Node
 from activemq_fleet.lint.engine import Problem, rule
@@ -63,8 +64,8 @@ def nobody_is_asked(document: Document) -> Iterator[Problem]:
         this one. No release's own activemq.xml has a login.
     Fix: put a jaasAuthenticationPlugin or simpleAuthenticationPlugin into <plugins>, with passwords of your own, and
         an authorizationPlugin for who may use which destination.
-    Cannot see: what a firewall keeps away. Where all connectors are bound to the machine itself it is a warning; TLS
-        that demands a client's certificate counts as a login.
+    Cannot see: what a firewall keeps away. For a file alone it is a warning, one level less where all connectors are
+        bound to the machine itself; TLS that demands a client's certificate counts as a login.
 
     Fires on 5.18.3::
 
@@ -91,7 +92,7 @@ def nobody_is_asked(document: Document) -> Iterator[Problem]:
                 "authorizationPlugin knows nobody without a login: it refuses every client"
                 if inside(broker, "authorizationPlugin")
                 else f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login",
-                severity="warning" if local else None,
+                severity=_severity(document, bool(local)),
             )
             continue
         if not inside(broker, "authorizationPlugin"):
@@ -101,6 +102,13 @@ def nobody_is_asked(document: Document) -> Iterator[Problem]:
                         "clients without a login may do everything: anonymous access without an authorizationPlugin",
                         "anonymousAccessAllowed",
                     )
+
+
+def _severity(document: Document, local: bool) -> Severity:
+    """How much an open broker matters: of a file alone nobody knows what a firewall keeps away."""
+    if document.broker is None:
+        return "info" if local else "warning"
+    return "warning" if local else "error"
 
 
 def _demands_certificate(uri: Uri) -> bool:

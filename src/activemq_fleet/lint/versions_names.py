@@ -9,6 +9,7 @@ from lxml import etree
 
 from activemq_fleet.lint.document import Document, Node
 from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.releases import every_scheme
 from activemq_fleet.schema import BEANS, CORE
 
 _VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
@@ -55,10 +56,19 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
         if scheme and scheme not in document.release.discovery_schemes:
             yield node.problem(
                 f"{scheme}: is no discovery agent of {document.release.text}; "
-                f"it knows {', '.join(sorted(document.release.discovery_schemes))}",
+                f"it knows {', '.join(sorted(document.release.discovery_schemes))}"
+                f"{_unless(scheme, 'discoveryagent')}",
                 attribute,
                 f"{scheme}:",
             )
+
+
+def _unless(scheme: str, kind: str) -> str:
+    """The exception for a scheme of no release at all: a jar of the user's own may bring its code."""
+    if scheme in every_scheme():
+        return ""
+    path = "transport/discoveryagent" if kind == "discoveryagent" else "transport"
+    return f", unless a jar of your own brings META-INF/services/org/apache/activemq/{path}/{scheme}"
 
 
 @rule(
@@ -89,21 +99,21 @@ def unknown_transport_scheme(document: Document) -> Iterator[Problem]:
     for connector in document.connectors:
         scheme = connector.uri().scheme
         if scheme and scheme not in document.release.schemes:
-            yield connector.problem(f"{document.release.text} cannot listen on {scheme}:", "uri", f"{scheme}:")
+            text = f"{document.release.text} cannot listen on {scheme}:{_unless(scheme, 'transport')}"
+            yield connector.problem(text, "uri", f"{scheme}:")
 
 
 @rule(
     "V010",
-    "warning",
+    "info",
     source="META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1",
 )
 def versioned_schema_location(document: Document) -> Iterator[Problem]:
     """A schemaLocation that names one release's activemq-core-X.Y.Z.xsd.
 
-    Why: a release has a copy of some versions only, often not of its own, and downloads the others. Without a way out
-        to the internet the broker does not start; with one it may stop starting at the next upgrade.
+    Why: a release has a copy of some versions only, often not of its own. This one has it; after the next upgrade the
+        broker may not start any more (V020). It is checked against its own schema all the same.
     Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which every release has in its own jar.
-    Cannot see: whether the host could download it.
 
     Fires on 5.18.3::
 
@@ -129,11 +139,9 @@ def versioned_schema_location(document: Document) -> Iterator[Problem]:
     """
     for node in document.all("beans", "broker"):
         for match in _VERSIONED_SCHEMA.finditer(node.get(_SCHEMA_LOCATION)):
-            yield node.problem(
-                f"schemaLocation names the schema of {match[1]}, and the broker is {document.release.text}",
-                _SCHEMA_LOCATION,
-                match[0],
-            )
+            if document.release.local_schemas.has(CORE, match[0]):
+                text = f"schemaLocation names the schema of {match[1]}, and the broker is {document.release.text}"
+                yield node.problem(text, _SCHEMA_LOCATION, match[0])
 
 
 @rule("V016", "error", source="Spring's bean names; measured on eleven releases, 5.5.1 to 6.3.1", refuses=True)

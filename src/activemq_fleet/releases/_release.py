@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases._data import Advisory, Data, load, load_since
+from activemq_fleet.releases._schemas import LocalSchemas, local_schemas
 from activemq_fleet.releases._spans import Span, Version, parse_version
 
 _RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})", re.ASCII)
@@ -196,6 +197,11 @@ class Release:
         span = since.elements[element] if attribute is None else since.attributes[element][attribute]
         return span.holds(parse_version(self.data_release))
 
+    @property
+    def local_schemas(self) -> LocalSchemas:
+        """The XML schemas in its own jars, which it finds without the Internet."""
+        return local_schemas(parse_version(self.data_release))
+
     def within(self, span: str) -> bool:
         """Whether it lies in a span such as ``"5.6.0"`` (from then on) or ``"5.3.0 !5.8.0"`` (before 5.8)."""
         return _within(span, self.data_release)
@@ -229,6 +235,13 @@ def known_lines() -> tuple[str, ...]:
 def releases_to_download() -> tuple[Release, ...]:
     """The releases whose jars Maven delivered when this was measured, in order of age."""
     return tuple(sorted(map(Release.of, load().jars), key=lambda release: parse_version(release.text)))
+
+
+@cache
+def every_scheme() -> frozenset[str]:
+    """The schemes that any release listens on or discovers with, transports that are only dialled included."""
+    sets = load().sets
+    return frozenset({*sets["schemes"], *sets["discovery_schemes"], "failover", "fanout", "discovery", "mock", "peer"})
 
 
 @lru_cache(maxsize=1 << 14)

@@ -11,6 +11,10 @@ from activemq_fleet.schema._problems import SchemaProblem
 
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
+# Around a broker this namespace of XBean's stands for Spring's.
+XBEAN = "http://xbean.apache.org/schemas/spring/1.0"
+# In place of any namespace that a jar of the user's own may bring, while a document is held against a schema.
+FOREIGN = "urn:activemq-fleet:foreign"
 # Bounds of what is looked at. The largest of 110 files of other people's has 74 elements, 8 attributes on one
 # element and a value of 599 characters; with these, the costliest megabyte is done in two seconds (benchmarks).
 MOST_ELEMENTS = 10_000

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from lxml import etree
 
-from activemq_fleet.schema._documents import BEANS, CORE, local, path_of
+from activemq_fleet.schema._documents import BEANS, CORE, XBEAN, local, path_of
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._positions import Positions
 from activemq_fleet.schema._problems import SchemaProblem
@@ -73,7 +73,7 @@ class Explainer:
             place = positions.of_attribute(element, attribute) if attribute else positions.of_element(element)
             return SchemaProblem(*place, path_of(element), message)
 
-        if root.tag != f"{{{BEANS}}}beans":
+        if root.tag not in {f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"}:
             return (at(root, f'the root must be <beans xmlns="{BEANS}">, not <{local(root.tag)}>'),)
         strangers = list(islice(strangers, _MOST + 1))
         problems = {at(element, self._no_child(root, element)) for element in strangers[:_MOST]}

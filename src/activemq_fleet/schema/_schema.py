@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lxml import etree
 
 from activemq_fleet.errors import SchemaUnavailable
-from activemq_fleet.schema._documents import BEANS, CORE, UnreadableError, parse, parser
+from activemq_fleet.schema._documents import BEANS, CORE, FOREIGN, XBEAN, UnreadableError, parse, parser
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._problems import SchemaProblem
 from activemq_fleet.schema._spring import STUBS
@@ -17,7 +18,30 @@ from activemq_fleet.schema._spring import STUBS
 if TYPE_CHECKING:
     from activemq_fleet.schema._explain import Explainer
 
+_LET_THROUGH = f"{{{FOREIGN}}}element"
 _XS = "{http://www.w3.org/2001/XMLSchema}"
+_ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"})
+
+
+def _without_foreign(root: etree._Element) -> etree._Element:
+    """The document with each element of a namespace that no release knows, and all inside, in one that is let through.
+
+    Whether such an element may stand there is for the schema to say; what it holds is for the jar that brings it.
+    The same document where there is none.
+    """
+    if not any(_is_foreign(element) for element in root.iter(etree.Element)):
+        return root
+    copied = deepcopy(root)
+    for element in copied.iter(etree.Element):
+        parent = element.getparent()
+        if _is_foreign(element) or (parent is not None and parent.tag == _LET_THROUGH):
+            element.tag = _LET_THROUGH
+    return copied
+
+
+def _is_foreign(element: etree._Element) -> bool:
+    namespace = etree.QName(element).namespace
+    return namespace is not None and namespace != CORE and namespace not in STUBS
 
 
 class _Stubs(etree.Resolver):
@@ -61,7 +85,9 @@ class Schema:
 
     def accepts(self, root: etree._Element) -> bool:
         """As :meth:`is_valid`, for a document that is parsed already."""
-        return root.tag == f"{{{BEANS}}}beans" and not self._strangers(root) and self._compiled.validate(root)
+        if root.tag not in _ROOTS or self._strangers(root):
+            return False
+        return self._compiled.validate(_without_foreign(root))
 
     def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
         """Why a document is not valid, in document order; empty when it is.
@@ -73,6 +99,7 @@ class Schema:
             root = parse(document)
         except UnreadableError as error:
             return (error.problem,)
+        root = _without_foreign(root)
         if self.accepts(root):
             return ()
         return self._explainer.explain(document, root, self._strangers(root))

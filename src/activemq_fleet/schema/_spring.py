@@ -7,7 +7,7 @@ may stand there and that a misspelt one may not.
 
 from __future__ import annotations
 
-from activemq_fleet.schema._documents import BEANS
+from activemq_fleet.schema._documents import BEANS, FOREIGN, XBEAN
 
 _STUB = """\
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns="{namespace}"
@@ -31,11 +31,14 @@ _ROOT = """\
     <xs:anyAttribute processContents="lax"/>
   </xs:complexType></xs:element>
 """
+_SPRINGS = (
+    "alias arg-type array attribute bean constructor-arg description entry idref import key list lookup-method map"
+    " meta null prop property props qualifier ref replaced-method set value"
+)
 _ELEMENTS = {
-    BEANS: (
-        "alias arg-type array attribute bean constructor-arg description entry idref import key list lookup-method map"
-        " meta null prop property props qualifier ref replaced-method set value"
-    ),
+    BEANS: _SPRINGS,
+    XBEAN: _SPRINGS,
+    FOREIGN: "element",
     "http://www.springframework.org/schema/jee": "jndi-lookup local-slsb remote-slsb",
     "http://www.springframework.org/schema/util": "constant list map properties property-path set",
 }
@@ -43,7 +46,7 @@ _ELEMENTS = {
 
 def _stub(namespace: str, names: str) -> str:
     elements = "\n  ".join(f'<xs:element name="{name}" type="anything"/>' for name in names.split())
-    return _STUB.format(namespace=namespace, elements=elements + (_ROOT if namespace == BEANS else ""))
+    return _STUB.format(namespace=namespace, elements=elements + (_ROOT if namespace in {BEANS, XBEAN} else ""))
 
 
 STUBS = {namespace: _stub(namespace, names) for namespace, names in _ELEMENTS.items()}

@@ -32,8 +32,8 @@ def open_to(uri: str) -> str:
 
 
 def test_a_broker_that_only_its_own_machine_reaches_is_warned_of() -> None:
-    assert severities("S003", open_to("tcp://localhost:61616")) == ["warning"]
-    assert severities("S003", open_to("tcp://0.0.0.0:61616")) == ["error"]
+    assert severities("S003", open_to("tcp://localhost:61616")) == ["info"]
+    assert severities("S003", open_to("tcp://0.0.0.0:61616")) == ["warning"]
 
 
 def test_a_broker_that_nobody_dials_needs_no_login() -> None:
@@ -43,7 +43,7 @@ def test_a_broker_that_nobody_dials_needs_no_login() -> None:
 
 def test_a_certificate_is_a_login() -> None:
     assert told("S003", open_to("ssl://0.0.0.0:61617?needClientAuth=true")) == []
-    assert severities("S003", open_to("tcp://0.0.0.0:61617?needClientAuth=true")) == ["error"]
+    assert severities("S003", open_to("tcp://0.0.0.0:61617?needClientAuth=true")) == ["warning"]
 
 
 def test_a_plugin_of_somebody_else_is_trusted() -> None:

@@ -1,0 +1,135 @@
+"""V: where a release finds the schemas that a file is checked against."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lxml import etree
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.releases import XBEAN
+from activemq_fleet.schema import BEANS, CORE
+
+_SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
+_CHECKED = frozenset({BEANS, CORE, XBEAN})
+_CAMEL = "http://camel.apache.org/schema/"
+
+
+@rule(
+    "V020",
+    "error",
+    releases="5.4.0",
+    source="META-INF/spring.schemas of ActiveMQ's and Spring's release tags; measured on 5.5.1, 5.18.3 and 6.3.1",
+    refuses=True,
+)
+def schema_not_at_hand(document: Document) -> Iterator[Problem]:
+    """A namespace without a schema: schemaLocation does not name it, or names an address that no jar answers.
+
+    Why: the broker checks its file when it starts. It takes the schema of an element's namespace from the first
+        address that xsi:schemaLocation has for it, and knows a few addresses by heart: the release's own
+        activemq-core.xsd, and Spring's up to the version that it brings, under https: from 5.15.10 on. Any other it
+        would have to download; without a way to the Internet, or through the redirect to https: that both sites
+        answer with, it gets nothing and does not start.
+    Fix: name each namespace with the address that every release has:
+        http://www.springframework.org/schema/beans/spring-beans.xsd and
+        http://activemq.apache.org/schema/core/activemq-core.xsd.
+    Cannot see: jars of your own on the class path, whose META-INF/spring.schemas may answer for other namespaces, and
+        files that an address such as file: or classpath: names.
+
+    Fires on 5.18.3::
+
+        <beans xmlns="http://www.springframework.org/schema/beans"
+               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+               xsi:schemaLocation="http://www.springframework.org/schema/beans
+                                   http://www.springframework.org/schema/beans/spring-beans.xsd
+                                   http://activemq.apache.org/schema/core
+                                   http://activemq.apache.org/schema/activemq-core.xsd">
+          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
+        </beans>
+
+    Fires on 5.5.1::
+
+        <beans xmlns="http://www.springframework.org/schema/beans"
+               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+               xsi:schemaLocation="http://www.springframework.org/schema/beans
+                                   http://www.springframework.org/schema/beans/spring-beans-3.2.xsd
+                                   http://activemq.apache.org/schema/core
+                                   http://activemq.apache.org/schema/core/activemq-core.xsd">
+          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
+        </beans>
+
+    Fires on 6.3.1::
+
+        <beans xmlns="http://www.springframework.org/schema/beans">
+          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
+        </beans>
+
+    Silent on 5.18.3::
+
+        <beans xmlns="http://www.springframework.org/schema/beans"
+               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+               xsi:schemaLocation="http://www.springframework.org/schema/beans
+                                   http://www.springframework.org/schema/beans/spring-beans-3.2.xsd
+                                   http://activemq.apache.org/schema/core
+                                   https://activemq.apache.org/schema/core/activemq-core.xsd">
+          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north" useJmx="false" persistent="false"/>
+        </beans>
+    """
+    hints: dict[str, tuple[Node, str]] = {}
+    asked: set[str] = set()
+    for element in _checked(document.tree):
+        node = Node(element, document)
+        words = node.get(_SCHEMA_LOCATION).split()
+        for named, address in zip(words[::2], words[1::2], strict=False):
+            hints.setdefault(named, (node, address))
+        namespace = etree.QName(element).namespace
+        if namespace is not None and namespace not in asked:
+            asked.add(namespace)
+            yield from _missing(document, node, namespace, hints.get(namespace))
+
+
+def _checked(root: etree._Element) -> Iterator[etree._Element]:
+    """The elements whose namespace the broker must know: what is inside of one that it does not is that one's own."""
+    waiting = [root]
+    while waiting:
+        element = waiting.pop()
+        yield element
+        if etree.QName(element).namespace in _CHECKED:
+            waiting += reversed(list(element.iterchildren(etree.Element)))
+
+
+def _missing(document: Document, node: Node, namespace: str, hint: tuple[Node, str] | None) -> Iterator[Problem]:
+    local, release = document.release.local_schemas, document.release.text
+    known = local.address_of(namespace)
+    fix = f"write {namespace} {known} in xsi:schemaLocation" if known else ""
+    if "activemq.org/" in namespace:
+        fix = f'write xmlns="{CORE}", which is the namespace since 5.0, and its schema in xsi:schemaLocation'
+    if hint is None:
+        text = f"xsi:schemaLocation has no address for the namespace {namespace} of <{node.name}>"
+        yield node.problem(text, fix=fix)
+        return
+    place, address = hint
+    if local.has(namespace, address) or "${" in address or address.startswith(_CAMEL):
+        return
+    if re.match(r"(file|classpath\*?|jar):|/", address):
+        text = f"{release} starts only if {address} is there: the file does not show whether it is"
+        yield place.problem(text, _SCHEMA_LOCATION, address, severity="warning", fix=fix)
+    elif ":" not in address:
+        if address.rpartition("/")[2] not in document.beside:
+            text = f"{release} looks for {address} beside this file, where it is not"
+            yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)
+    elif known:
+        text = f"{release} has no {address} in its jars, and cannot start where it cannot download it"
+        yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)
+    else:
+        text = (
+            f"{release} knows no namespace {namespace} and does not start with <{node.name}>, "
+            "unless a jar of your own on its class path brings the schema"
+        )
+        fix = (
+            fix
+            or "put the jar whose META-INF/spring.schemas has this address into lib/optional, or take the element out"
+        )
+        yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)

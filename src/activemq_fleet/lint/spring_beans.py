@@ -1,0 +1,182 @@
+"""V: Spring's own elements around and inside a broker: what the Spring of the release takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from lxml import etree
+
+from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.schema import BEANS
+
+_SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
+Version = tuple[int, int]
+_VALUES = "bean ref idref value null list set map props"
+# Attributes and children of each element of spring-beans-2.0.xsd; then what each later version adds or takes (-).
+_ELEMENTS = {
+    "beans": (
+        "default-lazy-init default-merge default-autowire default-dependency-check default-init-method"
+        " default-destroy-method",
+        "description import alias bean",
+    ),
+    "bean": (
+        "id name class parent scope abstract lazy-init autowire dependency-check depends-on autowire-candidate"
+        " init-method destroy-method factory-method factory-bean",
+        "description meta constructor-arg property lookup-method replaced-method",
+    ),
+    "alias": ("name alias", ""),
+    "import": ("resource", ""),
+    "meta": ("key value", ""),
+    "property": ("name ref value", f"description meta {_VALUES}"),
+    "constructor-arg": ("index type ref value", f"description {_VALUES}"),
+    "lookup-method": ("name bean", ""),
+    "replaced-method": ("name replacer", "arg-type"),
+    "arg-type": ("match", ""),
+    "ref": ("bean local parent", ""),
+    "idref": ("bean local", ""),
+    "value": ("type", ""),
+    "null": ("", ""),
+    "list": ("value-type merge", _VALUES),
+    "set": ("value-type merge", _VALUES),
+    "map": ("key-type value-type merge", "entry"),
+    "entry": ("key key-ref value value-ref", f"key {_VALUES}"),
+    "key": ("", _VALUES),
+    "props": ("merge", "prop"),
+    "prop": ("key", ""),
+    "description": ("", ""),
+}
+_LATER: tuple[tuple[Version, dict[str, tuple[str, str]]], ...] = (
+    (
+        (2, 5),
+        {
+            "bean": ("primary", "qualifier"),
+            "beans": ("default-autowire-candidates", ""),
+            "qualifier": ("type value", "attribute"),
+            "attribute": ("key value", ""),
+            "props": ("value-type", ""),
+            **dict.fromkeys(("entry", "key", "list", "set", "map"), ("", "description")),
+        },
+    ),
+    (
+        (3, 0),
+        {
+            "array": ("value-type merge", f"description array {_VALUES}"),
+            "bean": ("-dependency-check", ""),
+            "beans": ("-default-dependency-check", ""),
+            "constructor-arg": ("name", "array"),
+            **dict.fromkeys(("property", "entry", "key", "list", "set"), ("", "array")),
+        },
+    ),
+    ((3, 1), {"beans": ("profile", "beans")}),
+    ((3, 2), {"entry": ("value-type", "")}),
+    ((4, 0), {"ref": ("-local", ""), "idref": ("-local", "")}),
+)
+_REQUIRED = {
+    "property": "name",
+    "import": "resource",
+    "prop": "key",
+    "meta": "key value",
+    "attribute": "key value",
+    "alias": "name alias",
+}
+_REPLACEMENTS = {
+    "singleton": 'scope="singleton" or scope="prototype"',
+    "local": 'bean="…"',
+    "dependency-check": "nothing: it is gone",
+}
+
+
+@rule(
+    "V021",
+    "error",
+    releases="5.4.0",
+    source="spring-beans.xsd of Spring's release tags, 2.0 to 7.0; measured on 5.5.1, 5.18.3 and 6.3.1",
+    refuses=True,
+)
+def not_in_springs_schema(document: Document) -> Iterator[Problem]:
+    """An element or attribute of Spring's that the Spring of the release does not have.
+
+    Why: the broker checks <bean> and its like against Spring's schema when it starts, and does not start. singleton
+        went with the DTD, dependency-check with Spring 3.0, local of <ref> with 4.0. From 5.17 on (Spring 5) the newest
+        schema counts, whatever version schemaLocation names.
+    Fix: write scope="prototype" for singleton="false", <ref bean="…"/> for <ref local="…"/>, and correct
+        what is misspelt.
+
+    Fires on 5.18.3::
+
+        <bean id="clock" class="java.util.Date" singleton="true"/>
+
+    Fires on 5.18.3::
+
+        <bean id="clock" class="java.util.Date"/>
+        <bean id="clocks" class="java.util.ArrayList">
+          <constructor-arg><list><ref local="clock"/></list></constructor-arg>
+        </bean>
+
+    Fires on 5.5.1::
+
+        <bean id="clock" class="java.util.Date"><propety name="time" value="0"/></bean>
+
+    Silent on 5.5.1::
+
+        <bean id="clock" class="java.util.Date"/>
+        <bean id="clocks" class="java.util.ArrayList">
+          <constructor-arg><list><ref local="clock"/></list></constructor-arg>
+        </bean>
+
+    Silent on 6.3.1::
+
+        <bean id="clock" class="java.util.Date" scope="prototype"><property name="time" value="0"/></bean>
+    """
+    if document.tree.tag != f"{{{BEANS}}}beans":
+        return
+    version = _version(document)
+    if version is None:  # V020 tells why
+        return
+    elements = _elements_of(version)
+    name = f"the Spring schema {version[0]}.{version[1]} of {document.release.text}"
+    for element in document.tree.iter(f"{{{BEANS}}}*"):
+        yield from _problems(Node(element, document), element, elements, name)
+
+
+def _version(document: Document) -> Version | None:
+    words = document.root.get(_SCHEMA_LOCATION).split()
+    address = next((url for named, url in zip(words[::2], words[1::2], strict=False) if named == BEANS), "")
+    return document.release.local_schemas.beans_version(address)
+
+
+def _problems(
+    node: Node, element: etree._Element, elements: dict[str, tuple[frozenset[str], frozenset[str]]], name: str
+) -> Iterator[Problem]:
+    if node.name not in elements:
+        yield node.problem(f"{name} has no <{node.name}>")
+        return
+    attributes, children = elements[node.name]
+    for attribute in map(str, element.attrib):
+        if "}" not in attribute and attribute not in attributes:
+            instead = f": write {_REPLACEMENTS[attribute]}" if attribute in _REPLACEMENTS else ""
+            yield node.problem(f"<{node.name}> has no {attribute} in {name}{instead}", attribute)
+    for wanted in _REQUIRED.get(node.name, "").split():
+        if wanted not in element.attrib:
+            yield node.problem(f"<{node.name}> lacks {wanted}, which {name} wants")
+    for child in element.iterchildren(f"{{{BEANS}}}*"):
+        inside = Node(child, node.document)
+        if inside.name in elements and inside.name not in children:
+            yield inside.problem(f"<{inside.name}> may not stand in <{node.name}> in {name}")
+
+
+@cache
+def _elements_of(version: Version) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Attributes and children of each element of one version of the schema."""
+    found = {
+        name: (set(attributes.split()), set(children.split())) for name, (attributes, children) in _ELEMENTS.items()
+    }
+    for since, changes in _LATER:
+        for name, changed in changes.items() if since <= version else ():
+            parts = found.setdefault(name, (set(), set()))
+            for part, words in zip(parts, changed, strict=True):
+                part |= {word for word in words.split() if not word.startswith("-")}
+                part -= {word[1:] for word in words.split() if word.startswith("-")}
+    return {name: (frozenset(attributes), frozenset(children)) for name, (attributes, children) in found.items()}

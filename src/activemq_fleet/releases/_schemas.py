@@ -1,0 +1,126 @@
+"""Which XML schemas a release finds in its own jars: the data file schemas.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+
+from activemq_fleet.releases._spans import Span, Version
+
+_CORE = "http://activemq.apache.org/schema/core"
+_SPRING = re.compile(
+    r"(?P<scheme>https?)://www\.springframework\.org/schema/(?P<name>[a-z]+)/spring-(?P<file>\S+)\.xsd"
+)
+XBEAN = "http://xbean.apache.org/schemas/spring/1.0"
+_SPRING_NAMESPACE = "http://www.springframework.org/schema/"
+_XBEAN_FILE = re.compile(r"classpath\*?:/?org/apache/xbean/spring/spring-beans\.xsd")
+SpringVersion = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSchemas:
+    """The schemas in the jars of one release.
+
+    ``core`` are the versions of ActiveMQ's own that may be named, ``spring`` is the newest of Spring's. ``https``: an
+    address may begin with https: too. ``one_for_all``: an older version of Spring's means the newest all the same.
+    """
+
+    core: frozenset[str]
+    spring: SpringVersion
+    https: bool
+    one_for_all: bool
+    since: Mapping[str, SpringVersion]
+
+    def knows(self, namespace: str) -> bool:
+        """Whether the release brings a schema of this namespace at all."""
+        name = namespace.removeprefix(_SPRING_NAMESPACE)
+        is_spring = namespace.startswith(_SPRING_NAMESPACE) and self.since.get(name, (99, 0)) <= self.spring
+        return is_spring or namespace in {_CORE, XBEAN}
+
+    def has(self, namespace: str, address: str) -> bool:
+        """Whether the release finds a schema of this namespace under an address of ``xsi:schemaLocation``."""
+        if namespace == XBEAN:
+            return _XBEAN_FILE.fullmatch(address) is not None
+        if namespace.startswith(_SPRING_NAMESPACE):
+            name = namespace.removeprefix(_SPRING_NAMESPACE)
+            return self._spring_version(name, address) is not None
+        return namespace == _CORE and self._has_core(address)
+
+    def address_of(self, namespace: str) -> str:
+        """The address that every release finds; empty for a namespace that it does not know."""
+        if namespace == XBEAN:
+            return "classpath:/org/apache/xbean/spring/spring-beans.xsd"
+        if not self.knows(namespace):
+            return ""
+        if namespace == _CORE:
+            return f"{_CORE}/activemq-core.xsd"
+        return f"{namespace}/spring-{namespace.removeprefix(_SPRING_NAMESPACE)}.xsd"
+
+    def beans_version(self, address: str) -> SpringVersion | None:
+        """The version of Spring's beans schema that an address means to the release, None where it finds none."""
+        return self._spring_version("beans", address)
+
+    def _has_core(self, address: str) -> bool:
+        if re.fullmatch(r"classpath\*?:/?activemq\.xsd", address):
+            return True
+        if self.https and address.startswith("https:"):
+            address = f"http:{address.removeprefix('https:')}"
+        match = re.fullmatch(re.escape(_CORE) + r"/activemq-core(?:-(\d+\.\d+\.\d+))?\.xsd", address)
+        return match is not None and (match[1] is None or match[1] in self.core)
+
+    def _spring_version(self, name: str, address: str) -> SpringVersion | None:
+        match = _SPRING.fullmatch(address)
+        if match is None or match["name"] != name or (match["scheme"] == "https" and not self.https):
+            return None
+        if match["file"] == name:
+            return self.spring
+        version = re.fullmatch(rf"{name}-(\d)\.(\d)", match["file"])
+        asked = (int(version[1]), int(version[2])) if version else None
+        if asked is None or asked not in _SPRING_VERSIONS or not self.since.get(name, (99, 0)) <= asked <= self.spring:
+            return None
+        return self.spring if self.one_for_all else asked
+
+
+_SPRING_VERSIONS = frozenset({(2, 0), (2, 5), (3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2), (4, 3)})
+
+
+class _Data:
+    """The data file, with its spans parsed."""
+
+    def __init__(self) -> None:
+        self._raw = tomllib.loads(files(__package__).joinpath("schemas.toml").read_text("utf-8"))
+
+    @cached_property
+    def _core(self) -> list[tuple[Span, frozenset[str]]]:
+        return [(Span.parse(span), frozenset(text.split())) for span, text in self._raw["core"].items()]
+
+    def of(self, version: Version) -> LocalSchemas:
+        spring = self._raw["spring"]
+        newest = [name for name, span in spring["newest"].items() if Span.parse(span).holds(version)]
+        return LocalSchemas(
+            core=frozenset().union(*(versions for span, versions in self._core if span.holds(version))),
+            spring=_pair(newest[-1]) if newest else (2, 5),
+            https=Span.parse(spring["https"]).holds(version),
+            one_for_all=Span.parse(spring["one_for_all"]).holds(version),
+            since={name: _pair(text) for text, names in spring["since"].items() for name in names.split()},
+        )
+
+
+def _pair(text: str) -> SpringVersion:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+@cache
+def local_schemas(version: Version) -> LocalSchemas:
+    """The schemas in the jars of the release of this version. Reads the data file when first asked."""
+    return _data().of(version)
+
+
+@cache
+def _data() -> _Data:
+    return _Data()
