@@ -47,3 +47,11 @@ class LabError(FleetError):
     """The lab could not do what it was asked to."""
 
     exit_code = 1
+
+
+class LinksDownError(LabError):
+    """Links of a lab that should be up and are not. ``problems`` holds one line a link."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))

@@ -40,7 +40,8 @@ def checked(
     """
     kinds = kinds_of(fleet.brokers, documents) if proof else None
     by_schema = _by_schema(fleet, documents, schema_of, proof, kinds or {}) if schema_of else ()
-    by_routes = routes_of(fleet, documents).findings()
+    # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
+    by_routes = routes_of(fleet, documents, as_planned=True).findings()
     found = [*by_schema, *fleet_findings(fleet, documents, selection, kinds), *by_routes]
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]

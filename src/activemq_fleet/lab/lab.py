@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import LabError, LinksDownError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import overlay, processes
 from activemq_fleet.lab.claims import Claims
-from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.hosts import Hosts, Sight
 from activemq_fleet.lab.layout import Layout, layout_for, resolved, write
+from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.overlay import Substitution
 from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.readiness import State, credentials_of
@@ -133,10 +134,11 @@ class Lab:
             return self._prepare()
 
     def up(self, *, timeout: float = UP_TIMEOUT, fresh: bool = False) -> tuple[HostStatus, ...]:
-        """Make the lab what the inventory says, and return when every broker is ready.
+        """Make the lab what the inventory says, and return when every broker is ready and every link is up.
 
         Brokers that run with another configuration are restarted. ``fresh`` begins with empty
-        stores; ``timeout`` is for each broker. Whatever goes wrong takes everything down.
+        stores; ``timeout`` is for each broker, and for all links together. Whatever goes wrong takes
+        everything down. Raises LinksDownError for links that are not up, with what the brokers say.
         """
         with self._layout.locked():
             self._prepare()
@@ -154,6 +156,7 @@ class Lab:
                     hosts.check_ports(broker)
             try:
                 self._start(lambda startup: startup.run(list(hosts.fleet.pairs.values())), timeout)
+                self._await_links(timeout)
             except BaseException:
                 self._down()
                 raise
@@ -177,11 +180,8 @@ class Lab:
 
     def status(self) -> tuple[HostStatus, ...]:
         """Every broker as it stands now, in the order of the inventory."""
-        hosts = self._hosts
-        brokers = hosts.fleet.brokers
-        with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
-            sights = list(pool.map(hosts.look, brokers))
-        return tuple(status_of(hosts, broker, sight) for broker, sight in zip(brokers, sights, strict=True))
+        hosts, sights = self._hosts, self._look()
+        return tuple(status_of(hosts, broker, sights[broker.host]) for broker in hosts.fleet.brokers)
 
     def other_sources(self) -> tuple[str, ...]:
         """The inventories that this lab was made from, where they are others than those it was opened with."""
@@ -324,6 +324,22 @@ class Lab:
         return self.fleet.pairs[name]
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _look(self) -> dict[str, Sight]:
+        """One look at every broker, by inventory name, in the order of the inventory."""
+        hosts = self._hosts
+        brokers = hosts.fleet.brokers
+        with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
+            sights = pool.map(hosts.look, brokers)
+        return {broker.host: sight for broker, sight in zip(brokers, sights, strict=True)}
+
+    def _await_links(self, timeout: float) -> None:
+        links = Links(self._hosts)
+        if not links:
+            return
+        missing = links.wait(self._look, timeout)
+        if missing:
+            raise LinksDownError(*(links.sentence(link) for link in missing))
 
     def _prepare(self) -> tuple[Substitution, ...]:
         if self._read is None:

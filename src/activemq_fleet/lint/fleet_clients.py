@@ -21,7 +21,7 @@ _PREFETCH = 1000
 _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
-class _Use(NamedTuple):
+class ClientUri(NamedTuple):
     """A client's failover: URI in what the user added to a broker: where it stands, and its text."""
 
     broker: Broker
@@ -29,28 +29,28 @@ class _Use(NamedTuple):
     where: dict[str, object]
 
 
-def _client_uris(view: FleetView) -> Iterator[_Use]:
+def client_uris(view: FleetView) -> Iterator[ClientUri]:
     """Those in fragments, further files and Java options; links have rules of their own."""
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):
-                yield _Use(broker, Uri.read(match[0]), {})
+                yield ClientUri(broker, Uri.read(match[0]), {})
         for extra in broker.settings.extra_files:
             for number, line in enumerate(extra.content.split("\n"), 1):
                 for match in _FAILOVER.finditer(line):
                     where = {"file": extra.path, "line": number, "column": match.start() + 1}
-                    yield _Use(broker, Uri.read(match[0].replace("&amp;", "&")), where)
+                    yield ClientUri(broker, Uri.read(match[0].replace("&amp;", "&")), where)
     for broker, document in view.changed_to_say("failover:"):
         for node in document.nodes:
             if node.name not in _LINKS:
                 yield from _in_node(broker, node)
 
 
-def _in_node(broker: Broker, node: Node) -> Iterator[_Use]:
+def _in_node(broker: Broker, node: Node) -> Iterator[ClientUri]:
     for attribute, text in (*node.attributes.items(), ("", node.text)):
         for match in _FAILOVER.finditer(text):
             where = {"node": node, "attribute": attribute, "part": match[0], "file": ACTIVEMQ_XML}
-            yield _Use(broker, Uri.read(match[0]), where)
+            yield ClientUri(broker, Uri.read(match[0]), where)
 
 
 @rule("C004", "warning", scope="fleet", source="failover reference; measured on 5.17.2")
@@ -79,7 +79,7 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
                 content: "broker=failover:(nio://orders-mq01-a.example.com:61616,nio://orders-mq01-b.example.com:61616)"
           orders-mq01-b.example.com:
     """
-    for use in _client_uris(view):
+    for use in client_uris(view):
         listed = {found.host: found for t in use.uri.transports if (found := view.at(t.host, t.port))}
         for broker in listed.values():
             for other in view.units[broker.unit]:
@@ -118,7 +118,7 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
                 content: "url=failover:(nio://orders-mq01-a.example.com:61616,nio://orders-mq01-b.example.com:61616)?timeout=3000"
           orders-mq01-b.example.com:
     """
-    for use in _client_uris(view):
+    for use in client_uris(view):
         if "timeout" not in use.uri.options:
             yield view.problem(
                 use.broker, f"a client's send() waits as long as an outage lasts: {use.uri.text}", **use.where

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import Problem
+from activemq_fleet.lint.engine import ALWAYS, Problem
 from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings
 from activemq_fleet.lint.kinds import kind_of, names_of, without_names
 from activemq_fleet.lint.problems import findings_of
@@ -26,7 +26,9 @@ from activemq_fleet.schema import UnreadableError
 
 if TYPE_CHECKING:
     # `check --file` comes by here, and does without the weight of the topology
+    from activemq_fleet.dialling import Listeners
     from activemq_fleet.releases import Release
+    from activemq_fleet.routes.bridges import Refused
     from activemq_fleet.topology import Broker, Fleet, Link
 
 _EVERY_RULE = Selection()
@@ -101,6 +103,24 @@ class FleetView:
         """Every link of the model, with the broker that holds it."""
         return tuple((broker, link) for broker in self.brokers for link in broker.links)
 
+    @cached_property
+    def listeners(self) -> Listeners:
+        """The connectors of the fleet by host and port."""
+        from activemq_fleet.dialling import Listeners
+
+        return Listeners(self.brokers)
+
+    @cached_property
+    def refused_links(self) -> tuple[Refused, ...]:
+        """The links that their far end does not let in, or may not."""
+        from activemq_fleet.routes.bridges import Network
+        from activemq_fleet.routes.documents import is_touched, lines_of
+
+        touched = {b.host: self._documents[b.host] for b in self.brokers if is_touched(b) and self.document(b)}
+        if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
+            return ()
+        return tuple(Network(self.fleet, lines_of(self.fleet, touched), as_planned=True).refused)
+
     def problem(self, broker: Broker, message: str, **more: Any) -> Problem:
         return Problem(message, host=broker.host, **more)
 
@@ -133,7 +153,8 @@ def _release_of(broker: Broker) -> ReleaseView:
 
 
 def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterable[Problem]:
-    return (p for p in problems if not p.host or fleet.broker(p.host).release.within(span))
+    releases = {broker.host: broker.release for broker in fleet.brokers} if span != ALWAYS else {}
+    return (p for p in problems if p.host not in releases or releases[p.host].within(span))
 
 
 def _of_document(broker: Broker, data: bytes, kind: bytes, selection: Selection) -> tuple[Finding, ...]:

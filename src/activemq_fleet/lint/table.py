@@ -44,6 +44,7 @@ _MODULES = (
     "fleet_network",
     "fleet_network_pairs",
     "fleet_clients",
+    "fleet_dialling",
     "host_rules",
 )
 

@@ -89,8 +89,8 @@ def _text(value: object) -> str:
 
 def jndi_properties(group: str, agent: Agent) -> bytes:
     """``jndi.properties`` for Java clients beside an agent, from the same list of nodes."""
-    scheme = "ssl" if agent.tls else "tcp"
-    return _jndi(group, uris.failover(agent.java_urls, scheme=scheme)) if agent.java_urls else b""
+    dialled = [uris.dial(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
+    return _jndi(group, uris.failover_among(dialled)) if dialled else b""
 
 
 def client_files(group: Group) -> dict[str, bytes]:

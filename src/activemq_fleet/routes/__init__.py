@@ -11,12 +11,14 @@ from activemq_fleet.topology import Fleet
 __all__ = ["Answer", "Hop", "Outcome", "Routes", "routes_of"]
 
 
-def routes_of(fleet: Fleet, documents: Mapping[str, bytes] | None = None) -> Routes:
-    """The routes of a fleet.
+def routes_of(fleet: Fleet, documents: Mapping[str, bytes] | None = None, *, as_planned: bool = False) -> Routes:
+    """The routes of a fleet, without the links that their far end does not let in.
+
+    ``as_planned``: with those links, for whoever tells of them in another way.
 
     ``documents``: rendered activemq.xml by inventory name. Those of brokers whose
     ``activemq_xml_fragments`` name networkConnectors are read: they bring links that the fleet does
     not know, or change what it knows. Hosts and ports of their URIs are looked up in the fleet.
     Raises InputError for a document that is no XML.
     """
-    return Routes(fleet, lines_of(fleet, documents) if documents else {})
+    return Routes(fleet, lines_of(fleet, documents) if documents else {}, as_planned=as_planned)

@@ -103,9 +103,9 @@ class State:
 class Routes:
     """The routes of a fleet; made by :func:`activemq_fleet.routes.routes_of`."""
 
-    def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]]) -> None:
+    def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]], *, as_planned: bool = False) -> None:
         self.fleet = fleet
-        self.network = Network(fleet, written)
+        self.network = Network(fleet, written, as_planned=as_planned)
         self._component = {name: names for names in self.network.components for name in names}
         self._states: dict[tuple[tuple[str, ...], str | None, str | None], State] = {}
 
@@ -133,7 +133,7 @@ class Routes:
         if not takes_clients(there, dead):
             return Answer("does not reach", reasons.closed(there, dead))
         if self._component[here.name] is not self._component[there.name]:
-            return Answer("does not reach", reasons.apart(here.name, there.name))
+            return Answer("does not reach", self._apart(here.name, there.name))
         return self._over_bridges(here, there, dead, wanted)
 
     def _over_bridges(self, here: Unit, there: Unit, dead: str | None, wanted: str | None) -> Answer:
@@ -156,12 +156,24 @@ class Routes:
             arrives = bool(state.shape.spread[a].arrives >> b & 1)
         if not arrives:
             whole = self.state(names, dead) if wanted else state
-            return Answer("does not reach", reasons.missed(state, whole, a, b, wanted))
+            missed = reasons.missed(state, whole, a, b, wanted)
+            return Answer("does not reach", missed or self._apart(here.name, there.name))
         way = state.way(a, b)
         hops = tuple(Hop(x.source, x.target, x.line.name, x.host, x.back) for x in way)
         found = verdict(state.shape, a, b)
         why = reasons.arrives(here, there, way, found, dead, wanted)
         return Answer("reaches" if found == "arrives" else "may strand", why, hops)
+
+    def _apart(self, source: str, target: str) -> str:
+        """That no bridges lead there, and a link that leads out of here and that its far end does not let in."""
+        here = self._component[source]
+        outward = [
+            (one.peer.unit if one.unit in here else one.unit, one)
+            for one in self.network.refused
+            if one.refusal.is_certain and (one.unit in here or (one.line.duplex and one.peer.unit in here))
+        ]
+        first = min(outward, key=lambda found: found[0] != target, default=None)
+        return reasons.apart(source, target) + (f": {first[1].sentence}" if first else "")
 
     def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
         """The bridges of the shortest way, in the order in which a message passes them."""

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from activemq_fleet import dialling
 from activemq_fleet.addresses import Address
+from activemq_fleet.dialling import Dialler, Refusal
 from activemq_fleet.routes.shape import UNLIMITED
 from activemq_fleet.topology import Broker, Fleet, Link
 
@@ -26,6 +28,8 @@ class Line(NamedTuple):
     ``way``: a bridge to ``one`` of the addresses that answers (masterslave:, failover:), to
     ``each``, or to everyone who announces himself at ``multicast``, (endpoint, group).
     ``subscribes`` is false for a static bridge; ``static`` are its destinations without demand.
+    ``secure`` are those of the addresses that it dials with TLS. ``user`` is its userName, and None for
+    the model's own, which T008 and T009 look at.
     """
 
     name: str
@@ -40,6 +44,8 @@ class Line(NamedTuple):
     near: bool = True
     subscribes: bool = True
     static: tuple[str, ...] = ()
+    secure: tuple[Address, ...] = ()
+    user: str | None = None
 
 
 def line_of(link: Link) -> Line:
@@ -60,6 +66,7 @@ def line_of(link: Link) -> Line:
         message_ttl=message,
         include=link.include,
         exclude=link.exclude,
+        secure=link.addresses if "ssl://" in link.uri else (),
     )
 
 
@@ -88,6 +95,24 @@ class Bridge(NamedTuple):
     line: Line
     host: str
     back: bool = False
+
+
+class Refused(NamedTuple):
+    """A line of ``host`` that ``peer`` does not let in."""
+
+    host: str
+    unit: str
+    line: Line
+    peer: Broker
+    refusal: Refusal
+
+    @property
+    def sentence(self) -> str:
+        """The line and why it cannot come up."""
+        return f"link {self.line.name} cannot come up: {self.refusal.sentence(self.host, self.peer.host)}"
+
+
+_Met = tuple[tuple[Broker, Refusal | None], ...]
 
 
 @dataclass(frozen=True)
@@ -126,51 +151,75 @@ def units_of(fleet: Fleet) -> dict[str, Unit]:
 
 
 class Network:
-    """The lines of all brokers, and whom they find. ``written`` are a broker's in place of its links."""
+    """The lines of all brokers, and whom they find. ``written`` are a broker's in place of its links.
 
-    def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]]) -> None:
+    A line that its peer does not let in (``dialling``) finds nobody and is in ``refused``. ``as_planned``: it finds
+    its peer all the same.
+    """
+
+    def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]], *, as_planned: bool = False) -> None:
         self.units = units_of(fleet)
+        self.refused: list[Refused] = []
         self._written = written
-        self._at: dict[Address, Broker] = {}
-        self._announced: dict[tuple[str, str], list[Broker]] = {}
+        self._as_planned = as_planned
+        self._listeners = dialling.Listeners(fleet.brokers)
+        self._announced: dict[tuple[str, str], list[dialling.Listener]] = {}
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
         for broker in fleet.brokers:
             self._listen(broker)
-        self._met: dict[object, tuple[Broker, ...]] = {}
+        self._met: dict[object, _Met] = {}
         self._idle: dict[str, list[Line]] = {}
         self._lines = {broker.host: self._resolve(broker) for broker in fleet.brokers}
         self._find_steady()
 
     def _listen(self, broker: Broker) -> None:
         for connector in broker.connectors:
-            if connector.name == "replication":
-                continue
-            for name in {broker.address.lower(), broker.host.lower(), broker.identity.host.lower()}:
-                self._at.setdefault((name, connector.port), broker)
-            if connector.discovery_uri:
-                self._announced.setdefault(multicast_of(connector.discovery_uri), []).append(broker)
+            if connector.discovery_uri and connector.name != "replication":
+                announced = self._announced.setdefault(multicast_of(connector.discovery_uri), [])
+                announced.append(dialling.Listener(broker, connector))
 
     def _resolve(self, broker: Broker) -> tuple[tuple[Line, tuple[Broker, ...]], ...]:
         resolved = []
         written = self._written.get(broker.host)
+        dialler = dialling.dialler_of_broker(broker)
         for line in map(line_of, broker.links) if written is None else written:
-            key = line.addresses or line.multicast
-            if key not in self._met:
-                self._met[key] = tuple(self._found(line))
-            found = self._met[key]
+            found = self._peers(broker, line, dialler)
             if found and line.way != "multicast" and all(peer.unit == broker.unit for peer in found):
                 self._idle.setdefault(broker.host, []).append(line)
             else:
                 resolved.append((line, found))
         return tuple(resolved)
 
-    def _found(self, line: Line) -> Iterator[Broker]:
+    def _peers(self, broker: Broker, line: Line, dialler: Dialler) -> tuple[Broker, ...]:
+        """Whom a line finds and is let in by; whoever does not let it in is noted."""
+        key = line.addresses or line.multicast, line.secure, line.user, dialler
+        if key not in self._met:
+            self._met[key] = tuple(self._found(line, dialler))
+        refused = [
+            Refused(broker.host, broker.unit, line, peer, refusal)
+            for peer, refusal in self._met[key]
+            if refusal is not None and peer.unit != broker.unit
+        ]
+        self.refused += refused
+        shut = {one.peer.host for one in refused if one.refusal.is_certain and not self._as_planned}
+        return tuple(peer for peer, _ in self._met[key] if peer.host not in shut)
+
+    def _found(self, line: Line, dialler: Dialler) -> Iterator[tuple[Broker, Refusal | None]]:
         if line.multicast:
-            yield from self._announced.get(line.multicast, ())
+            for listener in self._announced.get(line.multicast, ()):
+                # What is announced is dialled as it listens.
+                yield listener.broker, dialling.compare(dialler, listener, tls=listener.connector.tls, user=line.user)
         for host, port in line.addresses:
-            if broker := self._at.get((host.lower(), port)):
-                yield broker
+            if found := self._listeners.at(host, port):
+                tls = (host, port) in line.secure
+                yield found.broker, dialling.compare(dialler, found, tls=tls, user=line.user)
+            elif closed := self._listeners.closed(host, port):
+                yield closed, Refusal("closed", port)
+
+    def lines(self, host: str) -> tuple[tuple[Line, tuple[Broker, ...]], ...]:
+        """The lines of a broker that lead to other units, each with whom it finds."""
+        return self._lines[host]
 
     def _find_steady(self) -> None:
         """Pairs both of whose nodes listen, carry the same lines, and are named by whoever dials one."""

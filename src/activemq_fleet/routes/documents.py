@@ -14,7 +14,7 @@ from activemq_fleet.routes.shape import UNLIMITED
 from activemq_fleet.topology import Broker, Fleet
 
 _CORE = "{http://activemq.apache.org/schema/core}"
-_DIALLED = re.compile(r"(?:auto\+)?(?:tcp|nio\+ssl|nio|ssl|auto)://([^,()?/\s]+)")
+_DIALLED = re.compile(r"((?:auto\+)?(?:tcp|nio\+ssl|nio|ssl|auto))://([^,()?/\s]+)")
 _CONNECTOR = "networkConnector"
 _KINDS = ("queue", "topic")
 
@@ -25,10 +25,11 @@ def lines_of(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[Li
     Raises InputError for such a document that is no XML, or of a host that is no broker.
     """
     named = ((fleet.broker(host), document) for host, document in documents.items())
-    return {broker.host: tuple(_lines(broker, document)) for broker, document in named if _is_touched(broker)}
+    return {broker.host: tuple(_lines(broker, document)) for broker, document in named if is_touched(broker)}
 
 
-def _is_touched(broker: Broker) -> bool:
+def is_touched(broker: Broker) -> bool:
+    """True for a broker whose fragments have to do with networkConnectors."""
     fragments = broker.settings.xml_fragments
     return any(_CONNECTOR in fragment.xml or _CONNECTOR in fragment.parent for fragment in fragments)
 
@@ -47,10 +48,11 @@ def _line(element: etree._Element, broker: Broker) -> Line:
     network_ttl = element.get("networkTTL", "1")
     way = "multicast" if uri.startswith("multicast:") else "one" if _is_one(uri) else "each"
     near = element.get("decreaseNetworkConsumerPriority")
+    dialled = tuple(_dialled(uri)) if way != "multicast" else ()
     return Line(
         name=element.get("name", "NC"),
         way=way,  # type: ignore[arg-type]
-        addresses=tuple(_dialled(uri)) if way != "multicast" else (),
+        addresses=tuple(address for address, _ in dialled),
         multicast=multicast_of(uri) if way == "multicast" else None,
         duplex=element.get("duplex") == "true",
         consumer_ttl=_ttl(element.get("consumerTTL", network_ttl)),
@@ -60,6 +62,8 @@ def _line(element: etree._Element, broker: Broker) -> Line:
         near=near == "true" if near is not None else broker.release.decreases_network_priority,
         subscribes=element.get("staticBridge") != "true",
         static=_destinations(element, "staticallyIncludedDestinations"),
+        secure=tuple(address for address, tls in dialled if tls),
+        user=element.get("userName", ""),
     )
 
 
@@ -75,10 +79,11 @@ def _ttl(text: str) -> int:
     return UNLIMITED if value < 0 else value
 
 
-def _dialled(uri: str) -> Iterator[addresses.Address]:
-    for place in _DIALLED.findall(uri):
+def _dialled(uri: str) -> Iterator[tuple[addresses.Address, bool]]:
+    """What a URI dials, each with whether it is dialled with TLS."""
+    for scheme, place in _DIALLED.findall(uri):
         try:
-            yield addresses.parse(place)
+            yield addresses.parse(place), "ssl" in scheme
         except ValueError:
             continue  # a place that nobody of this fleet is at
 

@@ -62,13 +62,16 @@ def _limits(bridge: Bridge) -> str:
 
 
 def missed(state: State, whole: State, source: int, target: int, destination: str | None) -> str:
-    """Why nothing arrives. ``whole`` has the bridges that do not carry ``destination``, too."""
+    """Why nothing arrives, empty where no bridges lead there.
+
+    ``whole`` has the bridges that do not carry ``destination``, too.
+    """
     names = state.names
     way = _shortest(state, source, target)
     if way is None:
         if destination and _shortest(whole, source, target) is not None:
             return f"no bridges between {names[source]} and {names[target]} carry {destination}"
-        return apart(names[source], names[target])
+        return ""
     edges = state.shape.edges
     length = len(way)
     for hop, number in reversed(list(enumerate(way, 1))):

@@ -185,12 +185,17 @@ def _on_host(balancer: Balancer, address: VirtualAddress, group: Group) -> Itera
         if broker.host == balancer.host:
             yield from _shares_ports(broker, address)
     if balancer.settings.vip_certificate is None and any(front.tls for front in address.fronts):
-        asking = [b.host for b in group.brokers if b.settings.tls and b.settings.tls.client_auth]
+        balanced = {front.connector for front in address.fronts}
+        asking = [
+            b.host
+            for b in group.brokers
+            if any(c.name in balanced and c.asks_for_certificate(b.release) for c in b.connectors)
+        ]
         if asking:
             yield error(
                 "T027",
                 balancer.host,
-                f"activemq_vip_certificate is not set, and activemq_tls.client_auth of {asking[0]} asks for one",
+                f"activemq_vip_certificate is not set, and {asking[0]} asks clients for certificates",
                 "set it to a PEM file on the balancer with a certificate and its key",
                 why="without it every broker looks dead",
             )

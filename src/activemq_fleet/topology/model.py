@@ -25,6 +25,7 @@ from activemq_fleet.uris import is_openwire
 MOST_LISTED = 10
 """A finding names so many of what there is to choose from."""
 
+_CLIENT_AUTH = ("transport.needClientAuth", "needClientAuth")
 LinkKind = Literal["multicast", "masterslave", "failover", "static"]
 
 
@@ -41,6 +42,11 @@ class Connector:
     @property
     def tls(self) -> bool:
         return "ssl" in self.scheme or self.scheme in ("https", "wss")
+
+    def asks_for_certificate(self, release: Release) -> bool:
+        """True where a client without one is refused, which TLS over NIO does not do in every release."""
+        asked = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
+        return asked and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +243,8 @@ class Agent:
     urls: tuple[Address, ...]
     tls: bool = False
     java_urls: tuple[Address, ...] = ()
+    java_schemes: tuple[str, ...] = ()
+    """The scheme of each of ``java_urls``, which may listen with TLS where MQTT does not, and the other way round."""
 
 
 @dataclass(frozen=True, slots=True)

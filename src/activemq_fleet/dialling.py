@@ -1,0 +1,152 @@
+"""Both ends of a dialling: what whoever dials brings along, and what the listener asks for.
+
+One comparison for links, agents, clients' lists and load balancers. ``compare`` answers for one listener;
+``Listeners`` finds the listener behind a host and a port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from activemq_fleet.addresses import Address
+from activemq_fleet.topology import Agent, Broker, Connector
+from activemq_fleet.uris import is_openwire
+
+Kind = Literal["closed", "protocol", "clear", "tls", "certificate", "authority", "account"]
+"""Why a listener does not let in whoever dials it.
+
+``closed``: nothing listens at that port; ``protocol``: the listener speaks another one; ``clear``: it listens with
+TLS and is dialled without; ``tls``: the other way round; ``certificate`` and ``account``: it asks for one that whoever
+dials has not; ``authority``: whoever dials trusts only the public authorities that Java or the system brings.
+"""
+_TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.keyStore="
+
+
+class Dialler(NamedTuple):
+    """What whoever dials has: authorities of its own to verify the listener by, and a certificate to show."""
+
+    has_authority: bool
+    has_certificate: bool
+
+
+class Listener(NamedTuple):
+    """A connector, and the broker it belongs to."""
+
+    broker: Broker
+    connector: Connector
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a listener does not let in whoever dials it. ``name`` is the connector's, empty where there is none."""
+
+    kind: Kind
+    port: int
+    name: str = ""
+    user: str = ""
+
+    @property
+    def is_certain(self) -> bool:
+        """False where a public authority may have signed the listener's certificate."""
+        return self.kind != "authority"
+
+    def sentence(self, dialler: str, acceptor: str) -> str:
+        """The refusal in words, with the names of both ends."""
+        where = f"{self.name} of {acceptor} (port {self.port})"
+        if self.kind == "closed":
+            return f"{acceptor} has no connector at port {self.port}, which {dialler} dials"
+        if self.kind == "protocol":
+            return f"{dialler} dials {where}, which does not speak OpenWire"
+        if self.kind == "clear":
+            return f"{dialler} dials {where} without TLS, and it listens with TLS"
+        if self.kind == "tls":
+            return f"{dialler} dials {where} with TLS, and it listens without"
+        if self.kind == "certificate":
+            return f"{where} asks for a client certificate, and {dialler} has none"
+        if self.kind == "authority":
+            return f"{where} listens with TLS, and {dialler} has no trust store of its own"
+        asked = f"user {self.user}, whom {acceptor} does not know" if self.user else "no userName"
+        return f"{where} asks for a login, and {dialler} dials it with {asked}"
+
+
+def compare(
+    dialler: Dialler, listener: Listener, *, tls: bool, protocol: str = "openwire", user: str | None = None
+) -> Refusal | None:
+    """The first reason for which ``listener`` does not let ``dialler`` in, None where it does.
+
+    ``tls``: it is dialled with TLS. ``user`` is the name it logs in with, empty for none, and None where names and
+    passwords of both ends are compared elsewhere (T008, T009, T015).
+    """
+    broker, connector = listener
+
+    def refusal(kind: Kind) -> Refusal:
+        return Refusal(kind, connector.port, connector.name, user or "")
+
+    if not _speaks(connector, protocol):
+        return refusal("protocol")
+    if tls != connector.tls:
+        return refusal("tls" if tls else "clear")
+    if tls and not dialler.has_certificate and connector.asks_for_certificate(broker.release):
+        return refusal("certificate")
+    if user is not None and not _knows(broker, user):
+        return refusal("account")
+    if tls and not dialler.has_authority:
+        return refusal("authority")
+    return None
+
+
+def _speaks(connector: Connector, protocol: str) -> bool:
+    if connector.scheme.startswith("auto"):
+        return True
+    return is_openwire(connector.scheme) if protocol == "openwire" else connector.scheme.split("+")[0] == protocol
+
+
+def _knows(broker: Broker, user: str) -> bool:
+    # Plugins and placeholders of the user's own may know more names than the model does.
+    own = any("lugin" in fragment.xml or "lugin" in fragment.parent for fragment in broker.settings.xml_fragments)
+    return own or "${" in user or any(account.name == user for account in broker.accounts)
+
+
+def dialler_of_broker(broker: Broker) -> Dialler:
+    """What the links of a broker bring along: ``activemq_tls``, or what the user gave its Java or its file."""
+    settings = broker.settings
+    if settings.tls or any("sslContext" in fragment.xml for fragment in settings.xml_fragments):
+        return Dialler(has_authority=True, has_certificate=True)
+    options = settings.java_options
+    return Dialler(
+        has_authority=any(option.startswith(_TRUST_OPTION) for option in options),
+        has_certificate=any(option.startswith(_KEY_OPTION) for option in options),
+    )
+
+
+def dialler_of_agent(agent: Agent) -> Dialler:
+    """What an agent brings along: ``activemq_agent_tls_ca`` and ``activemq_agent_tls_certificate``."""
+    return Dialler(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
+
+
+class Listeners:
+    """The connectors of brokers by host and port. A host is known by address, inventory name and first label."""
+
+    def __init__(self, brokers: Iterable[Broker]) -> None:
+        self._at: dict[Address, Listener] = {}
+        self._named: dict[str, Broker] = {}
+        for broker in brokers:
+            for name in {broker.address.lower(), broker.host.lower(), broker.identity.host.lower()}:
+                self._named.setdefault(name, broker)
+                for connector in broker.connectors:
+                    if connector.name != "replication":
+                        self._at.setdefault((name, connector.port), Listener(broker, connector))
+
+    def at(self, host: str, port: int) -> Listener | None:
+        """The connector that listens there, None where none of the fleet does."""
+        return self._at.get((host.lower(), port))
+
+    def closed(self, host: str, port: int) -> Broker | None:
+        """The broker of a host where nothing listens at a port; None where it is not known that nothing does."""
+        broker = self._named.get(host.lower())
+        if broker is None or self.at(host, port) or port == broker.ports.get("replication"):
+            return None
+        own = any("transportConnector" in f.xml or "Connectors" in f.parent for f in broker.settings.xml_fragments)
+        return None if own else broker

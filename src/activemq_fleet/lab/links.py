@@ -1,0 +1,139 @@
+"""Which links of a lab should be up and are not, and what the brokers say of it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from activemq_fleet.addresses import join
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.hosts import Hosts, Sight
+from activemq_fleet.lab.logtail import records_of
+from activemq_fleet.lab.status import bridges_of
+from activemq_fleet.logs import Record
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.routes.bridges import Line, Network
+from activemq_fleet.routes.documents import is_touched, lines_of
+from activemq_fleet.topology import Broker
+
+_LONGEST_REASON = 300  # characters
+_POLL = 0.5
+_NOT_ACCEPTED = re.compile(r"Could not accept connection\s*(?:from \S+)?\s*:\s*(?P<why>.*)")
+_BRIDGE_ENDED = "shutdown due to a"
+# What a look without TLS at a TLS port leaves: the lab's own.
+_OWN_LOOK = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
+
+
+@dataclass(frozen=True, slots=True)
+class MissingLink:
+    """A link of an active broker that is not up. ``peers`` are the active brokers that it should lead to.
+
+    ``expected``: the inventory alone shows that it cannot come up.
+    """
+
+    broker: Broker
+    name: str
+    peers: tuple[Broker, ...]
+    expected: bool
+
+
+class Links:
+    """The links of a lab's fleet, compared with the bridges that the brokers' logs call up."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+        fleet = hosts.fleet
+        written = {broker.host: activemq_xml(broker) for broker in fleet.brokers if is_touched(broker)}
+        self._network = Network(fleet, lines_of(fleet, written), as_planned=True)
+        self._refused = {(one.host, one.line.name) for one in self._network.refused if one.refusal.is_certain}
+
+    def __bool__(self) -> bool:
+        """True where there is any link to another pair."""
+        return any(self._network.lines(broker.host) for broker in self._hosts.fleet.brokers)
+
+    def missing(self, sights: Mapping[str, Sight]) -> list[MissingLink]:
+        """The links of active brokers to active brokers that are not up, by one look at every broker."""
+        active = {host for host, sight in sights.items() if sight.state == "active"}
+        return [
+            missing
+            for broker in self._hosts.fleet.brokers
+            if broker.host in active
+            for missing in self._missing_of(broker, sights[broker.host], active)
+        ]
+
+    def wait(self, look: Callable[[], Mapping[str, Sight]], timeout: float) -> list[MissingLink]:
+        """Look until every link is up; returns those that are not after ``timeout`` seconds.
+
+        Ends earlier when of all that are missing the inventory shows that they cannot come up, and a log says why.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            missing = self.missing(look())
+            known = all(link.expected and self.reason(link) for link in missing)
+            if known or time.monotonic() > deadline:
+                return missing
+            time.sleep(_POLL)
+
+    def _missing_of(self, broker: Broker, sight: Sight, active: set[str]) -> Iterator[MissingLink]:
+        bridges = bridges_of(self._hosts, broker, sight.story)
+        dialled = {bridge.remote_host for bridge in bridges}
+        answered = {bridge.peer for bridge in bridges if bridge.responder}
+        for line, found in self._network.lines(broker.host):
+            serving = [peer for peer in found if peer.host in active and peer.unit != broker.unit]
+            # masterslave: and failover: have one bridge, to whichever node answers; the others one to each.
+            for peers in [serving] if line.way == "one" and serving else [[peer] for peer in serving]:
+                if not any(_is_up(line, peer, dialled, answered) for peer in peers):
+                    expected = (broker.host, line.name) in self._refused
+                    yield MissingLink(broker, line.name, tuple(peers), expected)
+
+    def reason(self, link: MissingLink) -> str:
+        """What the brokers' logs say of a link that is not up: the far end's refusal, else the dialler's complaint.
+
+        Empty while they say nothing.
+        """
+        for peer in link.peers:
+            said = _refusal_in(self._records(peer))
+            if said:
+                return f"{peer.host} says: {said[:_LONGEST_REASON]}"
+        names = [join(name, port) for peer in link.peers for name, port in _names_of(peer)]
+        said = _complaint_in(self._records(link.broker), names)
+        return f"{link.broker.host} says: {said[:_LONGEST_REASON]}" if said else ""
+
+    def sentence(self, link: MissingLink) -> str:
+        """One line for a link that is not up."""
+        target = " or ".join(peer.host for peer in link.peers)
+        why = self.reason(link) or "no log says why"
+        log = self._hosts.log(link.broker)
+        return f"{link.broker.host}: link {link.name} to {target} is not up: {why} (log: {log})"
+
+    def _records(self, broker: Broker) -> Sequence[Record]:
+        run = processes.run_of(self._hosts.layout, broker.host)
+        return records_of(self._hosts.data(broker), run) if run else ()
+
+
+def _is_up(line: Line, peer: Broker, dialled: set[str | None], answered: set[str]) -> bool:
+    both_ways = line.duplex or line.way == "multicast"
+    return peer.host in dialled or (both_ways and peer.broker_name in answered)
+
+
+def _names_of(broker: Broker) -> Iterator[tuple[str, int]]:
+    for connector in broker.connectors:
+        for name in {broker.address, broker.host, broker.identity.host}:
+            yield name, connector.port
+
+
+def _refusal_in(records: Sequence[Record]) -> str:
+    """The refusal that a broker wrote most often, without the address of whom it refused."""
+    said = (_NOT_ACCEPTED.match(record.message) for record in records if record.level in ("WARN", "ERROR"))
+    found = Counter(match["why"].strip() for match in said if match and not _OWN_LOOK.search(match["why"]))
+    return found.most_common(1)[0][0] if found else ""
+
+
+def _complaint_in(records: Sequence[Record], names: Sequence[str]) -> str:
+    """The last complaint of a broker about a peer, or about a bridge that ended before it was up."""
+    complaints = [record.message for record in records if record.level in ("WARN", "ERROR")]
+    named = [text for text in complaints if any(name in text for name in names) or _BRIDGE_ENDED in text]
+    return " ".join(named[-1].split()) if named else ""

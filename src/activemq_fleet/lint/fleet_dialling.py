@@ -1,0 +1,290 @@
+"""N, C: who dials a listener that does not let him in. Both ends are compared in ``dialling``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from activemq_fleet.dialling import Dialler, Refusal, compare, dialler_of_agent
+from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.files import ACTIVEMQ_XML
+from activemq_fleet.lint.fleet_clients import client_uris
+from activemq_fleet.lint.fleet_network_links import has_own_links
+
+if TYPE_CHECKING:
+    from activemq_fleet.dialling import Listener
+    from activemq_fleet.lint.fleets import FleetView
+    from activemq_fleet.routes.bridges import Refused
+    from activemq_fleet.topology import Agent, Balancer
+
+_MOST_NAMED = 3
+_ANYTHING = Dialler(has_authority=True, has_certificate=True)
+_FIXES = {
+    "closed": "dial a port that it listens on; explain HOST lists them",
+    "protocol": "dial the port of its OpenWire connector",
+    "clear": "dial ssl:// there, or leave the link to activemq_links, which follows what the far end listens on",
+    "tls": "dial tcp:// there, or leave the link to activemq_links, which follows what the far end listens on",
+    "certificate": "set activemq_tls here, whose key store holds the certificate that is asked for; or "
+    "activemq_tls.client_auth: false at the far end",
+    "authority": "set activemq_tls here, whose trust store holds the authority of the far end's certificate",
+    "account": "use an account that the far end has, such as activemq_network_username",
+}
+
+
+@rule("N045", "error", scope="fleet", source="measured on 5.18.3: Empty client certificate chain; TcpTransportServer")
+def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
+    """A link that its far end does not let in.
+
+    Why: the bridge never comes up: it is tried again every few seconds, and messages wait where they were sent.
+    Fix: give both ends the same: activemq_tls, or a port, a scheme and an account that the far end has.
+    Cannot see: who signed a certificate, and links that lead out of the inventory.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south}]
+        hosts:
+          north-mq01-a: {activemq_ha: none}
+          south-mq01-a:
+            activemq_ha: none
+            activemq_tls:
+              {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x, client_auth: true}
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south}]
+          activemq_tls: {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x, client_auth: true}
+        hosts:
+          north-mq01-a: {activemq_ha: none}
+          south-mq01-a: {activemq_ha: none}
+    """
+    yield from _of_links(view, certain=True)
+
+
+@rule("N046", "warning", scope="fleet", source="JSSE: without a trust store only the authorities of Java are trusted")
+def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
+    """A link over TLS from a broker without a trust store of its own.
+
+    Why: Java then trusts the public authorities only. The bridge does not come up where the far end's certificate is
+        signed by an authority of one's own.
+    Fix: set activemq_tls on both ends. Waive it where a public authority has signed the far end's certificate.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south}]
+        hosts:
+          north-mq01-a: {activemq_ha: none}
+          south-mq01-a:
+            activemq_ha: none
+            activemq_tls: {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x}
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_links: [{from: north, to: south}]
+          activemq_tls: {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x}
+        hosts:
+          north-mq01-a: {activemq_ha: none}
+          south-mq01-a: {activemq_ha: none}
+    """
+    yield from _of_links(view, certain=False)
+
+
+def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
+    """One problem for the links of a unit that are refused for one reason."""
+    alike: dict[tuple[str, str], list[Refused]] = {}
+    for one in view.refused_links:
+        is_told = one.refusal.kind == "account" and not one.refusal.user  # N036 has said so
+        if one.refusal.is_certain == certain and not is_told:
+            alike.setdefault((one.unit, one.refusal.kind), []).append(one)
+    for (_, kind), links in alike.items():
+        first = links[0]
+        broker = view.fleet.broker(first.host)
+        names = list(dict.fromkeys(one.line.name for one in links))
+        shown = ", ".join(names[:_MOST_NAMED]) + (
+            f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        )
+        verb = "cannot come up" if certain else "may not come up"
+        message = f"link{'s' * (len(names) > 1)} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
+        document = view.document(broker) if has_own_links(broker) else None
+        node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
+        place = {"node": node, "attribute": "uri", "file": ACTIVEMQ_XML} if node else {}
+        yield view.problem(broker, message, fix=_FIXES[kind], **place)
+
+
+@rule("C020", "error", scope="fleet", source="measured on 5.18.3: Empty client certificate chain; agent/tls.py")
+def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
+    """An agent, a load balancer or a client's list that a broker does not let in.
+
+    Why: it never connects. An agent keeps what it is to send on its disk, and to a load balancer the broker is dead.
+    Fix: give both ends the same: TLS on all brokers of a pair or group, activemq_agent_tls_certificate and
+        activemq_agent_tls_key where client_auth is true, a port and a scheme that the broker listens on.
+    Cannot see: clients outside the inventory. Of brokers it looks at fragments, activemq_extra_files and
+        activemq_java_options. Of a load balancer that shows no certificate see T027.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_tls: {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x, client_auth: true}
+          activemq_agent_username: web
+          activemq_agent_password: a secret
+          activemq_agent_tls_ca: /etc/ssl/fleet.pem
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}, web1: {}}
+        groups: {activemq_agents: [web1]}
+
+    Fires on 5.18.3::
+
+        hosts:
+          orders-mq01-a.example.com:
+            activemq_extra_files:
+              - path: conf/camel.properties
+                content: "broker=failover:(ssl://orders-mq01-a.example.com:61616,ssl://orders-mq01-b.example.com:61616)?timeout=3000"
+          orders-mq01-b.example.com:
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_tls: {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x, client_auth: true}
+          activemq_agent_username: web
+          activemq_agent_password: a secret
+          activemq_agent_tls_ca: /etc/ssl/fleet.pem
+          activemq_agent_tls_certificate: /etc/ssl/web1.pem
+          activemq_agent_tls_key: /etc/ssl/web1.key
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}, web1: {}}
+        groups: {activemq_agents: [web1]}
+    """
+    for agent in view.fleet.agents:
+        refused = next((found for found in _of_agent(view, agent) if found[1].is_certain), None)
+        if refused:
+            fix = (
+                "set activemq_agent_tls_certificate and activemq_agent_tls_key, or activemq_tls.client_auth: false "
+                "there"
+                if refused[1].kind == "certificate"
+                else "give all brokers of its home pair TLS, or none"
+            )
+            message = f"the agent never connects: {_sentence(refused, 'it')}"
+            yield Problem(message, host=agent.host, fix=fix)
+    for balancer in view.fleet.balancers:
+        yield from _of_balancer(view, balancer)
+    yield from _of_client_lists(view)
+
+
+_Found = tuple["Listener", Refusal]
+
+
+def _sentence(found: _Found, dialler: str) -> str:
+    return found[1].sentence(dialler, found[0].broker.host)
+
+
+def _of_agent(view: FleetView, agent: Agent) -> Iterator[_Found]:
+    dialler = dialler_of_agent(agent)
+    for url in agent.urls:
+        listener = view.listeners.at(*url)
+        refusal = compare(dialler, listener, tls=agent.tls, protocol="mqtt") if listener else None
+        if listener and refusal:
+            yield listener, refusal
+
+
+def _of_balancer(view: FleetView, balancer: Balancer) -> Iterator[Problem]:
+    """A broker of a group that listens with TLS where others do not: clients of one address would need both."""
+    for address in balancer.addresses:
+        for front in address.fronts:
+            servers = [view.listeners.at(*server.address) for backend in front.backends for server in backend.servers]
+            other = next((one for one in servers if one and one.connector.tls != front.tls), None)
+            if other:
+                found = other, Refusal("tls" if front.tls else "clear", other.connector.port, other.connector.name)
+                message = f"to the balancer of group {address.group} a broker is dead: {_sentence(found, 'it')}"
+                yield Problem(message, host=balancer.host, fix=f"set activemq_tls for the whole of {address.group}")
+                break
+
+
+def _of_client_lists(view: FleetView) -> Iterator[Problem]:
+    for use in client_uris(view):
+        for transport in use.uri.transports:
+            refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)
+            if refusal:
+                message = f"a client's list: {refusal[1].sentence('it', refusal[0])}: {use.uri.text}"
+                yield view.problem(use.broker, message, fix=_FIXES[refusal[1].kind], **use.where)
+                break
+
+
+def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, Refusal] | None:
+    """What is certain of a client of which only the URI is known: its port and whether it speaks TLS."""
+    listener = view.listeners.at(host, port)
+    if listener is None:
+        closed = view.listeners.closed(host, port) if port else None
+        return (closed.host, Refusal("closed", port)) if closed else None
+    refusal = compare(_ANYTHING, listener, tls=tls)
+    return (listener.broker.host, refusal) if refusal else None
+
+
+@rule(
+    "C021",
+    "warning",
+    scope="fleet",
+    source="agent/tls.py: without tls.ca only the authorities of the system are trusted",
+)
+def agent_without_authority(view: FleetView) -> Iterator[Problem]:
+    """An agent that dials TLS without activemq_agent_tls_ca.
+
+    Why: it then trusts the public authorities of its system only, and leaves every broker whose certificate is signed
+        by an authority of one's own.
+    Fix: set activemq_agent_tls_ca to a PEM file on the agent's host. Waive it where a public authority has signed.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_tls: {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x}
+          activemq_agent_username: web
+          activemq_agent_password: a secret
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}, web1: {}}
+        groups: {activemq_agents: [web1]}
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_tls: {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x}
+          activemq_agent_username: web
+          activemq_agent_password: a secret
+          activemq_agent_tls_ca: /etc/ssl/fleet.pem
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}, web1: {}}
+        groups: {activemq_agents: [web1]}
+    """
+    for agent in view.fleet.agents:
+        found = next(_of_agent(view, agent), None)
+        if found and not found[1].is_certain:
+            name, pair = found[1].name, agent.pair
+            message = f"{name} of its home pair {pair} listens with TLS, and activemq_agent_tls_ca is not set"
+            yield Problem(message, host=agent.host)
+
+
+@rule("C022", "info", scope="fleet", source="JSSE; ActiveMQConnectionFactory of the release tags")
+def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
+    """Java clients that need a trust store, or a certificate too.
+
+    Why: jndi.properties says ssl:// and cannot hold either. Java trusts the public authorities only, and shows no
+        certificate; the client then never connects.
+    Fix: start clients with -Djavax.net.ssl.trustStore and -Djavax.net.ssl.trustStorePassword, where a certificate is
+        asked for also with -Djavax.net.ssl.keyStore and -Djavax.net.ssl.keyStorePassword.
+    Cannot see: how clients are started.
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_tls: {keystore: /k, keystore_password: x, truststore: /t, truststore_password: x}
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+
+    Silent on 5.18.3::
+
+        hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
+    """
+    for group in view.fleet.groups:
+        listening = [(b, b.openwire) for b in group.brokers if b.openwire and b.openwire.tls]
+        if listening:
+            broker, connector = listening[0]
+            asking = any(one.asks_for_certificate(b.release) for b, one in listening)
+            needed = "a trust store and a certificate" if asking else "a trust store"
+            message = f"Java clients of group {group.name} need {needed}: {connector.name} listens with TLS"
+            yield view.problem(broker, message + (" and asks for one" if asking else ""))

@@ -1,0 +1,89 @@
+"""``lab up`` with a link that its far end does not let in, and with the same link when it may: real brokers and TLS."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.labs import pair, processes_of
+
+NORTH, SOUTH = pair("north"), pair("south")
+PASSWORD = "only-of-this-test"
+
+
+def activemq_fleet(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "activemq_fleet", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> dict[str, Any]:
+    """``activemq_tls`` of brokers that ask for a certificate: one key for all of them, which all trust."""
+    key, trust, certificate = tmp_path / "key.p12", tmp_path / "trust.p12", tmp_path / "broker.der"
+
+    def keytool(*words: str, store: Path) -> None:
+        own = ("-alias", "broker", "-storetype", "PKCS12", "-keystore", str(store), "-storepass", PASSWORD)
+        subprocess.run(["keytool", *words, *own], check=True, capture_output=True)
+
+    names = ",".join(f"dns:{host}" for host in (*NORTH, *SOUTH))
+    keytool("-genkeypair", "-keyalg", "RSA", "-dname", "CN=broker", "-ext", f"SAN={names}", store=key)
+    keytool("-exportcert", "-file", str(certificate), store=key)
+    keytool("-importcert", "-noprompt", "-file", str(certificate), store=trust)
+    stores = {"keystore": str(key), "truststore": str(trust), "client_auth": True}
+    return stores | {"keystore_password": PASSWORD, "truststore_password": PASSWORD}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """The lab's directory; none of its processes is left."""
+    yield tmp_path / "lab"
+    activemq_fleet("lab", "down", "-i", str(tmp_path / "hosts.yml"), "--dir", str(tmp_path / "lab"))
+    assert not processes_of(tmp_path / "lab")
+
+
+def inventory(directory: Path, tls_of: dict[str, dict[str, Any]]) -> Path:
+    """Two pairs, of which north links to south; ``tls_of`` a pair's first label."""
+    common = {
+        "activemq_release": "5.18.3",
+        "activemq_network_username": "net",
+        "activemq_network_password": "a secret",
+        "activemq_links": [{"from": "north", "to": "south"}],
+    }
+    hosts = {host: tls_of.get(host.partition("-")[0], {}) for host in (*NORTH, *SOUTH)}
+    path = directory / "hosts.yml"
+    path.write_text(json.dumps({"all": {"vars": common, "hosts": hosts}}))
+    return path
+
+
+def test_a_link_that_is_not_let_in_fails_lab_up_with_the_brokers_own_reason(
+    tmp_path: Path, tls: dict[str, Any], directory: Path
+) -> None:
+    trusting = [f"-Djavax.net.ssl.trustStore={tls['truststore']}", f"-Djavax.net.ssl.trustStorePassword={PASSWORD}"]
+    hosts = inventory(tmp_path, {"south": {"activemq_tls": tls}, "north": {"activemq_java_options": trusting}})
+
+    checked = activemq_fleet("check", "-i", str(hosts))
+    assert checked.returncode == 1
+    assert "error N045 link north-mq01-to-south-mq01 cannot come up" in checked.stdout
+    assert "N046" not in checked.stdout  # it has a trust store
+
+    up = activemq_fleet("lab", "up", "-i", str(hosts), "--dir", str(directory))
+    assert up.returncode == 1
+    (line,) = [line for line in up.stderr.splitlines() if line.startswith("activemq-fleet: error: ")]
+    assert f"{NORTH[0]}: link north-mq01-to-south-mq01 to {SOUTH[0]} is not up: {SOUTH[0]} says: " in line
+    assert "Empty client certificate chain" in line
+
+
+def test_the_same_link_with_a_certificate_comes_up(tmp_path: Path, tls: dict[str, Any], directory: Path) -> None:
+    hosts = inventory(tmp_path, {name: {"activemq_tls": tls} for name in ("north", "south")})
+    assert "N045" not in activemq_fleet("check", "-i", str(hosts)).stdout
+
+    up = activemq_fleet("lab", "up", "-i", str(hosts), "--dir", str(directory), "--format", "json")
+    assert up.returncode == 0, up.stderr
+    bridges = {host["host"]: host["bridges"] for host in json.loads(up.stdout)}
+    assert bridges[NORTH[0]] == ["south-mq01"]

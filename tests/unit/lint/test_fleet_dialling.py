@@ -1,0 +1,155 @@
+"""Both ends of every dialling: what the examples of the rules do not show, and what routes make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from activemq_fleet.dialling import Dialler, Listener, compare
+from activemq_fleet.explain.way import way_of
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import fleet_findings
+from activemq_fleet.render import render, render_agent
+from activemq_fleet.routes import routes_of
+from activemq_fleet.topology import Fleet, build_fleet
+from activemq_fleet.validation import checked
+from tests.unit.fleets import hosts
+
+STORES = {"keystore": "/k", "keystore_password": "k", "truststore": "/t", "truststore_password": "t"}
+ASKING = {**STORES, "client_auth": True}
+LINKS = [{"from": "north", "to": "south"}]
+AGENT = {"agent_username": "web", "agent_password": "a secret"}
+
+
+def two_groups(south: dict[str, Any], north: dict[str, Any] | None = None, **variables: Any) -> Fleet:
+    """A pair north that links to a pair south; each has variables of its own."""
+    common = {"links": LINKS} | variables
+    inventory = hosts("north-mq01", **common, **(north or {})) | hosts("south-mq01", **common, **south)
+    return build_fleet(inventory, {})
+
+
+def documents(fleet: Fleet) -> dict[str, bytes]:
+    return {broker.host: render(broker)["conf/activemq.xml"] for broker in fleet.brokers}
+
+
+def told(fleet: Fleet, *rules: str) -> list[Finding]:
+    return [finding for finding in fleet_findings(fleet, documents(fleet)) if finding.rule in rules]
+
+
+def link(uri: str, user: str = 'userName="net" password="${activemq.network.password}"') -> dict[str, Any]:
+    """A link that somebody wrote by hand."""
+    xml = f'<networkConnector name="own" uri="static:({uri})" {user} decreaseNetworkConsumerPriority="true"/>'
+    return {"xml_fragments": [{"parent": "broker/networkConnectors", "xml": xml}]}
+
+
+def test_a_pair_without_tls_is_not_let_in_where_certificates_are_asked_for() -> None:
+    (finding,) = told(two_groups({"tls": ASKING}), "N045", "N046")
+    assert (finding.rule, finding.severity, finding.host) == ("N045", "error", "north-mq01-a.example.com")
+    assert finding.message == (
+        "link north-mq01-to-south-mq01 cannot come up: openwire of south-mq01-a.example.com (port 61616) asks for a "
+        "client certificate, and north-mq01-a.example.com has none"
+    )
+
+
+def test_stores_that_java_was_given_by_hand_count() -> None:
+    options = ["-Djavax.net.ssl.keyStore=/k", "-Djavax.net.ssl.trustStore=/t"]
+    assert not told(two_groups({"tls": ASKING}, {"java_options": options}), "N045", "N046")
+    assert [f.rule for f in told(two_groups({"tls": ASKING}, {"java_options": options[:1]}), "N045", "N046")] == [
+        "N046"
+    ]
+
+
+@pytest.mark.parametrize(("release", "kind"), [("5.7.0", "authority"), ("5.18.3", "certificate")])
+def test_tls_over_nio_of_old_releases_asks_nobody(release: str, kind: str) -> None:
+    connector = {"name": "o", "scheme": "nio+ssl", "port": 61616, "options": {"needClientAuth": "true"}}
+    fleet = two_groups({"connectors": [connector], "tls": STORES}, release=release)
+    broker = fleet.broker("south-mq01-a")
+    nothing = Dialler(has_authority=False, has_certificate=False)
+    refusal = compare(nothing, Listener(broker, broker.connectors[0]), tls=True)
+    assert refusal is not None
+    assert refusal.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("tcp://south-mq01-a.example.com:61617", "has no connector at port 61617"),
+        ("tcp://south-mq01-a.example.com:1883", "does not speak OpenWire"),
+        ("ssl://south-mq01-a.example.com:61616", "with TLS, and it listens without"),
+    ],
+)
+def test_a_link_written_by_hand_is_compared_with_what_listens_there(uri: str, said: str) -> None:
+    fleet = two_groups({}, link(uri))
+    (finding,) = told(fleet, "N045")
+    assert said in finding.message
+    assert (finding.file, finding.host) == ("conf/activemq.xml", "north-mq01-a.example.com")
+    assert finding.line
+
+
+def test_a_link_written_by_hand_needs_a_user_that_the_far_end_knows() -> None:
+    uri = "tcp://south-mq01-a.example.com:61616"
+    (finding,) = told(two_groups({}, link(uri, 'userName="nobody" password="x"')), "N045")
+    assert "user nobody, whom south-mq01-a.example.com does not know" in finding.message
+    assert not told(two_groups({}, link(uri)), "N045")
+
+
+def test_a_link_without_a_user_is_told_once() -> None:
+    """N036 says it of the file."""
+    found = told(two_groups({}, link("tcp://south-mq01-a.example.com:61616", "")), "N045", "N036")
+    assert {finding.rule for finding in found} == {"N036"}
+
+
+def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
+    fleet = two_groups({"tls": ASKING})
+    routes = routes_of(fleet, documents(fleet))
+    answer = routes.reaches("north-mq01", "south-mq01")
+    assert answer.outcome == "does not reach"
+    assert "link north-mq01-to-south-mq01 cannot come up: openwire of south-mq01-a.example.com" in answer.why
+    assert "does not reach" in way_of(fleet, routes, "north-mq01-a", "south-mq01-a").title
+    assert "north-mq01-to-south-mq01" not in routes.reaches("south-mq01", "north-mq01").why
+    assert routes_of(two_groups({"tls": ASKING}, {"tls": STORES})).reaches("north-mq01", "south-mq01").arrives
+
+
+def test_what_follows_from_a_link_that_cannot_come_up_is_not_told_as_well() -> None:
+    inventory = hosts("orders-mq01") | hosts("orders-mq02", tls=ASKING)
+    fleet = build_fleet(inventory, {})
+    found = {finding.rule for finding in checked(fleet, documents(fleet), None).findings}
+    assert "N045" in found
+    assert not {rule for rule in found if rule.startswith("R")}
+
+
+def test_an_agent_without_a_certificate_is_not_let_in() -> None:
+    inventory = hosts("orders-mq01", tls=ASKING)
+    agent = {f"activemq_{name}": value for name, value in (AGENT | {"agent_tls_ca": "/ca.pem"}).items()}
+    fleet = build_fleet(inventory | {"web1": agent}, {"activemq_agents": ["web1"]})
+    (finding,) = told(fleet, "C020", "C021")
+    assert (finding.rule, finding.host) == ("C020", "web1")
+    assert "asks for a client certificate" in finding.message
+
+
+def test_java_clients_beside_an_agent_dial_openwire_as_it_listens() -> None:
+    connectors = [
+        {"name": "openwire", "scheme": "nio", "port": 61616},
+        {"name": "mqtt", "scheme": "mqtt+ssl", "port": 8883},
+    ]
+    agent = {f"activemq_{name}": value for name, value in AGENT.items()}
+    inventory = hosts("orders-mq01", connectors=connectors) | {"web1": agent}
+    fleet = build_fleet(inventory, {"activemq_agents": ["web1"]})
+    files = render_agent(fleet.agents[0])
+    assert b"ssl://orders-mq01-a.example.com:8883" in files["agent.conf"]
+    assert b"tcp://orders-mq01-a.example.com:61616" in files["jndi.properties"]
+
+
+def test_a_balancer_is_told_of_the_one_broker_that_listens_otherwise() -> None:
+    inventory = hosts("orders-mq01", vip="10.0.0.100") | hosts("orders-mq02", vip="10.0.0.100", tls=STORES)
+    lb = {"activemq_vip_interface": "eth0", "activemq_vip_username": "lb", "activemq_vip_password": "a secret"}
+    fleet = build_fleet(inventory | {"lb1": lb}, {"activemq_loadbalancers": ["lb1"]})
+    found = [finding for finding in told(fleet, "C020") if finding.host == "lb1"]
+    assert found
+    assert "without TLS, and it listens with TLS" in found[0].message
+
+
+@pytest.mark.parametrize("tls", [None, STORES, ASKING])
+def test_a_fleet_of_one_mind_has_nothing_to_tell(tls: dict[str, Any] | None) -> None:
+    assert not told(two_groups({"tls": tls}, {"tls": tls}), "N045", "N046", "C020", "C021")
