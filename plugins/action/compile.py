@@ -29,7 +29,8 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        spec = {name: {"type": "bool", "default": True} for name in ("archives", "checked")}
+        spec: dict[str, Any] = {name: {"type": "bool", "default": True} for name in ("archives", "checked")}
+        spec["installs"] = {"type": "bool", "default": False}
         arguments = self.validate_argument_spec(spec)[1]
         errors = library("errors")
         try:
@@ -39,7 +40,7 @@ class ActionModule(ActionBase):
         except errors.FleetError as error:
             raise AnsibleActionFail(_list([str(error)])) from None
 
-    def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool) -> dict[str, Any]:
+    def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool) -> dict[str, Any]:
         data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
         fleet = library("topology").build_fleet(data.hosts, data.groups)
         deployment = library("deployment")
@@ -49,14 +50,18 @@ class ActionModule(ActionBase):
                 "brokers": {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers},
                 "agents": {agent.host: deployment.agent_facts(agent) for agent in fleet.agents},
             }
-        brokers = {broker.host: deployment.files_of(broker) for broker in fleet.brokers}
-        agents = {agent.host: deployment.files_of(agent) for agent in fleet.agents}
-        balancers = {balancer.host: deployment.files_of(balancer) for balancer in fleet.balancers}
+        validation = library("validation")
+        nodes = (*fleet.brokers, *fleet.agents, *fleet.balancers)
+        files_of = iter(validation.of_each(nodes, deployment.files_of))
+        brokers, agents, balancers = (
+            {node.host: next(files_of) for node in kind} for kind in (fleet.brokers, fleet.agents, fleet.balancers)
+        )
         documents = {host: files["conf/activemq.xml"].content for host, files in brokers.items()}
         load_schema = library("artifacts").load_schema
-        fleet = library("validation").checked(fleet, documents, load_schema)
-        if fleet.blocking:
-            raise AnsibleActionFail(_list([finding.to_line() for finding in fleet.blocking]))
+        fleet = validation.checked(fleet, documents, load_schema, for_site=True)
+        refused = [one for one in fleet.findings if installs and library("site_refusals").is_refused(one)]
+        if fleet.blocking or refused:
+            raise AnsibleActionFail(_list([finding.to_line() for finding in (*fleet.blocking, *refused)]))
         told = [finding.to_line() for finding in fleet.findings if finding.severity != "info"]
         for text in (*fleet.warnings, *told):
             self._display.warning(text)

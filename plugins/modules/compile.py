@@ -30,6 +30,12 @@ options:
         finding. It is for playbooks that must work on a fleet that is not well.
     type: bool
     default: true
+  installs:
+    description:
+      - Whether the play installs what the fleet needs. What it would refuse later because of the inventory, such as
+        an archive without a checksum (T030), then is an error.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Does the same as without; nothing outside the temporary directory is written.

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+_MOST_NAMED = 3
+
 
 class FleetError(Exception):
     """Base of every error that a user is meant to read.
 
-    ``str(error)`` is one line. ``exit_code`` is what the command line returns:
-    2 for input that cannot be used, 1 for a run that failed.
+    ``lines`` holds one line a problem, ``str(error)`` all of them as one line. ``exit_code`` is what the
+    command line returns: 2 for input that cannot be used, 1 for a run that failed.
     """
 
     exit_code = 2
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = lines
+        super().__init__("; ".join(lines))
 
     def __str__(self) -> str:
         return " ".join(super().__str__().split())
@@ -20,15 +28,16 @@ class InputError(FleetError):
     """An inventory, file or option that cannot be read or used."""
 
 
-class SettingsError(FleetError):
+class SettingsError(InputError):
     """One or more ``activemq_*`` variables that are unknown, mistyped or contradict each other.
 
-    ``problems`` holds one line a problem, each naming host and variable.
+    Each of ``problems`` names hosts and variable: ``HOSTS: VARIABLE …``.
     """
 
-    def __init__(self, *problems: str) -> None:
-        self.problems = problems
-        super().__init__("; ".join(problems))
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One line a problem."""
+        return self.lines
 
 
 class ReleaseError(FleetError):
@@ -50,8 +59,10 @@ class LabError(FleetError):
 
 
 class LinksDownError(LabError):
-    """Links of a lab that should be up and are not. ``problems`` holds one line a link."""
+    """Links of a lab that should be up and are not; each of ``lines`` is a link."""
 
-    def __init__(self, *problems: str) -> None:
-        self.problems = problems
-        super().__init__("; ".join(problems))
+
+def named(hosts: Sequence[str], number: int | None = None) -> str:
+    """The first few of ``number`` hosts, and how many more there are."""
+    shown, more = ", ".join(hosts[:_MOST_NAMED]), (number or len(hosts)) - _MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, SettingsError, named
 from activemq_fleet.grouping import BROKERS
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def read_inventory(
     included. On a host that is no broker, a variable whose template refers to something that only
     brokers have is left out, as Ansible would not evaluate it there.
 
-    Raises InputError: a source that cannot be read as a whole, that has no host, or a value whose
-    template fails, naming host and variable.
+    Raises InputError for a source that cannot be read as a whole or that has no host, and SettingsError
+    for all values whose template fails, naming host and variable.
     """
     if not sources:
         raise InputError("no inventory given: name one with -i")
@@ -89,16 +90,18 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     All hosts of the inventory, whatever the limit: the files of one depend on its peers. Variables
     of plays and roles are not seen, as ``read_inventory`` does not see them either.
 
-    Raises InputError for a value whose template fails, naming host and variable.
+    Raises SettingsError for all values whose template fails, naming host and variable.
     """
     from activemq_fleet._templating import Templates
 
     templates = Templates(loader)
     brokers = frozenset(groups.get(BROKERS, ()))
-    hosts = {}
-    for host in hostvars:
+
+    def read(host: str) -> dict[str, object]:
         variables = {**hostvars.raw_get(host), "hostvars": hostvars}
-        hosts[str(host)] = _values(host, variables, templates.of_host(variables), brokers)
+        return _values(host, variables, templates.of_host(variables), brokers)
+
+    hosts = _of_hosts((str(host), partial(read, host)) for host in hostvars)
     return InventoryData(hosts, {str(group): [str(host) for host in members] for group, members in groups.items()})
 
 
@@ -132,16 +135,19 @@ def _collect(found: Any, name: str) -> InventoryData:
     groups = {group: list(hosts) for group, hosts in found.inventory.get_groups_dict().items()}
     templates = Templates(found.loader)
     brokers = frozenset(groups.get(BROKERS, ()))
-    hosts = {}
-    for host in found.inventory.get_hosts():
+
+    def read(host: Any) -> dict[str, object]:
         variables = found.variables.get_vars(host=host, stage="all")
-        hosts[host.name] = _values(host.name, variables, templates.of_host(variables), brokers)
+        return _values(host.name, variables, templates.of_host(variables), brokers)
+
+    hosts = _of_hosts((host.name, partial(read, host)) for host in found.inventory.get_hosts())
     return InventoryData(hosts, groups, found.warnings())
 
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:
     from activemq_fleet._ansible import AnsibleError, explain, naming_of
 
+    """One host's values. Raises SettingsError for variables whose template fails."""
     values: dict[str, object] = {}
     failed: dict[str, AnsibleError] = {}
     for name, raw in variables.items():
@@ -152,7 +158,22 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
                 failed[name] = reason
     if failed:
         is_broker = host in brokers or naming_of(values).identify(host) is not None
-        for name, error in failed.items():
-            if is_broker or name.startswith(_BEYOND_BROKERS):
-                raise InputError(f"{host}: {name}: {explain(error)}") from error
+        meant = [name for name in failed if is_broker or name.startswith(_BEYOND_BROKERS)]
+        if meant:
+            raise SettingsError(*(f"{host}: {name}: {explain(failed[name])}" for name in meant)) from failed[meant[0]]
     return values
+
+
+def _of_hosts(hosts: Iterable[tuple[str, Callable[[], dict[str, object]]]]) -> dict[str, dict[str, object]]:
+    """The values of every host. Raises one SettingsError for all hosts, in which a mistake of many is one line."""
+    found: dict[str, dict[str, object]] = {}
+    wrong: dict[str, list[str]] = {}
+    for host, read in hosts:
+        try:
+            found[host] = read()
+        except SettingsError as error:
+            for problem in error.problems:
+                wrong.setdefault(problem.removeprefix(f"{host}: "), []).append(host)
+    if wrong:
+        raise SettingsError(*(f"{named(names)}: {problem}" for problem, names in wrong.items()))
+    return found

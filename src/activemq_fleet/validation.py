@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
+from activemq_fleet.errors import SettingsError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import HostFacts, Selection, Subject, fleet_findings, host_findings
 from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
@@ -16,9 +17,12 @@ from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.routes import routes_of
 from activemq_fleet.schema import Schema
 from activemq_fleet.settings import WaiverSettings
+from activemq_fleet.site_refusals import refusals_of
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import waive
 
+_Node = TypeVar("_Node")
+_Made = TypeVar("_Made")
 _EVERY_RULE = Selection()
 _SAMPLED = 1000
 _REMEMBERED = 1 << 14
@@ -30,24 +34,41 @@ def checked(
     schema_of: Callable[[Release], Schema] | None,
     selection: Selection = _EVERY_RULE,
     proof: Proof | None = None,
+    *,
+    for_site: bool = False,
 ) -> Fleet:
     """The fleet with everything found about it: topology, schema, rules, routes, in the order of a report.
 
     ``documents`` are rendered activemq.xml by inventory name; ``schema_of`` is asked once a
     release, and None leaves out what only a schema shows. Lines and columns are 1-based, in those
-    documents. With ``proof`` documents that are alike are validated once. Waivers are applied. Raises
-    what ``schema_of`` raises.
+    documents. With ``proof`` documents that are alike are validated once. ``for_site`` adds what the
+    playbook ``site`` refuses (T030, warnings). Waivers are applied. Raises what ``schema_of`` raises.
     """
     kinds = kinds_of(fleet.brokers, documents) if proof else None
     by_schema = _by_schema(fleet, documents, schema_of, proof, kinds or {}) if schema_of else ()
     # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
     by_routes = routes_of(fleet, documents, as_planned=True).findings()
     found = [*by_schema, *fleet_findings(fleet, documents, selection, kinds), *by_routes]
+    found += refusals_of(fleet) if for_site else ()
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(
         fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in found), waivers))
     )
+
+
+def of_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
+    """``make`` of every node, in their order. Raises one SettingsError with the problems of all of them."""
+    made: list[_Made] = []
+    problems: list[str] = []
+    for node in nodes:
+        try:
+            made.append(make(node))
+        except SettingsError as error:
+            problems += error.problems
+    if problems:
+        raise SettingsError(*dict.fromkeys(problems))
+    return made
 
 
 def preflight(

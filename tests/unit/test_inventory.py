@@ -285,7 +285,7 @@ class TestVault:
 class TestRefusals:
     def test_an_undefined_variable_names_host_variable_and_line(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ nobody }}'\n"})
-        assert refusal(path).startswith("a-mq01-a: activemq_address: 'nobody' is undefined (")
+        assert refusal(path).startswith("a-mq01-a, a-mq01-b: activemq_address: 'nobody' is undefined (")
         assert refusal(path).endswith("group_vars/all.yml:2)")
 
     @pytest.mark.parametrize(

@@ -247,3 +247,20 @@ def test_a_waiver_lets_a_finding_about_a_host_pass(place: Place) -> None:
     code, said = place.play("site")
     assert code == 0, said
     assert "(waived: the share locks by itself)" in said
+
+
+def test_what_the_inventory_alone_makes_site_refuse_stops_it_before_it_touches_a_host(place: Place) -> None:
+    place.lay(A, B, install="archive")
+    code, said = place.play("site")
+    assert code != 0
+    assert "activemq_install is archive, and activemq_archive and activemq_archive_sha512 are not set" in said
+    assert "TASK [Look at the machine" not in said
+    assert not place.hosts.exists()
+
+
+def test_the_playbook_check_warns_of_what_site_refuses(place: Place) -> None:
+    place.lay(A, B, install="archive")
+    code, said = place.play("check")
+    assert code == 0
+    assert "T030" in said
+    assert "site will refuse it" in " ".join(said.split())

@@ -167,7 +167,9 @@ def test_what_a_dead_broker_holds_waits_for_it() -> None:
 def connector(*addresses: str, attributes: str = "") -> str:
     """A networkConnector as somebody writes it by hand."""
     uri = f"static:({','.join(f'tcp://{address}' for address in addresses)})"
-    return f'<networkConnectors><networkConnector name="own" uri="{uri}" userName="net" {attributes}/></networkConnectors>'
+    return (
+        f'<networkConnectors><networkConnector name="own" uri="{uri}" userName="net" {attributes}/></networkConnectors>'
+    )
 
 
 def written(variables: dict[str, dict[str, Any]], fragments: dict[str, str]) -> Routes:

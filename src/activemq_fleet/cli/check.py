@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.formats import FORMATS
+from activemq_fleet.cli.formats import FORMATS, formatter
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.errors import FleetError
 
 if TYPE_CHECKING:
     from activemq_fleet.cli.formats import Report
@@ -46,9 +47,10 @@ def command(
     and the linter's rules, and the routes that messages can take. A file is checked for what one
     file can show; the files beside it (accounts, console, logging) are looked at as well.
 
-    Exit code 1 for an error finding that is neither waived nor in the baseline.
+    Exit code 1 for an error finding that is neither waived nor in the baseline; 2 for input that cannot be
+    used, which stands on stderr, and in the other formats is findings T000.
     """
-    from activemq_fleet.cli.checking import report_on_files, report_on_fleet, selection_of, settle
+    from activemq_fleet.cli.checking import report_on_error, report_on_files, report_on_fleet, selection_of, settle
 
     paths = (*named, *files)
     if bool(inventory) == bool(paths):
@@ -56,5 +58,10 @@ def command(
     if inventory and release:
         raise click.UsageError("--release goes with --file: the inventory's hosts have activemq_release")
     selection: Selection = selection_of(select, ignore)
-    report: Report = report_on_files(paths, release, selection) if paths else report_on_fleet(inventory, selection)
+    try:
+        report: Report = report_on_files(paths, release, selection) if paths else report_on_fleet(inventory, selection)
+    except FleetError as error:
+        if form != "text":  # else the lines on stderr are the report
+            click.echo(formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources)))))
+        raise
     return settle(report, form, baseline, write_baseline)

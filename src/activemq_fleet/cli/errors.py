@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import click
 
-from activemq_fleet.errors import FleetError, LinksDownError, SettingsError
+from activemq_fleet.errors import FleetError
 from activemq_fleet.printable import printable
 
 PROGRAM = "activemq-fleet"
@@ -40,10 +40,8 @@ def outcome_of(error: BaseException) -> Outcome:
     141 when the reader of the output went away.
     """
     match error:
-        case SettingsError() | LinksDownError():
-            return Outcome(error.exit_code, tuple(_line(problem) for problem in error.problems))
         case FleetError():
-            return Outcome(error.exit_code, (_line(str(error)),))
+            return Outcome(error.exit_code, tuple(map(_line, error.lines)))
         case click.exceptions.NoArgsIsHelpError():
             return Outcome(error.exit_code, tuple(error.format_message().splitlines()))
         case click.ClickException():

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from activemq_fleet.alike import Alike
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, named
 from activemq_fleet.findings import Finding
 from activemq_fleet.likeness import but_for_database
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
@@ -39,7 +39,6 @@ from activemq_fleet.topology.model import (
 )
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
-_MOST_NAMED = 3
 NAME = re.compile(r"\w[\w.:-]*")
 
 Variables = Mapping[str, Mapping[str, Any]]
@@ -74,8 +73,8 @@ def build_fleet(
             f"no host of this inventory is a broker: none of {len(hosts)} names matches {pattern} "
             "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
         )
-    settings = _settings(hosts, [*identities, *agents, *balancers], read)
-    members = _members(identities, settings)
+    settings, wrong = _settings(hosts, [*identities, *agents, *balancers], read)
+    members = _members(identities, settings, wrong)
     brokers, findings = _brokers(members)
     others = [name for name in hosts if name not in {*identities, *by_hand, *agents, *balancers}]
     findings = [
@@ -137,8 +136,8 @@ def _refuse_names(names: Iterable[str]) -> None:
 
 def _settings(
     hosts: Variables, names: Iterable[str], read: Callable[[str, Mapping[str, Any]], Settings]
-) -> dict[str, Settings]:
-    """All hosts' settings, or one SettingsError in which a mistake of a whole group is one line."""
+) -> tuple[dict[str, Settings], list[str]]:
+    """The settings of all hosts that have any, and what is wrong with the others: a mistake of many is one line."""
     settings: dict[str, Settings] = {}
     wrong: dict[str, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
@@ -147,29 +146,31 @@ def _settings(
         except SettingsError as error:
             for problem in error.problems:
                 wrong[problem.removeprefix(f"{name}: ")].append(name)
-    if wrong:
-        raise SettingsError(*(f"{named(hosts)}: {problem}" for problem, hosts in wrong.items()))
-    return settings
+    return settings, [f"{named(hosts)}: {problem}" for problem, hosts in wrong.items()]
 
 
-def named(hosts: Sequence[str], number: int | None = None) -> str:
-    """The first few of ``number`` hosts, and how many more there are."""
-    shown, more = ", ".join(hosts[:_MOST_NAMED]), (number or len(hosts)) - _MOST_NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _members(identities: Mapping[str, Identity], settings: Mapping[str, Settings]) -> list[Member]:
-    missing = [name for name in identities if settings[name].release is None]
-    if missing:
-        raise SettingsError(f"{named(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'")
+def _members(
+    identities: Mapping[str, Identity], settings: Mapping[str, Settings], wrong: Sequence[str]
+) -> list[Member]:
+    """Every broker with its release. Raises one error for all that is ``wrong``, and for releases besides."""
     members, unknown = [], defaultdict[str, list[str]](list)
+    missing = [name for name in identities if name in settings and settings[name].release is None]
     for name, identity in identities.items():
+        own = settings.get(name)
+        if own is None or own.release is None:
+            continue
         try:
-            members.append(Member(identity, settings[name], Release.of(settings[name].release or "")))
+            members.append(Member(identity, own, Release.of(own.release)))
         except ReleaseError as error:
             unknown[str(error)].append(name)
-    if unknown:
-        raise ReleaseError("; ".join(f"{named(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()))
+    texts = [f"{named(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()]
+    unset = [f"{named(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'"] * bool(
+        missing
+    )
+    if wrong or unset:
+        raise SettingsError(*wrong, *unset, *texts)
+    if texts:
+        raise ReleaseError("; ".join(texts))
     return members
 
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, named
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.pipeline.plan.digest import MOST_NAMED, Digest, Store
 from activemq_fleet.pipeline.plan.saying import INPUT, RELEASE
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import WaiverSettings
-from activemq_fleet.topology.build import named
 from activemq_fleet.topology.model import MOST_LISTED, KnownGroups
 
 if TYPE_CHECKING:

@@ -1,0 +1,84 @@
+"""What the playbook ``site`` refuses because of the inventory alone: T030.
+
+``check`` tells it as a warning, so that ``render`` writes all the same; ``site`` ends with it before it touches a host.
+What only a host or a file on the controller shows is not here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.topology import Agent, Broker, Fleet
+
+RULE = "T030"
+_MOST_NAMED = 3
+# A requirement of pip that says no one version: with extras, or with a comparison that is not ==.
+_OPEN_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[A-Za-z0-9,._ -]*\])?\s*([<>~!]=?.*)?")
+
+
+def refusals_of(fleet: Fleet) -> Iterator[Finding]:
+    """A warning for each refusal of ``site``, once for the hosts of a group that share it."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for broker in fleet.brokers:
+        for message, fix in _of_broker(broker):
+            alike.setdefault((broker.group, message, fix), []).append(broker.host)
+    for agent in fleet.agents:
+        for message, fix in _of_agent(agent):
+            alike.setdefault((agent.group, message, fix), []).append(agent.host)
+    for (_, message, fix), hosts in alike.items():
+        others = f" (and {', '.join(hosts[1 : _MOST_NAMED + 1])}" if len(hosts) > 1 else ""
+        more = f" and {len(hosts) - 1 - _MOST_NAMED} more" if len(hosts) > 1 + _MOST_NAMED else ""
+        text = f"site will refuse it{others}{more}{')' * bool(others)}: {message}"
+        yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix)
+
+
+def is_refused(finding: Finding) -> bool:
+    """True for a refusal that no waiver lets pass."""
+    return finding.rule == RULE and finding.waived is None
+
+
+def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
+    settings = broker.settings
+    if settings.install == "archive" and not (settings.archive and settings.archive_sha512):
+        missing = [
+            variable
+            for variable, value in (
+                ("activemq_archive", settings.archive),
+                ("activemq_archive_sha512", settings.archive_sha512),
+            )
+            if not value
+        ]
+        yield (
+            f"activemq_install is archive, and {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+            "set activemq_archive to the release's apache-activemq-VERSION-bin.tar.gz (a path on the controller or a "
+            "URL) and activemq_archive_sha512 to the checksum that Apache publishes beside it; or activemq_install: "
+            "none where the release is there already",
+        )
+    elif settings.install == "jars" and not settings.archive:
+        yield (
+            "activemq_install is jars, and activemq_archive is not set",
+            "set activemq_archive to a directory or a tar archive of jars on the controller",
+        )
+    elif settings.install == "jars" and settings.archive and "://" in settings.archive:
+        yield (
+            f"activemq_install is jars, and activemq_archive is a URL: {settings.archive}",
+            "set activemq_archive to a directory or a tar archive of jars on the controller",
+        )
+    for account in broker.accounts:
+        # Of links and agents T008 and T015 have said so.
+        if account.password is None and not broker.networked and account.variable == "activemq_network_password":
+            yield (
+                "activemq_network_username is set, and activemq_network_password is not",
+                "set both, the password encrypted with ansible-vault, or neither",
+            )
+
+
+def _of_agent(agent: Agent) -> Iterator[tuple[str, str]]:
+    package = agent.settings.agent_package or ""
+    if agent.settings.agent_install and _OPEN_REQUIREMENT.fullmatch(package) and re.search(r"[\[<>~!]", package):
+        yield (
+            f"activemq_agent_package is {package!r}, a requirement that does not say one version",
+            "say one, such as activemq-fleet[agent]==1.0, or the path of a wheel",
+        )
