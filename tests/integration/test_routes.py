@@ -262,5 +262,5 @@ def test_messages_are_stranded_where_routes_find_that_the_brokers_choice_strands
             consumer.close()
 
     assert [finding.rule for finding in routes.findings()] == rules
-    assert routes.reaches(here, there).outcome == "may strand"
+    assert routes.reaches(here, there).outcome == ("may strand" if rules else "reaches")
     assert len(consumer.got) == SENT if not rules else 0 < len(consumer.got) < SENT

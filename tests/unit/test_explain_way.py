@@ -31,7 +31,8 @@ def bridges(told: Story, section: str = "way") -> list[tuple[str, str]]:
 
 
 def cut_by(told: Story) -> list[str]:
-    return [entry.data["down"] for entry in told.section("failures").entries if "down" in entry.data]
+    """The brokers without any one of which it does not arrive, in the order in which they are told."""
+    return [host for entry in told.section("failures").entries for host in entry.data.get("down", ())]
 
 
 def chain(**variables: Any) -> Fleet:
@@ -103,11 +104,31 @@ def test_an_unknown_end_gets_a_suggestion() -> None:
         story(chain(), "orders-mq01-a", "orders-mq2-b")
 
 
-def test_many_deaths_that_cut_it_are_counted() -> None:
+def test_what_is_the_same_for_many_deaths_is_said_once() -> None:
     names = [f"orders-mq{number:02}" for number in range(30)]
     told = story(fleet(*names, nodes="a", ha="none", topology="chain"), "orders-mq00-a", "orders-mq29-a")
-    assert len(cut_by(told)) == 20
-    assert told.section("failures").entries[-1].text == "and without any one of 10 other brokers"
+    first, middle, last = told.section("failures").entries
+    assert (first.label, middle.label, last.label) == ("orders-mq00-a", "any one of 28", "orders-mq29-a")
+    assert len(cut_by(told)) == 30
+    assert middle.details[0].startswith("orders-mq01-a, orders-mq02-a, ")
+    assert middle.details[0].endswith(" and 8 more")
+
+
+def test_deaths_that_change_nothing_of_a_way_that_is_cut_are_one_line() -> None:
+    told = story(fleet("orders-mq01", "orders-mq02", topology="none"), "orders-mq01-a", "orders-mq02-a")
+    (entry,) = told.section("failures").entries
+    assert (entry.label, entry.text) == ("any one of 4 brokers", "changes nothing")
+    assert entry.why == "does not reach, as with all well"
+
+
+def test_three_data_centres_in_a_ring_strand_nothing() -> None:
+    """Only a full bridge takes a way that ends early there, which is said and is no other outcome."""
+    ring = [{"from": f"{a}-mq01", "to": f"{b}-mq01", "duplex": True} for a, b in ("lp", "pf", "fl")]
+    found = fleet(*(f"{group}-mq0{number}" for group in "lpf" for number in (1, 2, 3)), links=ring)
+    told = story(found, "l-mq02-a", "f-mq03-a")
+    assert outcome(told) == "reaches"
+    assert "when a bridge has 1,000 unacknowledged messages" in told.section("way").entries[0].why
+    assert cut_by(told) == []
 
 
 def reached(found: Fleet, host: str) -> dict[str, str]:

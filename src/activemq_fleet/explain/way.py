@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain.hosts import resolve
@@ -11,7 +12,7 @@ from activemq_fleet.explain.model import Entry, Section, Story
 from activemq_fleet.routes import Answer, Hop, Routes
 from activemq_fleet.topology import Fleet
 
-_MOST_FAILURES = 20
+_MOST_NAMED = 20
 
 
 def way_of(fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None) -> Story:
@@ -29,7 +30,9 @@ def way_of(fleet: Fleet, routes: Routes, source: str, target: str, destination: 
     sections = (
         Section("way", "The way", (_said("outcome", answer), *_hops(fleet, answer)), intro=intro),
         Section("back", "The way back", (_said("outcome", back), *_hops(fleet, back))),
-        Section("failures", "When one broker is down", tuple(_failures(fleet, routes, here, there, destination))),
+        Section(
+            "failures", "When one broker is down", tuple(_failures(fleet, routes, here, there, destination, answer))
+        ),
     )
     host, other = resolve(fleet, source), resolve(fleet, target)
     return Story(host, ("way",), f"{host} to {other}{what}: {answer.outcome}", sections)
@@ -68,16 +71,37 @@ def _data(hop: Hop) -> dict[str, object]:
     return {"source": hop.source, "target": hop.target, "link": hop.link, "host": hop.host, "back": hop.back}
 
 
-def _failures(fleet: Fleet, routes: Routes, here: str, there: str, destination: str | None) -> Iterator[Entry]:
-    """A line for each broker without which it does not arrive for certain."""
-    found = []
+def _failures(
+    fleet: Fleet, routes: Routes, here: str, there: str, destination: str | None, well: Answer
+) -> Iterator[Entry]:
+    """A line for each way in which it does not arrive for certain, with the brokers whose death makes it so.
+
+    ``well``: the answer while all are well. Where a death changes nothing of it, it is not said again.
+    """
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    unchanged: list[str] = []
     for broker in fleet.brokers:
         answer = routes.reaches(here, there, down=broker.host, destination=destination)
-        if not answer.arrives:
-            data = {"down": broker.host, "outcome": answer.outcome}
-            found.append(Entry(broker.identity.host, answer.outcome, why=answer.why, severity="warning", data=data))
-    if not found:
+        if not answer.arrives and (answer.outcome, answer.why) == (well.outcome, well.why):
+            unchanged.append(broker.host)
+        elif not answer.arrives:
+            alike[answer.outcome, answer.why].append(broker.host)
+    for (outcome, why), hosts in alike.items():
+        yield _failure(outcome, why, hosts)
+    if unchanged:
+        which = f"any one of {len(unchanged)}" + (" others" if alike else " brokers")
+        data = {"down": unchanged, "outcome": well.outcome}
+        yield Entry(which, "changes nothing", why=f"{well.outcome}, as with all well", data=data)
+    elif not alike:
         yield Entry("any one", "reaches", why=f"it arrives whichever of the {len(fleet.brokers)} brokers is down")
-    yield from found[:_MOST_FAILURES]
-    if len(found) > _MOST_FAILURES:
-        yield Entry("more", f"and without any one of {len(found) - _MOST_FAILURES} other brokers")
+
+
+def _failure(outcome: str, why: str, hosts: Sequence[str]) -> Entry:
+    """What happens when any one of these brokers is down."""
+    names = [host.partition(".")[0] for host in hosts]
+    data = {"down": list(hosts), "outcome": outcome}
+    if len(hosts) == 1:
+        return Entry(names[0], outcome, why=why, severity="warning", data=data)
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    details = (f"{', '.join(names[:_MOST_NAMED])}{more}",)
+    return Entry(f"any one of {len(hosts)}", outcome, why=why, details=details, severity="warning", data=data)

@@ -1,10 +1,12 @@
 """Who reaches whom in a fleet, in each state of its brokers.
 
 The question is about one consumer: is a message sent at X, while a consumer waits at Y and at no
-other broker, delivered there? ``reaches`` says that every choice the brokers have on the way
-arrives; ``may strand`` that some choice ends at a broker from which the message cannot go on, and
-some other arrives; ``does not reach`` that none arrives, so that the message waits at X. The
-state lasts: bridges are up again after the failure, and demand has come through. (From 5.19.8, 6.2.7
+other broker, delivered there? ``reaches`` says that every choice the brokers ordinarily have on the
+way arrives; ``may strand`` that some such choice ends at a broker from which the message cannot go
+on, and some other arrives; ``does not reach`` that none arrives, so that the message waits at X. What
+only a bridge that is full may do, and ways that are too many to follow, are said of a way that
+``reaches``, and are no other outcome. The state lasts: bridges are up again after the failure, and
+demand has come through. (From 5.19.8, 6.2.7
 and 6.3.0 on, to 6.3.1 at least, advisories that are sent at once can be lost, and a bridge then misses
 a consumer until it comes again. That is a defect in time, and no question of routes.)
 """
@@ -50,7 +52,7 @@ class Answer:
 
     @property
     def arrives(self) -> bool:
-        """True where every choice of the brokers arrives."""
+        """True where every ordinary choice of the brokers arrives."""
         return self.outcome == "reaches"
 
 
@@ -162,7 +164,7 @@ class Routes:
         hops = tuple(Hop(x.source, x.target, x.line.name, x.host, x.back) for x in way)
         found = verdict(state.shape, a, b)
         why = reasons.arrives(here, there, way, found, dead, wanted)
-        return Answer("reaches" if found == "arrives" else "may strand", why, hops)
+        return Answer("may strand" if found == "strands" else "reaches", why, hops)
 
     def _apart(self, source: str, target: str) -> str:
         """That no bridges lead there, and a link that leads out of here and that its far end does not let in."""
