@@ -10,13 +10,14 @@ from __future__ import annotations
 from activemq_fleet.artifacts._brokers import RememberedRefusalError, distribution_for, jars_for
 from activemq_fleet.artifacts._cache import CACHE_VARIABLE, Progress, cache_directory
 from activemq_fleet.artifacts._java import java, java_feature
-from activemq_fleet.artifacts._schemas import fetch_schema, load_schema, schema_for
+from activemq_fleet.artifacts._schemas import cached_schemas, fetch_schema, load_schema, schema_for
 
 __all__ = [
     "CACHE_VARIABLE",
     "Progress",
     "RememberedRefusalError",
     "cache_directory",
+    "cached_schemas",
     "distribution_for",
     "fetch_schema",
     "jars_for",

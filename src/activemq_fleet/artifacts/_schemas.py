@@ -46,6 +46,12 @@ def _load(path: Path, _changed: int) -> Schema:
     return Schema(path.read_bytes())
 
 
+def cached_schemas() -> list[Release]:
+    """The releases whose schema is in the cache."""
+    found = (cache_directory() / "schemas").glob("*.xsd")
+    return [Release.of(path.stem) for path in found if re.fullmatch(r"\d+\.\d+\.\d+", path.stem)]
+
+
 def fetch_schema(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
     """Put the XSD of a release into the cache and return its path.
 

@@ -21,11 +21,24 @@ _PATH = click.Path(path_type=Path)
 @click.command("check")
 @inventory_options(required=False)
 @click.option(
-    "--file", "named", metavar="FILE", multiple=True, type=_PATH, help="Check anyone's activemq.xml. May be repeated."
+    "--file",
+    "named",
+    metavar="FILE",
+    multiple=True,
+    type=_PATH,
+    help="Check anyone's activemq.xml, or all below a directory. May be repeated.",
 )
 @click.argument("files", nargs=-1, type=_PATH)
 @click.option("--release", metavar="X", help="The release that reads the files, such as 5.18.3.")
-@click.option("--select", multiple=True, metavar="RULES", help="Only these rules or families: N,L003. May be repeated.")
+@click.option(
+    "--release-from", type=_PATH, metavar="FILE", help="Lines PATTERN RELEASE: which release reads which files."
+)
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="RULES",
+    help="Only these rules or families: N,L003, or errors-that-stop-a-broker. May be repeated.",
+)
 @click.option("--ignore", multiple=True, metavar="RULES", help="Not these rules or families. May be repeated.")
 @click.option("--baseline", type=_PATH, metavar="FILE", help="Findings that are known: only new ones fail.")
 @click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write what is found now as the baseline.")
@@ -35,6 +48,7 @@ def command(
     named: tuple[Path, ...],
     files: tuple[Path, ...],
     release: str | None,
+    release_from: Path | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     baseline: Path | None,
@@ -45,7 +59,8 @@ def command(
 
     A fleet is checked as a whole: its topology, every activemq.xml against its release's schema
     and the linter's rules, and the routes that messages can take. A file is checked for what one
-    file can show; the files beside it (accounts, console, logging) are looked at as well.
+    file can show; the files beside it (accounts, console, logging) are looked at as well. Without
+    --release the release of a file is that of the jars around it.
 
     Exit code 1 for an error finding that is neither waived nor in the baseline; 2 for input that cannot be
     used, which stands on stderr, and in the other formats is findings T000.
@@ -55,11 +70,14 @@ def command(
     paths = (*named, *files)
     if bool(inventory) == bool(paths):
         raise click.UsageError("say what to check: -i INVENTORY, or --file activemq.xml --release X")
-    if inventory and release:
+    if inventory and (release or release_from):
         raise click.UsageError("--release goes with --file: the inventory's hosts have activemq_release")
     selection: Selection = selection_of(select, ignore)
     try:
-        report: Report = report_on_files(paths, release, selection) if paths else report_on_fleet(inventory, selection)
+        if paths:
+            report: Report = report_on_files(paths, release, selection, release_from)
+        else:
+            report = report_on_fleet(inventory, selection)
     except FleetError as error:
         if form != "text":  # else the lines on stderr are the report
             click.echo(formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources)))))

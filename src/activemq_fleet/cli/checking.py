@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.baseline import read_baseline, within_baseline, write_baseline
-from activemq_fleet.cli.findings import schema_of, tell_warnings
+from activemq_fleet.cli.file_releases import files_of, read_rules, release_texts
+from activemq_fleet.cli.findings import nearest_schema_of, schema_of, tell_warnings
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo
@@ -18,6 +19,7 @@ from activemq_fleet.errors import FleetError, InputError, ReleaseError, Settings
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import ReleaseView, Selection, file_findings, release_findings, rules
 from activemq_fleet.releases import Release
+from activemq_fleet.schema import Schema
 
 if TYPE_CHECKING:
     from activemq_fleet.topology import Broker
@@ -37,6 +39,7 @@ BESIDE = (
     "login.config",
     "users.properties",
 )
+STOPPING = "errors-that-stop-a-broker"
 _TOPOLOGY = (*(f"T{number:03}" for number in range(1, 31)), *(f"R{number:03}" for number in range(1, 5)))
 INPUT_ERROR = "T000"
 """The name under which formats for machines list input that cannot be used; no waiver lets it pass."""
@@ -47,24 +50,36 @@ def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
     """The rules that were asked for. Raises InputError for a name that no rule has."""
     if not select and not ignore:
         return Selection()
-    return Selection.of(select, ignore, [*(one.id for one in rules()), *_TOPOLOGY])
+    stopping = tuple(one.id for one in rules() if one.refuses)
+    known = [*(one.id for one in rules()), *_TOPOLOGY]
+    return Selection.of(select, ignore, known, groups={STOPPING: stopping})
 
 
-def report_on_files(paths: Sequence[Path], release: str | None, selection: Selection) -> Report:
+def report_on_files(
+    paths: Sequence[Path], release: str | None, selection: Selection, release_from: Path | None = None
+) -> Report:
     """The file and release rules on each file. Raises InputError for a file that cannot be read."""
-    if release is None:
-        raise InputError("--release is missing: say the release that reads the file, such as --release 5.18.3")
-    read_by = Release.of(release)
-    schema = schema_of(read_by)
-    for warning in read_by.warnings:
+    named = files_of(paths)
+    texts = release_texts(named, release, read_rules(release_from) if release_from else ())
+    schemas: dict[str, tuple[Release, Schema]] = {}
+    warnings: list[str] = []
+    for text in dict.fromkeys(texts.values()):
+        read_by = Release.of(text)
+        schema, other = nearest_schema_of(read_by)
+        schemas[text] = read_by, schema
+        warnings += read_by.warnings
+        if other is not None:
+            warnings.append(f"the schema of {text} cannot be had here: that of {other}, of the same line, is taken")
+    for warning in warnings:
         echo(f"warning: {warning}", err=True)
     findings: list[Finding] = []
-    read = _read_all(list(dict.fromkeys(paths)))
-    for path, data in read.items():
+    for path, data in _read_all(named).items():
+        read_by, schema = schemas[texts[path]]
         beside = {name: _read(path.parent / name) for name in BESIDE if (path.parent / name).is_file()}
+        beside |= {schema_file.name: b"" for schema_file in path.parent.glob("*.xsd")}
         findings += release_findings(ReleaseView(read_by), selection, file=str(path))
         findings += file_findings(data, read_by, schema=schema, file=str(path), selection=selection, beside=beside)
-    return Report(tuple(dict.fromkeys(map(str, paths))), tuple(findings), warnings=read_by.warnings, files=True)
+    return Report(tuple(map(str, named)), tuple(findings), warnings=tuple(warnings), files=True)
 
 
 def report_on_fleet(inventory: InventoryOptions, selection: Selection) -> Report:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.artifacts import load_schema
+from activemq_fleet.artifacts import cached_schemas, load_schema
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.printing import echo
+from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
 
@@ -30,6 +31,21 @@ def schema_of(release: Release) -> Schema:
     Raises SchemaUnavailable or ArtifactError when it cannot be had.
     """
     return load_schema(release, progress=lambda line: echo(line, err=True))
+
+
+def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:
+    """The schema of a release; where it cannot be had the nearest of its line that is here, and whose that is.
+
+    Raises SchemaUnavailable or ArtifactError when there is none of its line either.
+    """
+    try:
+        return schema_of(release), None
+    except (SchemaUnavailable, ArtifactError):
+        patch = release.version[2]
+        here = [known for known in cached_schemas() if known.line == release.line and known != release]
+        for other in sorted(here, key=lambda known: abs(known.version[2] - patch)):
+            return schema_of(other), other
+        raise
 
 
 def routes_in(fleet: Fleet) -> Routes:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from activemq_fleet.errors import InputError
+
+_NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +19,19 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, select: Sequence[str], ignore: Sequence[str], known: Sequence[str]) -> Selection:
-        """From words with or without commas. Raises InputError for one that names no rule of ``known``."""
-        chosen, ignored = _words(select), _words(ignore)
+    def of(
+        cls,
+        select: Sequence[str],
+        ignore: Sequence[str],
+        known: Sequence[str],
+        *,
+        groups: Mapping[str, Sequence[str]] = _NO_GROUPS,
+    ) -> Selection:
+        """From words with or without commas. Raises InputError for one that names no rule of ``known``.
+
+        ``groups`` are names that stand for several rules.
+        """
+        chosen, ignored = _words(select, groups), _words(ignore, groups)
         for option, words in (("--select", chosen), ("--ignore", ignored)):
             for word in words:
                 if not any(name.startswith(word) for name in known):
@@ -34,5 +47,6 @@ class Selection:
         return chosen > ignored or (not self.select and ignored < 0)
 
 
-def _words(values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word.strip().upper() for value in values for word in value.split(",") if word.strip())
+def _words(values: Sequence[str], groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    words = (word.strip() for value in values for word in value.split(",") if word.strip())
+    return tuple(name for word in words for name in groups.get(word.lower(), (word.upper(),)))

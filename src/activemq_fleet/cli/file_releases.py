@@ -1,0 +1,116 @@
+"""Which files a check looks at, and which release reads each."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
+from itertools import islice
+from pathlib import Path
+
+from activemq_fleet.errors import InputError
+
+_JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
+_HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")
+_NAME = re.compile(r".+\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
+_OURS = (b"activemq.apache.org/schema/core", b"activemq.org/config", b"activemq.org/schema", b"<broker")
+_NOT_ENTERED = frozenset({".git", ".svn", "node_modules", ".venv"})
+_MOST_BYTES = 256 << 20
+_MOST_FILES, _MOST_ENTRIES, _LOOK = 2_000, 5_000, 1 << 16
+Rules = Sequence[tuple[str, str]]
+
+
+def files_of(paths: Iterable[Path]) -> list[Path]:
+    """The files that are named, and of a directory every file below it that looks like an activemq.xml.
+
+    Raises InputError for a directory without one, with more than 2,000, or with more than 256 MiB of them.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        below = list(islice(_below(path), _MOST_FILES + 1)) if path.is_dir() else [path]
+        if not below:
+            raise InputError(f"{path}: no file in it has a <broker> of ActiveMQ: name the file itself")
+        if len(below) > _MOST_FILES:
+            raise InputError(f"{path}: has more than {_MOST_FILES} files with a broker: name a directory below it")
+        if path.is_dir() and sum(file.stat().st_size for file in below) > _MOST_BYTES:
+            raise InputError(f"{path}: has more than {_MOST_BYTES >> 20} MiB of such files: name a directory below it")
+        found |= dict.fromkeys(below)
+    return list(found)
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    for where, directories, names in os.walk(directory):
+        directories[:] = sorted(name for name in directories if name not in _NOT_ENTERED)
+        for name in sorted(filter(_NAME.fullmatch, names)):
+            path = Path(where, name)
+            if path.is_file() and _has_broker(path):
+                yield path
+
+
+def _has_broker(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            begin = file.read(_LOOK).replace(b"\0", b"")  # of UTF-16 every other byte
+    except OSError:
+        return False
+    return any(mark in begin for mark in _OURS)
+
+
+def read_rules(path: Path) -> Rules:
+    """The lines ``PATTERN RELEASE`` of a file. Raises InputError for a line that is none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+    rules = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if words and len(words) != 2:
+            raise InputError(f"{path}, line {number}: write a pattern of file names and a release: conf/*.xml 5.18.3")
+        if words:
+            rules.append((words[0], words[1]))
+    return rules
+
+
+def release_texts(paths: Sequence[Path], release: str | None, rules: Rules) -> dict[Path, str]:
+    """The release of each file: of the first rule that fits, else the one for all, else of the jars around it.
+
+    Raises InputError that names every file whose release nothing tells.
+    """
+    found: dict[Path, str] = {}
+    unknown: list[str] = []
+    for path in paths:
+        ruled = next((text for pattern, text in rules if fnmatch(str(path), pattern) or path.match(pattern)), None)
+        text = ruled or release or _release_around(path)
+        if text is None:
+            unknown.append(str(path))
+        else:
+            found[path] = text
+    if unknown:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        raise InputError(
+            f"--release is missing: no jar around {', '.join(unknown[:3])}{more} tells which release reads it: "
+            "say --release 5.18.3 for all, or --release-from FILE with lines such as conf/*.xml 5.18.3"
+        )
+    return found
+
+
+def _release_around(path: Path) -> str | None:
+    """The one release of the jars and directory names around a file, None where there is none, or several."""
+    above = path.absolute().parent
+    for home in (above, *list(above.parents)[:2]):
+        releases = {match[1] for match in map(_HOME.fullmatch, [home.name]) if match}
+        for directory in (home, home / "lib", home / "lib" / "optional"):
+            releases |= {match[1] for match in map(_JAR.fullmatch, _names_in(directory)) if match}
+        if releases:
+            return releases.pop() if len(releases) == 1 else None
+    return None
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in islice(entries, _MOST_ENTRIES)]
+    except OSError:
+        return []

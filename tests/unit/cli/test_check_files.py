@@ -1,0 +1,150 @@
+"""``check`` of a directory of files, each with a release of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli import findings as shared
+from activemq_fleet.cli.main import main
+from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.releases import Release
+from activemq_fleet.schema import SchemaProblem
+from tests.rule_examples import complete
+
+AMQP = '<transportConnector name="amqp" uri="amqp://0.0.0.0:5672"/>'
+
+
+class AnySchema:
+    def __init__(self, release: Release) -> None:
+        self.release = release
+
+    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
+        return ()
+
+
+@pytest.fixture(autouse=True)
+def schemas_of_5_18_3_and_5_5_1_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {"5.18.3", "5.5.1"}
+
+    def load(release: Release, **_: object) -> AnySchema:
+        if release.text not in here:
+            raise SchemaUnavailable(f"the schema of {release} cannot be had")
+        return AnySchema(release)
+
+    monkeypatch.setattr(shared, "load_schema", load)
+    monkeypatch.setattr(shared, "cached_schemas", lambda: [Release.of(text) for text in sorted(here)])
+
+
+def put(path: Path, snippet: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(complete(snippet, Release.of("5.18.3")))
+    return path
+
+
+def rules_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, set[str]]:
+    main(["check", *map(str, arguments), "--format", "json"])
+    found: dict[str, set[str]] = {}
+    content: dict[str, Any] = json.loads(capsys.readouterr().out)
+    for finding in content["findings"]:
+        found.setdefault(finding["file"], set()).add(finding["rule"])
+    return found
+
+
+def test_each_file_is_read_by_the_release_of_the_jars_around_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = put(tmp_path / "old/conf/activemq.xml", AMQP), put(tmp_path / "new/conf/activemq.xml", AMQP)
+    for home, jar in (("old", "activemq-core-5.5.1.jar"), ("new", "activemq-broker-5.18.3.jar")):
+        (tmp_path / home / "lib").mkdir()
+        (tmp_path / home / "lib" / jar).touch()
+    found = rules_of(capsys, "--file", tmp_path)
+    assert "V009" in found[str(old)]
+    assert "V009" not in found[str(new)]
+
+
+def test_a_release_may_be_in_the_name_of_the_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = put(tmp_path / "apache-activemq-5.5.1/conf/activemq.xml", AMQP)
+    assert "V009" in rules_of(capsys, tmp_path)[str(path)]
+
+
+def test_a_file_of_rules_says_which_release_reads_which_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = put(tmp_path / "old/activemq.xml", AMQP), put(tmp_path / "new/activemq.xml", AMQP)
+    table = tmp_path / "releases.txt"
+    table.write_text("# site by site\nold/*.xml 5.5.1\n")
+    found = rules_of(capsys, tmp_path, "--release-from", table, "--release", "5.18.3")
+    assert "V009" in found[str(old)]
+    assert "V009" not in found[str(new)]
+
+
+def test_a_line_that_is_no_rule_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "releases.txt"
+    table.write_text("old/*.xml\n")
+    assert main(["check", str(put(tmp_path / "a.xml")), "--release-from", str(table)]) == 2
+    assert "releases.txt, line 1: write a pattern" in capsys.readouterr().err
+
+
+def test_files_whose_release_nothing_tells_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path / "a/activemq.xml")
+    assert main(["check", "--file", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "a/activemq.xml" in error
+    assert "--release-from" in error
+
+
+def test_two_releases_around_a_file_tell_nothing(tmp_path: Path) -> None:
+    path = put(tmp_path / "activemq.xml")
+    for release in ("5.5.1", "5.18.3"):
+        (tmp_path / f"activemq-all-{release}.jar").touch()
+    assert main(["check", str(path)]) == 2
+
+
+def test_a_directory_gives_the_files_with_a_broker_and_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path / "a/activemq.xml")
+    put(tmp_path / ".git/activemq.xml")
+    (tmp_path / "pom.xml").write_text("<project/>")
+    (tmp_path / "activemq.xml.j2").write_text('<broker brokerName="{{ x }}"/>')
+    main(["check", str(tmp_path), "--release", "5.18.3"])
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1].startswith("2 files: 0 errors")
+    assert "V022" in out
+
+
+def test_a_directory_without_a_broker_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path), "--release", "5.18.3"]) == 2
+    assert "no file in it has a <broker>" in capsys.readouterr().err
+
+
+def test_a_release_without_a_schema_takes_the_nearest_of_its_line_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(tmp_path / "activemq.xml")
+    assert main(["check", str(path), "--release", "5.18.1", "--ignore", "S"]) == 0
+    assert (
+        "the schema of 5.18.1 cannot be had here: that of 5.18.3, of the same line, is taken" in capsys.readouterr().err
+    )
+    assert main(["check", str(path), "--release", "5.16.7"]) == 2
+
+
+def test_the_errors_that_stop_a_broker_are_a_group_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(tmp_path / "activemq.xml", AMQP.replace("amqp", "tpc"))
+    chosen = ("--select", "errors-that-stop-a-broker")
+    assert rules_of(capsys, path, "--release", "5.18.3", *chosen) == {str(path): {"V009"}}
+    assert main(["check", str(put(tmp_path / "good.xml")), "--release", "5.18.2", *chosen]) == 0  # S001 stops none
+
+
+def test_a_directory_of_huge_files_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = put(tmp_path / "activemq.xml")
+    with path.open("ab") as file:
+        file.truncate(300 << 20)  # a hole: it takes no room
+    assert main(["check", str(tmp_path), "--release", "5.18.3"]) == 2
+    assert "has more than 256 MiB of such files" in capsys.readouterr().err
