@@ -27,7 +27,12 @@ _END = re.compile(r"(.*) \| ([^\s|]+) \| (.*)")
 _ERRORS = ("ERROR", "FATAL")
 _CAUSE = "Caused by: "
 _LINE_END = re.compile(r"\\r\\n|\\[rn]")
+_FRAME = re.compile(r"\s*(?:at \S+\(.*\)?$|\.\.\. \d+ (?:more|common frames omitted))")
+_NAMES_ERROR = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|Error|Unrecognized|Invalid|Could not)\b")
 _SHOWN = 400
+_CAUSE_SHOWN = 300
+_MESSAGE = 120
+"""Of a message before its cause at least so much is shown."""
 _LONGEST = 200
 """Lines of one message; Spring's have some dozens."""
 _NAME = r"\((?:[^()]+)\)"
@@ -118,14 +123,52 @@ def read_phase(data: str, since: float) -> Phase:
 
 def last_error(data: str, since: float = 0) -> str:
     """What went wrong last and not before ``since``, in one line with its root cause; or nothing."""
-    error = cause = ""
+    error = ""
+    stack: list[str] = []
     for line, record in _followed(_tail(data, "activemq.log")):
         if record is not None and record.level in _ERRORS:
-            error, cause = record.message if _is_of(record, since) else "", ""
-        elif record is None and error and line.lstrip().startswith(_CAUSE):
-            cause = line.lstrip()[len(_CAUSE) :]
-    text = f"{error}: {cause}" if cause and cause not in error else error
-    return " ".join(_LINE_END.sub(" ", text).split())[:_SHOWN]
+            error, stack = record.message if _is_of(record, since) else "", []
+        elif record is None and error:
+            stack.append(line)
+    return _with_cause(error, root_cause(stack))
+
+
+def root_cause(lines: Iterable[str]) -> str:
+    """The deepest cause of the last exception in these lines of stack traces; empty where none names a cause.
+
+    A cause above it that repeats it and says more, as which address is in use, is taken in its place.
+    """
+    causes = [line.strip()[len(_CAUSE) :].strip() for line in lines if line.lstrip().startswith(_CAUSE)]
+    cause = causes.pop() if causes else ""
+    while causes and len(causes[-1]) <= _CAUSE_SHOWN and _message_of(cause) in causes[-1]:
+        cause = causes.pop()
+    return cause
+
+
+def _message_of(cause: str) -> str:
+    """Without the class of the exception."""
+    return cause.partition(": ")[2] or cause
+
+
+def printed_error(lines: Sequence[str]) -> str:
+    """Why a process ended, from what it printed last, in one line: its root cause, else its first error.
+
+    Frames of a stack trace, also those that are only counted (``... 20 more``), are no reason.
+    """
+    told = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
+    error = next((line for line in told if _NAMES_ERROR.search(line)), told[-1] if told else "")
+    return _with_cause("" if error.startswith(_CAUSE) else error, root_cause(lines))
+
+
+def _with_cause(error: str, cause: str) -> str:
+    """One line. What is too long loses the end of the message and never the cause, which says most."""
+    error, cause = (" ".join(_LINE_END.sub(" ", text).split()) for text in (error, cause))
+    if not cause or cause in error[:_SHOWN]:
+        return error[:_SHOWN]
+    cause = cause[:_SHOWN]
+    if len(error) + len(cause) > _SHOWN:
+        error = error[: max(_SHOWN - len(cause), _MESSAGE)] + "…"
+    return f"{error}: {cause}" if error else cause
 
 
 def _tail(data: str, name: str) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,8 +25,8 @@ _POLL = 0.5
 _HOPELESS = 3
 _HUNG = 30.0  # seconds: a machine under load, or one that collects garbage, may be slow to answer
 _JUST = 10
-_SHOWN = 400
-_PROPERTIES = "ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
+_PRINTED = 200  # lines: a stack trace of Spring's has a hundred
+_PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,23 @@ def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] =
         time.sleep(_POLL)
 
 
+def missing(result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None) -> str:
+    """Why a result of ``look`` is not what was waited for, in one line; empty when it is.
+
+    ``old_pid``: the process that must have been replaced. ``release``: the one that must run.
+    """
+    unit, log = (result["unit"] or {}).get("Id") or "its unit", f"{result['data']}/activemq.log"
+    where = f"see {log} and journalctl -u {unit}" if result["unit"] else f"see {log}"
+    if result["state"] not in states:
+        reason = result["error"] or result["how"]
+        return f"it is {result['state']}: {reason} ({where})"
+    if old_pid is not None and result["pid"] == old_pid:
+        return f"process {old_pid}, which was there before, still runs ({where})"
+    if release and result["release"] != release:
+        return f"it runs {result['release'] or 'a release that cannot be seen'} and not {release} ({where})"
+    return ""
+
+
 def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     was, is_now = first["unit"], now["unit"]
     if not was or not is_now or now["state"] != "stopped":
@@ -132,7 +149,8 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
     frozen = process is not None and process.state == "T"
     answers = _ask(deployed) if process and not frozen else {}
     said = _unit(unit) if unit else None
-    ending = "" if process or not said else _ending(said, brokerlog.last_error(layout.data, recent) or _printed(unit))
+    error = "" if process else brokerlog.last_error(layout.data, recent) or _printed(unit, recent)
+    ending = _ending(said, error) if said and not process else ""
     addresses = [listener.address for listener in deployed.listeners]
     listens = process is not None and held_by_process.is_listening(process.pid, addresses)
     locks = process is not None and bool(deployed.store) and held_by_process.holds_lock(process.pid, deployed.store)
@@ -154,6 +172,8 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
         "log": {"phase": phase.name, "message": printable(phase.message), "time": phase.time or None},
         "connectors": {key: printable(answer.detail) for key, answer in answers.items()},
         "message_returned": returned[0] if returned else None,
+        "error": printable(error),
+        "data": layout.data,
         "store": deployed.store or None,
         "persistence": deployed.persistence,
     }
@@ -200,14 +220,17 @@ def _fields(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
-def _printed(unit: str | None) -> str:
-    """What the broker printed last: why Java did not start, or what the unit found wrong before."""
-    command = ["journalctl", f"--unit={unit}", "--lines=3", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
+def _printed(unit: str | None, since: float) -> str:
+    """The error that the broker printed last: why Java did not start, or what the unit found wrong before."""
+    if not unit:
+        return ""
+    command = ["journalctl", f"--unit={unit}", f"--lines={_PRINTED}", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
+    command += [f"--since=@{int(since)}"] if since else []
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return " / ".join(line.strip() for line in done.stdout.splitlines())[:_SHOWN]
+    return str(brokerlog.printed_error(done.stdout.splitlines()))
 
 
 def _ending(unit: Mapping[str, str], error: str) -> str:

@@ -26,11 +26,21 @@ options:
     type: int
     default: 0
   states:
-    description: The states to wait for. The module does not fail when none is reached.
+    description: The states to wait for. Without O(required) the module does not fail when none is reached.
     type: list
     elements: str
     choices: [active, standby, starting, stopped, hung]
     default: [active, standby]
+  required:
+    description: Fail, in one line with the broker's own error, when none of O(states) is reached.
+    type: bool
+    default: false
+  replaces:
+    description: With O(required), the process that must not run any more.
+    type: int
+  release:
+    description: With O(required), the release that must run.
+    type: str
 extends_documentation_fragment:
   - activemq.fleet.looks
 """
@@ -105,6 +115,17 @@ message_returned:
   description: Whether a message came back. Null where it was not tried or the account may not.
   type: bool
   returned: always
+error:
+  description: >-
+    Of a broker without a process, the last error of its log, else of what it printed, in one line that ends with the
+    deepest cause; else empty.
+  type: str
+  returned: always
+  sample: "Failed to start: java.net.BindException: Address already in use"
+data:
+  description: The directory of the broker's log.
+  type: str
+  returned: always
 store:
   description: The directory of the kahaDB store, or null.
   type: str
@@ -168,7 +189,7 @@ free:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.state import look
+from ansible_collections.activemq.fleet.plugins.module_utils.state import look, missing
 
 
 def main() -> None:
@@ -179,6 +200,9 @@ def main() -> None:
             "unit": {"type": "str"},
             "wait": {"type": "int", "default": 0},
             "states": {"type": "list", "elements": "str", "choices": states, "default": ["active", "standby"]},
+            "required": {"type": "bool", "default": False},
+            "replaces": {"type": "int"},
+            "release": {"type": "str"},
         },
         supports_check_mode=True,
     )
@@ -187,6 +211,10 @@ def main() -> None:
         result = look(module.params["base"], module.params["unit"], module.params["wait"], wanted)
     except (InstallError, OSError) as error:
         module.fail_json(msg=str(error))
+    if module.params["required"]:
+        why = missing(result, module.params["states"], module.params["replaces"], module.params["release"])
+        if why:
+            module.fail_json(msg=why, state=result["state"])
     module.exit_json(**result)
 
 

@@ -192,6 +192,73 @@ def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
     assert brokerlog.last_error(str(tmp_path), time.time() + 3600) == ""
 
 
+def test_a_long_message_does_not_hide_its_root_cause(tmp_path: Path) -> None:
+    long = "Failed to load: URL [x], reason: " + "nested exception is y; " * 60
+    stack = "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: java.net.BindException: Address in use\n"
+    (tmp_path / "activemq.log").write_text(record(long).replace("INFO ", "ERROR") + stack + "\t... 20 more\n")
+    told = brokerlog.last_error(str(tmp_path))
+    assert told.startswith("Failed to load: URL [x]")
+    assert told.endswith("…: java.net.BindException: Address in use")
+    assert len(told) < 450
+
+
+STACK = [
+    "ERROR: java.lang.RuntimeException: Failed to execute start task. Reason: java.lang.Middle: wrong",
+    "\tat org.apache.activemq.console.command.StartCommand.runTask(StartCommand.java:101)",
+    "Caused by: java.lang.Middle: wrong",
+    "\t... 14 more",
+    "Caused by: java.io.IOException: keystore password was incorrect",
+    "\tat java.base/sun.security.pkcs12.PKCS12KeyStore.engineLoad(PKCS12KeyStore.java:2097)",
+    "\t... 20 more",
+]
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (STACK, f"{STACK[0]}: java.io.IOException: keystore password was incorrect"),
+        (STACK[3:], "java.io.IOException: keystore password was incorrect"),
+        (STACK[-1:], ""),
+        (["Caused by: a.Long: " + "x" * 300 + " in use", "Caused by: b.Failed: to bind to h:1 due to c.Bind: in use",
+          "Caused by: c.Bind: in use"], "b.Failed: to bind to h:1 due to c.Bind: in use"),
+        (["Picked up JDK_JAVA_OPTIONS: -Xmx1g", "Unrecognized VM option 'No'", "Error: Could not create the Java VM"],
+         "Unrecognized VM option 'No'"),
+        (["chown: no such user"], "chown: no such user"),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_what_was_printed_is_told_by_its_deepest_cause_and_no_count_of_frames(printed: list[str], told: str) -> None:
+    assert brokerlog.printed_error(printed) == told
+
+
+RESULT = {
+    "state": "stopped",
+    "how": "no process runs",
+    "error": "a.B: c",
+    "data": "/b/data",
+    "pid": 7,
+    "release": "5.18.3",
+    "unit": {"Id": "activemq.service"},
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, "it is stopped: a.B: c (see /b/data/activemq.log and journalctl -u activemq.service)"),
+        ({"error": "", "unit": None}, "it is stopped: no process runs (see /b/data/activemq.log)"),
+        ({"state": "standby"}, "process 7, which was there before, still runs"),
+        ({"state": "standby", "pid": 8}, "it runs 5.18.3 and not 6.3.1"),
+        ({"state": "standby", "pid": 8, "release": None}, "it runs a release that cannot be seen and not 6.3.1"),
+        ({"state": "standby", "pid": 8, "release": "6.3.1"}, ""),
+    ],
+)
+def test_what_was_waited_for_in_vain_is_one_line(more: dict[str, object], told: str) -> None:
+    said = state.missing({**RESULT, **more}, ["active", "standby"], 7, "6.3.1")
+    assert said.startswith(told)
+    assert bool(said) == bool(told)
+
+
 @pytest.mark.parametrize(
     ("unit", "said"),
     [
