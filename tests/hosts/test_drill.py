@@ -16,7 +16,7 @@ import pytest
 from activemq_fleet.drills import DrillResult
 from tests.hosts.brokers import UNIT, look, wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import Controller, PlaybookError, ended
+from tests.hosts.playbooks import NODES, Controller, PlaybookError, ended
 from tests.waiting import LateError
 
 RATE = 40
@@ -129,6 +129,23 @@ def test_a_group_that_nobody_has_opened_is_refused(controller: Controller) -> No
     said, _ = start(controller).communicate(timeout=900)
 
     assert "group orders may not be drilled" in said
+    after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
+    assert before == after
+
+
+@pytest.mark.timeout(1800)
+def test_a_controller_that_cannot_open_mqtt_is_told_so_in_one_line_within_seconds(controller: Controller) -> None:
+    before = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
+    variables = HERE | {"activemq_drill_allowed": True}
+
+    process = controller.start("drill", "-e", json.dumps(variables))  # outside of the machines' network
+    said, _ = process.communicate(timeout=900)
+
+    assert process.returncode != 0
+    (told,) = {line for line in said.splitlines() if line.startswith("fatal: ")}
+    for address in NODES.values():
+        assert f"{address}:1883 (" in told
+    assert "run the playbook from a machine that agents could run on" in told
     after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
     assert before == after
 

@@ -33,6 +33,12 @@ def no_load(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return written
 
 
+@pytest.fixture(autouse=True)
+def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These brokers are names alone; test_lab_drill_reach looks at real ports."""
+    monkeypatch.setattr(drill_hosts, "refuse_unreachable", lambda _specs: None)
+
+
 def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="group orders may not be drilled"):
         begin(fleet_of(), tmp_path, allowed=None)

@@ -167,9 +167,21 @@ class AgentProcess:
 
     @property
     def said(self) -> str:
-        """The end of what it printed."""
+        """The end of what it printed; of a record of its log, which is JSON, event and error."""
         lines = self._output.read_text(errors="replace").splitlines() if self._output.exists() else []
-        return lines[-1][-400:] if lines else "it said nothing"
+        return _plain(lines[-1])[-400:] if lines else "it said nothing"
+
+
+def _plain(line: str) -> str:
+    """A JSON record of the agent's log as words; any other line as it is."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(record, dict):
+        return line
+    told = [str(record[key]) for key in ("event", "broker", "reason", "error") if record.get(key)]
+    return ": ".join(told) or line
 
 
 def _is_accepted(events: queue.Queue[Any]) -> bool:

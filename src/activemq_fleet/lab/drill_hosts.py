@@ -25,6 +25,7 @@ from activemq_fleet.drills.model import State
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.drill import candidates
 from activemq_fleet.lab.drill_files import machine, phases, settle, spans
+from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.drill_seats import seat_spec, speaks_mqtt
 from activemq_fleet.lab.logtail import LOG
 from activemq_fleet.lab.overlay import MARK, for_clients
@@ -75,6 +76,7 @@ def begin(
     chosen = list(dict.fromkeys(order))
     here = _as_dialled(fleet)
     specs = [seat_spec(here, here.pairs[pair], rate) for pair in chosen]
+    refuse_unreachable(specs)
     (directory / "drill.json").write_text(
         json.dumps({"order": order, "what": what, "rate": rate, "seed": seed, "target": options.get("target") or ""})
     )

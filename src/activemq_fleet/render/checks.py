@@ -57,7 +57,7 @@ def sends_password(balancer: Balancer, front: Front) -> bool:
 
 def _login(balancer: Balancer, front: Front, secrets: Secrets) -> str:
     settings = balancer.settings
-    packet = _mqtt_connect if front.protocol == "mqtt" else _stomp_connect
+    packet = mqtt_connect if front.protocol == "mqtt" else _stomp_connect
     if settings.vip_username is None or not sends_password(balancer, front):
         return packet(_client_id(balancer, front), None, None).hex()
     password = secrets.show("activemq_vip_password", settings.vip_password)
@@ -71,7 +71,7 @@ def _client_id(balancer: Balancer, front: Front) -> str:
     return "check-" + hashlib.sha256(f"{balancer.host}\0{front.connector}".encode()).hexdigest()[:12]
 
 
-def _mqtt_connect(client_id: str, username: str | None, password: str | None) -> bytes:
+def mqtt_connect(client_id: str, username: str | None, password: str | None) -> bytes:
     """CONNECT of MQTT 3.1, which every release takes: its id has 23 letters at most."""
     flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
     body = _text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + _text(client_id)

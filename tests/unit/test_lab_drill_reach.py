@@ -1,0 +1,130 @@
+"""Before a drill puts load on: can this machine open the brokers' MQTT connectors?"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from activemq_fleet.agent.running import _plain
+from activemq_fleet.agent.seats import SeatSpec
+from activemq_fleet.errors import InputError
+from activemq_fleet.lab.drill_reach import refuse_unreachable
+
+NOWHERE = "nowhere.invalid:1883"
+
+
+def serve(server: socket.socket, answer: bytes) -> None:
+    """Answer each connection alike until the server is closed."""
+    with suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1024)
+                connection.sendall(answer)
+
+
+@contextmanager
+def server_of(answer: bytes) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server, answer), daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """An address at which MQTT is answered."""
+    with server_of(b"\x20\x02\x00\x00") as address:
+        yield address
+
+
+@pytest.fixture
+def taken() -> Iterator[str]:
+    """An address at which connections are taken and ended, as by a proxy for a host that is not there."""
+    with server_of(b"") as address:
+        yield address
+
+
+@pytest.fixture
+def refused() -> str:
+    """An address at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address that does not answer: its queue of connections is full."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        name = server.getsockname()
+        waiting = []
+        for _ in range(4):
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(name)
+            waiting.append(client)
+        yield f"127.0.0.1:{name[1]}"
+        for client in waiting:
+            client.close()
+
+
+def spec(*addresses: str, name: str = "orders-mq01") -> SeatSpec:
+    keys = {"mb.urls": ",".join(addresses)}
+    return SeatSpec(name=name, topic="t", filters=("t/#",), rate=1, publisher=keys, subscriber=keys)
+
+
+def refusal(*specs: SeatSpec) -> str:
+    with pytest.raises(InputError) as caught:
+        refuse_unreachable(specs, timeout=1)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def test_a_pair_whose_standby_refuses_can_be_drilled(served: str, refused: str) -> None:
+    refuse_unreachable([spec(served, refused), spec(refused, served, name="orders-mq02")])
+
+
+def test_a_pair_of_which_nobody_listens_is_refused_by_host_and_port(refused: str) -> None:
+    said = refusal(spec(refused))
+    assert f"cannot open MQTT at {refused} (connection refused)" in said
+    assert "run the playbook from a machine" in said
+
+
+def test_a_node_to_which_the_load_could_not_move_is_refused(served: str) -> None:
+    assert f"{NOWHERE} (its name does not resolve)" in refusal(spec(served, NOWHERE))
+
+
+def test_a_connection_that_is_taken_by_something_else_proves_nothing(taken: str, refused: str) -> None:
+    assert f"{taken} (something answers there that is no broker with MQTT)" in refusal(spec(taken, refused))
+    assert f"{taken} (something answers there that is no broker with TLS)" in refusal(spec(f"ssl://{taken}"))
+
+
+def test_a_broker_that_refuses_the_login_is_one() -> None:
+    with server_of(b"\x20\x02\x00\x05") as address:
+        refuse_unreachable([spec(address)])
+
+
+def test_a_silent_host_is_named_within_seconds(served: str, silent: str) -> None:
+    began = time.monotonic()
+    assert f"{silent} (no answer in 1 s)" in refusal(spec(served, silent))
+    assert time.monotonic() - began < 10
+
+
+def test_a_line_names_four_and_counts_the_others() -> None:
+    said = refusal(*(spec(f"pair{number}.invalid:1883", name=f"p{number}") for number in range(7)))
+    assert "pair3.invalid:1883" in said
+    assert "and 3 more" in said
+
+
+def test_what_an_agent_logs_as_json_is_told_in_words() -> None:
+    line = '{"event": "connection lost", "broker": "a:1883", "reason": "refused the login", "level": "warning"}'
+    assert _plain(line) == "connection lost: a:1883: refused the login"
+    assert _plain("no JSON") == "no JSON"
