@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import os
+import platform
 import tempfile
 from collections.abc import Mapping
 from secrets import token_hex
@@ -68,6 +70,7 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = {
             "changed": False,
             "run": token_hex(8),
+            "by": f"{_user()}@{platform.node()}",
             "expected": [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)],
             "brokers": {
                 broker.host: {**deployment.broker_facts(broker), "persistence": persistence_of(documents[broker.host])}
@@ -81,6 +84,13 @@ class ActionModule(ActionBase):
         if archives:
             result |= _write({"broker": brokers, "agent": agents, "balancer": balancers})
         return result
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an account that the machine has no entry for
+        return str(os.getuid())
 
 
 def _write(kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:

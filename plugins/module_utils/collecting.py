@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils import gathered, machine, masking, threads
+from ansible_collections.activemq.fleet.plugins.module_utils import gathered, machine, masking, operations, threads
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.bundle import TIME_IS_OVER, Bundle, open_all
 from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known
@@ -112,7 +112,9 @@ class _Work:
                 beside = {os.path.basename(path) for path in (tree.files if tree else ()) if _UNIT.fullmatch(path)}
                 for unit in sorted({part["unit"], *beside}):
                     self._unit(unit)
-        self._logs(homes[0].data if broker else "", agent["state"] if agent else "")
+        # Brokers of a lab are no units, and share one machine.
+        is_own_host = bool((broker or {}).get("unit"))
+        self._logs(homes[0].data if broker else "", agent["state"] if agent else "", is_own_host)
         return facts
 
     def _tree(self, home: Layout, prefix: str) -> gathered.Tree | None:
@@ -188,12 +190,14 @@ class _Work:
             self.bundle.leave_out(f"journal/{unit}.log", dropped, "only its newest lines fit")
         self._text(f"journal/{unit}.log", journal)
 
-    def _logs(self, data: str, state: str) -> None:
+    def _logs(self, data: str, state: str, is_own_host: bool) -> None:
         opened = open_all(data, lambda name: bool(_LOG.match(name)), "", self.bundle) if data else []
         opened += open_all(data, lambda name: bool(_MORE.match(name)), "more/", self.bundle) if data else []
         if state:
             journals = os.path.join(state, "agent")
             opened += open_all(journals, lambda name: bool(_JOURNAL.fullmatch(name)), "agent/", self.bundle)
+        if is_own_host:
+            opened += open_all(operations.DIRECTORY, lambda name: name == operations.FILE, "", self.bundle)
         self.bundle.add_logs(opened, lambda text: masking.mask_text(text, self.known))
 
     def _text(self, name: str, text: str) -> None:

@@ -66,6 +66,11 @@ expected:
   type: list
   elements: str
   returned: always
+by:
+  description: The account and the machine that the playbook was started on, for the hosts' records of planned work.
+  type: str
+  returned: when O(checked) is true
+  sample: ops@controller
 brokers:
   description: What a playbook must know of each broker, with all defaults applied, by inventory name.
   type: dict

@@ -110,6 +110,30 @@ def test_every_planted_incident_is_found_and_none_invented(out: Path) -> None:
     assert (takeover["group"], takeover["pair"], takeover["final"]) == ("orders", PAIR, True)
 
 
+def operations(host: str, began: str, ended: str) -> str:
+    """What a restart by the playbook leaves on a node."""
+    about = {"v": 1, "run": "1f0c", "operation": "restart", "by": "ops@controller", "host": host}
+    times = (("begin", began), ("end", ended))
+    return "".join(json.dumps({**about, "kind": kind, "ts": moment(at).isoformat()}) + "\n" for kind, at in times)
+
+
+@pytest.mark.parametrize(("ended", "verdict", "planned"), [("1:30", "clean", True), ("1:02", "findings", False)])
+def test_planned_take_overs_alone_leave_the_verdict_clean(
+    spark: SparkSession, tmp_path: Path, ended: str, verdict: str, planned: bool
+) -> None:
+    about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3"}
+    restarted = ("0 chosen", "1 opened", "1 starting", "2 started", "1:05 stopping", "1:06 stopped", "1:20 chosen")
+    for host, said in ((A, (*restarted, "1:21 wait")), (B, STANDS_BY)):
+        files = {"activemq.log": "".join(lines(*said)), "operations.jsonl": operations(host, "1:00", ended)}
+        lay(tmp_path / "logs", host, about, files)
+
+    result = audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"))
+
+    assert [(row["kind"], row["planned"]) for row in rows(tmp_path / "out", "incidents")] == [("takeover", planned)]
+    assert (result.verdict, result.exit_code, result.counts.planned) == (verdict, int(not planned), int(planned))
+    assert ("1 take-over, 1 planned" in (tmp_path / "out" / "report.html").read_text()) is planned
+
+
 def test_the_bridge_over_the_failover_was_rebuilt(out: Path) -> None:
     first, second = sorted(rows(out, "bridges"), key=lambda row: str(row["began"]))
 

@@ -120,11 +120,12 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
 def _summary(result: Mapping[str, Any], out: str) -> str:
     """What was found, for people: a few lines."""
     counts, read = result["counts"], result["inputs"]
+    planned = f" ({counts['planned']:,} of them planned)" if counts["planned"] else ""
     lines = [
         f"verdict    {result['verdict']}",
         f"read       {counts['events']:,} records of {read['logs']} logs and {read['journals']} journals, "
         f"{read['hosts']} hosts",
-        f"incidents  {_listed(counts['incidents']) or 'none'}",
+        f"incidents  {_listed(counts['incidents']) or 'none'}{planned}",
         f"events     {_listed(counts['messages']) or 'no journals'}",
         f"bridges    {_listed(counts['bridges']) or 'none'}",
     ]

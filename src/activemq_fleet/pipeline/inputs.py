@@ -1,7 +1,7 @@
 """What ``collect`` laid down: which files are there, whose they are, and in which zone their clocks run.
 
-``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``. Listed and read
-through Spark, so that DIR may be any path that Hadoop reads. A file of no bytes is not listed.
+``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``, ``DIR/HOST/operations.jsonl``. Listed
+and read through Spark, so that DIR may be any path that Hadoop reads. A file of no bytes is not listed.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any, Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.zones import zone_of
 from activemq_fleet.pipeline.input_directory import refuse_outside_links
+from activemq_fleet.pipeline.operations import OPERATIONS_FILE, Operation, operations_of
 from activemq_fleet.pipeline.paths import local_path, uri_of
 from activemq_fleet.pipeline.settings import temporarily
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FileKind = Literal["log", "journal", "host", "other"]
+FileKind = Literal["log", "journal", "host", "operations", "other"]
 
 HOST_FILE = "host.json"
 _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
+_TOLD = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
 LARGEST_HOST_FILE = 1 << 24
-"""Bytes of a host.json that is read."""
+"""Bytes of a host.json or operations.jsonl that is read."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 _TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", str((1 << 31) - 1)
 _GLOB = re.compile(r"([\[\]{}*?\\])")
@@ -38,6 +40,7 @@ class Host:
 
     ``timezone`` is what its logs' times are in; ``release`` that of its broker; both are ``None``
     for what nobody knows (a zone is then UTC). ``problems`` say what had to be assumed.
+    ``operations``: the planned work on it that it has written down.
     """
 
     host: str
@@ -47,6 +50,7 @@ class Host:
     pair: str | None = None
     store: str | None = None
     problems: tuple[str, ...] = ()
+    operations: tuple[Operation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +102,19 @@ def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Ho
 
 
 def inputs_of(
-    root: str, files: tuple[InputFile, ...], told: Mapping[str, bytes], inventory_hosts: Mapping[str, Host] | None
+    root: str,
+    files: tuple[InputFile, ...],
+    told: Mapping[tuple[str, str], bytes],
+    inventory_hosts: Mapping[str, Host] | None,
 ) -> Inputs:
-    """The inputs of these files, and their hosts. ``told``: what the hosts' files hold, by host."""
+    """The inputs of these files, and their hosts. ``told``: what host.json and operations.jsonl hold, by host, file."""
     names = sorted({file.host for file in files})
-    hosts = {name: _host(name, told.get(name), inventory_hosts or {}) for name in names}
+    hosts = {
+        name: _with_operations(
+            _host(name, told.get((name, HOST_FILE)), inventory_hosts or {}), told.get((name, OPERATIONS_FILE))
+        )
+        for name in names
+    }
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
     problems += _absent(files, hosts)
     return Inputs(root, files, hosts, tuple(problems))
@@ -121,8 +133,8 @@ def binary(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFra
         return spark.read.format("binaryFile").options(**options).load([escaped(path) for path in paths])
 
 
-def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile], dict[str, bytes]]:
-    """The files, and what the hosts' files hold, by host."""
+def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
+    """The files, and what host.json and operations.jsonl hold, by host and file."""
     from pyspark.sql import functions as sf
 
     everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
@@ -130,7 +142,7 @@ def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile],
         "path", "length", sf.xxhash64("_metadata.file_path").alias("id"), sf.lit(None).cast("binary").alias("content")
     )
     told = (
-        binary(spark, [root], **{**everywhere, "pathGlobFilter": HOST_FILE})
+        binary(spark, [root], **{**everywhere, "pathGlobFilter": _TOLD})
         .where(f"length <= {LARGEST_HOST_FILE}")
         .select("path", "length", sf.lit(0).cast("long").alias("id"), "content")
     )
@@ -145,8 +157,8 @@ def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile],
         elif row["content"] is None:
             kind = kind_of(file)
             files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz"), row["id"]))
-        elif file == HOST_FILE:
-            contents[host] = row["content"]
+        elif file in (HOST_FILE, OPERATIONS_FILE):
+            contents[host, file] = row["content"]
     return files, contents
 
 
@@ -156,7 +168,7 @@ def kind_of(file: str) -> FileKind:
         return "log"
     if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
         return "journal"
-    return "host" if file == HOST_FILE else "other"
+    return "host" if file == HOST_FILE else "operations" if file == OPERATIONS_FILE else "other"
 
 
 def _host(name: str, told: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
@@ -174,6 +186,13 @@ def _host(name: str, told: bytes | None, inventory_hosts: Mapping[str, Host]) ->
     if name in inventory_hosts:
         return _checked(inventory_hosts[name], [f"{problems[-1]}: the inventory tells group, release and time zone"])
     return _checked(Host(name), [f"{problems[-1]}: its times are taken for UTC, its release is not known"])
+
+
+def _with_operations(host: Host, content: bytes | None) -> Host:
+    if content is None:
+        return host
+    operations, problems = operations_of(host.host, content)
+    return replace(host, operations=operations, problems=(*host.problems, *problems))
 
 
 def _from_file(name: str, known: Mapping[str, Any]) -> Host:

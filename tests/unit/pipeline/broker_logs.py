@@ -108,6 +108,12 @@ def busy(host: str, first: str, last: str, clock: float = 0.0) -> dict[str, obje
     return _row(rows.BUSY, host, _at(first, clock), _at(last, clock))
 
 
+def operation(host: str, first: str, last: str, clock: float = 0.0) -> dict[str, object]:
+    """A playbook at work on a host, as the host has written it down."""
+    about = {"operation": "restart", "by": "ops@controller"}
+    return _row(rows.OPERATION, host, _at(first, clock), _at(last, clock), about)
+
+
 def agent(lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0) -> list[dict[str, object]]:
     """An agent that loses its connection and gets another."""
     about = {"agent": "shop", "epoch": "e"}

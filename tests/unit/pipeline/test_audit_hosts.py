@@ -38,6 +38,34 @@ def test_a_stop_in_good_order_is_no_demotion() -> None:
     assert audit_pair(log(A, *MASTER, "10 stopping", "11 stopped")) == []
 
 
+FAILS = ("start failed", "java.io.IOException: Failed to bind\nCaused by: java.net.BindException: in use")
+
+
+def failing(*minutes: int) -> list[tuple[str, str]]:
+    return [(f"{minute}:01 {FAILS[0]}", FAILS[1]) for minute in minutes]
+
+
+def test_starts_that_fail_again_and_again_are_one_incident_with_their_cause() -> None:
+    found = only(audit_pair(log(A, *failing(1, 2, 3, 4))), "failing_start")
+
+    assert (found.host, found.seconds, found.planned) == (A, 180.0, False)
+    assert "was started 4 times in vain" in found.cause
+    assert "java.net.BindException: in use" in found.cause
+
+
+def test_a_configuration_that_is_refused_again_and_again_is_told_once_a_start() -> None:
+    both = [line for minute in (1, 2, 3) for line in (f"{minute}:01 invalid", *failing(minute))]
+
+    assert "3 times" in only(audit_pair(log(A, *both)), "failing_start").cause
+
+
+def test_two_starts_that_fail_or_three_with_one_that_came_up_between_are_no_incident() -> None:
+    assert kinds(audit_pair(log(A, *failing(1, 2)))) == []
+    came_up = [*failing(1, 2), "3:00 chosen", "3:01 opened", "3:02 starting", "3:03 started", *failing(4, 5)]
+    assert "failing_start" not in kinds(audit_pair(log(A, *came_up)))
+    assert kinds(audit_pair(log(A, *failing(1, 20, 40)))) == []
+
+
 def test_missing_journal_files_that_keep_a_broker_from_starting_are_one_store_error() -> None:
     refused = ("5 start failed", "java.io.IOException: Detected missing/corrupt journal files referenced by:[0:q] 7")
 

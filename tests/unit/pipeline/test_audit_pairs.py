@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.pipeline.audit.evidence import Incident
-from tests.unit.pipeline.broker_logs import A, B, agent, audit_pair, bridge_loss, busy, kinds, log
+from tests.unit.pipeline.broker_logs import A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
 STANDS_BY = ("5 chosen", "6 wait")
@@ -243,15 +243,23 @@ def test_nodes_without_a_lock_on_one_known_store_are_a_split_brain() -> None:
     assert kinds(audit_pair(log(A, *MASTER), other, more=more)) == ["split_brain"]
 
 
-def rounds(times: tuple[int, ...], clock: float) -> list[Incident]:
-    """A dies at the first of ``times`` (minutes), B at the next, and so on; B's clock is ahead."""
+def rounds(times: tuple[int, ...], clock: float, planned: tuple[int, ...] = ()) -> list[Incident]:
+    """A dies at the first of ``times`` (minutes), B at the next, and so on; B's clock is ahead.
+
+    At the minutes ``planned`` a playbook was at work on the pair.
+    """
     a, b = [*MASTER], [*STANDS_BY]
     nodes = [a, b]
     for turn, minute in enumerate(times):
         dies, takes = nodes[turn % 2], nodes[1 - turn % 2]
         takes += [f"{minute}:02 opened", f"{minute}:02 unclean", f"{minute}:03 starting", f"{minute}:04 started"]
         dies += [f"{minute}:30 chosen", f"{minute}:31 wait"]
-    return audit_pair(log(A, *a), log(B, *b, clock=clock))
+    more = [
+        operation(host, f"{minute}:01", f"{minute}:45", ahead)
+        for minute in planned
+        for host, ahead in ((A, 0.0), (B, clock))
+    ]
+    return audit_pair(log(A, *a), log(B, *b, clock=clock), more=more)
 
 
 @pytest.mark.parametrize("clock", [-299.0, -150.0, -30.0, 0.0, 30.0, 150.0, 299.0])
@@ -262,6 +270,34 @@ def test_three_take_overs_in_ten_minutes_are_flapping_whatever_the_clocks_say(cl
 @pytest.mark.parametrize("clock", [-299.0, -30.0, 0.0, 30.0, 299.0])
 def test_three_take_overs_in_more_than_ten_minutes_are_not(clock: float) -> None:
     assert kinds(rounds((3, 9, 14), clock)) == ["takeover", "takeover", "takeover"]
+
+
+@pytest.mark.parametrize("clock", [-299.0, -30.0, 0.0, 30.0, 299.0])
+def test_take_overs_while_a_playbook_worked_on_the_pair_are_planned_and_so_is_their_flapping(clock: float) -> None:
+    found = rounds((3, 7, 12), clock, planned=(3, 7, 12))
+    assert kinds(found) == ["flapping", "takeover", "takeover", "takeover"]
+    assert all(one.planned for one in found)
+    takeover = next(one for one in found if one.kind == "takeover")
+    assert takeover.cause.endswith("It was planned: restart, by ops@controller.")
+
+
+def test_one_take_over_that_nobody_planned_keeps_flapping_from_being_planned() -> None:
+    found = rounds((3, 7, 12), 0.0, planned=(3, 12))
+    assert sorted((one.kind, one.planned) for one in found) == [
+        ("flapping", False), ("takeover", False), ("takeover", True), ("takeover", True),
+    ]  # fmt: skip
+
+
+def test_a_take_over_before_or_after_the_planned_work_is_not_planned() -> None:
+    for window in (("0:10", "1:05"), ("1:20", "2:00")):
+        found = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[operation(B, *window)])
+        assert [(one.kind, one.planned) for one in found] == [("takeover", False)]
+
+
+def test_a_take_over_that_fails_is_never_planned() -> None:
+    dies = log(B, *STANDS_BY, "1:10 opened", "1:11 start failed")
+    found = audit_pair(log(A, *MASTER), dies, more=[operation(B, "1:00", "1:30")])
+    assert ("failed_takeover", False) in [(one.kind, one.planned) for one in found]
 
 
 def test_two_take_overs_are_no_flapping() -> None:

@@ -169,6 +169,8 @@ def test_a_report_of_nothing_can_be_drawn() -> None:
         ((), Counts(messages={"delivered": 3}, bridges={"up": 2, "down": 1}), "clean"),
         ((Gap("h", "few records", weighs=False),), Counts(), "clean"),
         ((), Counts(incidents={"takeover": 1}), "findings"),
+        ((), Counts(incidents={"takeover": 3, "flapping": 1}, planned=4), "clean"),
+        ((), Counts(incidents={"takeover": 3, "flapping": 1}, planned=3), "findings"),
         ((), Counts(messages={"delivered": 3, "lost": 1}), "findings"),
         ((), Counts(messages={"stuck": 1}), "findings"),
         ((), Counts(messages={"duplicate": 1}), "findings"),

@@ -20,6 +20,7 @@ IncidentKind = Literal[
     "store_error",
     "refused_credentials",
     "duplicate_bridge",
+    "failing_start",
 ]
 BeganFrom = Literal["agent", "bridge", "log", "unknown"]
 Certainty = Literal["proved", "possible"]
@@ -108,6 +109,8 @@ class Incident:
     mark: str = ""
     peer: str = ""
     """The broker that told it: whose own log has it too, and then it is told once."""
+    planned: bool = False
+    """A playbook did it, and has written so down."""
     names: tuple[str, ...] = ()
     """The broker's own names, where others may tell the same of it."""
 

@@ -39,12 +39,16 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many of what; by kind, verdict or state. ``unread`` records, ``unknown`` kinds."""
+    """How many of what; by kind, verdict or state.
+
+    ``unread``: records; ``unknown``: kinds; ``planned``: how many of the incidents were.
+    """
 
     events: int = 0
     unknown: int = 0
     unread: int = 0
     incidents: Mapping[str, int] = field(default_factory=dict)
+    planned: int = 0
     bridges: Mapping[str, int] = field(default_factory=dict)
     messages: Mapping[str, int] = field(default_factory=dict)
     deliveries: Mapping[str, int] = field(default_factory=dict)
@@ -88,6 +92,7 @@ class Result:
                 "unread": self.counts.unread,
                 "gaps": len(self.gaps),
                 "incidents": dict(self.counts.incidents),
+                "planned": self.counts.planned,
                 "bridges": dict(self.counts.bridges),
                 "messages": dict(self.counts.messages),
                 "deliveries": dict(self.counts.deliveries),
@@ -96,9 +101,10 @@ class Result:
 
 
 def judge(gaps: Sequence[Gap], counts: Counts) -> Verdict:
-    """``incomplete`` wherever something may be hidden, whatever else was found; ``clean`` only where nothing was."""
+    """``incomplete`` wherever something may be hidden, whatever else was found; ``clean`` where all was planned."""
     if any(gap.weighs for gap in gaps) or counts.messages.get("indeterminate"):
         return "incomplete"
     bad = sum(count for verdict, count in counts.messages.items() if verdict != "delivered")
     broken = counts.bridges.get("failed", 0) + counts.bridges.get("not rebuilt", 0)
-    return "findings" if bad or broken or sum(counts.incidents.values()) else "clean"
+    unplanned = sum(counts.incidents.values()) - counts.planned
+    return "findings" if bad or broken or unplanned else "clean"

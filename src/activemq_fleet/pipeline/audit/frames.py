@@ -102,6 +102,8 @@ def incidents_of(
         _of_agents(records, inputs),
         _of_bridges(found, nodes),
     ]
+    operations = _operations(nodes, inputs)
+    evidence += [] if operations is None else [operations]
     together = evidence[0]
     for frame in evidence[1:]:
         together = together.unionByName(frame.select(*_COLUMNS))
@@ -139,6 +141,20 @@ def _presence(nodes: DataFrame) -> DataFrame:
     return _evidence(
         nodes.withColumn("fields", _map({**about, "complete": sf.col("complete").cast("string")})), rows.NODE
     )
+
+
+def _operations(nodes: DataFrame, inputs: Inputs) -> DataFrame | None:
+    """Planned work at the pair of its host; None where no host has written any down."""
+    data = [
+        (one.host, one.began, one.ended, {"operation": one.operation, "by": one.by})
+        for _, host in sorted(inputs.hosts.items())
+        for one in host.operations
+    ]
+    if not data:
+        return None
+    schema = "host string, time timestamp, last timestamp, fields map<string,string>"
+    told = nodes.sparkSession.createDataFrame(data, schema)
+    return _evidence(told.join(sf.broadcast(nodes.select("key", "host")), "host"), rows.OPERATION)
 
 
 def _busy(events: DataFrame) -> DataFrame:

@@ -149,10 +149,15 @@ def counts_of(events: int, seen: Mapping[str, Any], frames: Mapping[str, DataFra
     }
     together: DataFrame | None = None
     for name, frame in frames.items():
-        mine = frame.select(sf.lit(name).alias("name"), columns[name].alias("what"))
+        planned = sf.coalesce("planned", sf.lit(False)) if name == "incidents" else sf.lit(False)
+        mine = frame.select(sf.lit(name).alias("name"), columns[name].alias("what"), planned.alias("planned"))
         together = mine if together is None else together.unionAll(mine)
     found: dict[str, dict[str, int]] = {name: {} for name in columns}
+    planned_incidents = 0
     if together is not None:
-        for row in together.groupBy("name", "what").count().orderBy("name", "what").collect():
-            found[row["name"]][str(row["what"])] = int(row["count"])
-    return Counts(events=events, unknown=int(seen["unknown"] or 0), unread=int(seen["unread"] or 0), **found)
+        for row in together.groupBy("name", "what", "planned").count().orderBy("name", "what").collect():
+            counted, what = found[row["name"]], str(row["what"])
+            counted[what] = counted.get(what, 0) + int(row["count"])
+            planned_incidents += int(row["count"]) if row["planned"] else 0
+    unknown, unread = int(seen["unknown"] or 0), int(seen["unread"] or 0)
+    return Counts(events=events, unknown=unknown, unread=unread, planned=planned_incidents, **found)

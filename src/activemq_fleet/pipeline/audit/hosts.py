@@ -11,9 +11,14 @@ from itertools import groupby
 from activemq_fleet.pipeline.audit import words
 from activemq_fleet.pipeline.audit.evidence import Incident, Node, Seen, label, seconds_between
 from activemq_fleet.pipeline.audit.links import Bridge, bridges_of, link_name
-from activemq_fleet.pipeline.audit.signs import REFUSED, STORE, TWICE
+from activemq_fleet.pipeline.audit.signs import REFUSED, STARTS_FAILED, STORE, TWICE
 from activemq_fleet.pipeline.audit.terms import Term
 
+STARTS = 3
+"""So many starts in a row that fail are an incident."""
+STARTS_WITHIN = timedelta(minutes=10)
+"""As long as no more than this is between one and the next."""
+_STARTED = frozenset({"LIFE-STARTED", "LIFE-STARTED-OLD", "LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT"})
 APART = timedelta(minutes=15)
 """Signs of one thing that are further apart than this are two incidents."""
 _PEERS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
@@ -36,10 +41,11 @@ _BEFORE = timedelta(minutes=2)
 
 
 def host_incidents(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> list[Incident]:
-    """Demotions, store errors, refused credentials and double bridges of a host, from its signs in any order."""
+    """Demotions, failing starts, store errors, refusals and double bridges of a host, from its signs in any order."""
     ordered = sorted(seen, key=lambda one: (one.at, one.sequence))
     return [
         *_demotions(node, ordered, runs),
+        *_failing_starts(node, ordered),
         *_store_errors(node, [one for one in ordered if one.kind == STORE]),
         *_refusals(
             node,
@@ -85,6 +91,27 @@ def _reason(seen: Sequence[Seen], lost: datetime) -> Seen | None:
     reasons = [one for one in seen if one.kind in words.LOST_LOCKS and lost - _BEFORE <= one.at <= lost]
     strong = [one for one in reasons if one.kind != "LOCK-KEEPALIVE-ERR"]
     return strong[-1] if strong else reasons[-1] if reasons else None
+
+
+def _failing_starts(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+    """Starts that failed, one after the other, without one between them that came to serve or to stand by."""
+    failed: list[Seen] = []
+    for one in seen:
+        if failed and (one.kind in _STARTED or one.at - failed[-1].at > STARTS_WITHIN):
+            yield from _failing_start(node, failed)
+            failed = []
+        if one.kind in STARTS_FAILED:
+            failed.append(one)
+    yield from _failing_start(node, failed)
+
+
+def _failing_start(node: Node, failed: Sequence[Seen]) -> Iterator[Incident]:
+    # One start may write a record of each kind.
+    starts = max(Counter(one.kind for one in failed).values(), default=0)
+    if starts >= STARTS:
+        cause = f"{label(node.host)} was started {starts} times in vain: “{_quoted(failed[-1].text)}”"
+        spell = [replace(one, fields={"what": "", "who": ""}) for one in failed]
+        yield _of_spell(node, spell, "failing_start", cause, words.FAILING_START)
 
 
 def _spells(seen: Iterable[Seen]) -> Iterator[list[Seen]]:

@@ -15,7 +15,9 @@ from activemq_fleet.pipeline.audit import words
 from activemq_fleet.pipeline.audit.duration import Measured, measure, right_clocks
 from activemq_fleet.pipeline.audit.evidence import SKEW, Certainty, Incident, Loss, Node, label, seconds_between
 from activemq_fleet.pipeline.audit.order import Offset, in_order, offsets, shifted
+from activemq_fleet.pipeline.audit.planned import planned
 from activemq_fleet.pipeline.audit.terms import Term
+from activemq_fleet.pipeline.operations import Operation
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)
@@ -39,8 +41,12 @@ def pair_incidents(
     runs: Mapping[str, Sequence[Term]],
     losses: Sequence[Loss] = (),
     skew: timedelta = SKEW,
+    operations: Sequence[Operation] = (),
 ) -> list[Incident]:
-    """Take-overs (failed ones too), split brains and flapping of one pair."""
+    """Take-overs (failed ones too), split brains and flapping of one pair.
+
+    Take-overs during ``operations``, the planned work on the pair's nodes, are planned; so is flapping of such alone.
+    """
     offset = offsets(runs, skew)
     order = in_order(runs, offset)
     by_host = {node.host: node for node in nodes}
@@ -52,10 +58,10 @@ def pair_incidents(
         if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
     ]
     right = right_clocks(losses, [term.started for term, _ in taken if term.started])
-    takeovers = [
-        _Takeover(term, _takeover(term, before, by_host, measure(term, before, losses, skew, right)))
-        for term, before in taken
-    ]
+    takeovers = []
+    for term, before in taken:
+        incident = _takeover(term, before, by_host, measure(term, before, losses, skew, right))
+        takeovers.append(_Takeover(term, planned(incident, operations)))
     found = [one.incident for one in takeovers]
     found += [incident for _, _, incident in splits]
     found += _failed(by_host, runs, order)
@@ -255,6 +261,7 @@ def _flaps(chain: Sequence[_Takeover], seconds: float) -> Incident:
     return replace(
         first,
         kind="flapping",
+        planned=all(one.incident.planned for one in chain),
         began=first.ended,
         ended=last.ended,
         seconds=round(seconds, 3),

@@ -29,6 +29,7 @@ class ShownIncident:
     cause: str
     remedy: str
     rules: tuple[str, ...]
+    planned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

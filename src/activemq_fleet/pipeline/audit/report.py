@@ -25,6 +25,7 @@ _KINDS = {
     "store_error": "store error",
     "refused_credentials": "refusal of credentials",
     "duplicate_bridge": "double bridge",
+    "failing_start": "failing start",
 }
 _VERDICTS = ("delivered", "duplicate", "stuck", "lost", "indeterminate")
 _FROM = {
@@ -33,7 +34,7 @@ _FROM = {
     "log": "the brokers' logs",
     "unknown": "",
 }
-_BAD = frozenset({"split_brain", "failed_takeover", "store_error"})
+_BAD = frozenset({"split_brain", "failed_takeover", "store_error", "failing_start"})
 _GAPS, _NOTES = 60, 20
 
 STYLE = """\
@@ -92,7 +93,7 @@ def headline(result: Result, picture: Picture) -> str:
         else:
             parts.append(f"none of {_many(events, 'event')} lost")
     said = [_many(count, _KINDS[kind]) for kind, count in counts.incidents.items() if kind in _KINDS and count]
-    parts.append(", ".join(said) if said else "no incident")
+    parts.append((", ".join(said) if said else "no incident") + _planned(counts.planned))
     sentence = "; ".join(parts)
     return sentence[0].upper() + sentence[1:]
 
@@ -111,6 +112,10 @@ def _head(result: Result, picture: Picture) -> Iterable[str]:
     yield "</header>"
 
 
+def _planned(count: int) -> str:
+    return f", {count:,} planned" if count else ""
+
+
 def _tiles(result: Result, picture: Picture) -> list[tuple[str, str, str]]:
     messages = result.counts.messages
     took = [one.seconds for one in picture.incidents if one.kind == "takeover" and one.seconds is not None]
@@ -118,7 +123,7 @@ def _tiles(result: Result, picture: Picture) -> list[tuple[str, str, str]]:
     incidents, events = sum(result.counts.incidents.values()), sum(messages.values())
     found = [
         (f"{result.read.hosts:,}", f"hosts, {result.counts.events:,} records of {result.read.logs:,} log files", ""),
-        (f"{incidents:,}", f"incident{'' if incidents == 1 else 's'}", ""),
+        (f"{incidents:,}", f"incident{'' if incidents == 1 else 's'}{_planned(result.counts.planned)}", ""),
         (seconds(max(took, default=None)), "longest take-over", ""),
     ]
     if events:
@@ -147,11 +152,11 @@ def _incident_note(picture: Picture) -> str:
 
 def _incidents(picture: Picture, numbers: dict[str, int]) -> Iterator[str]:
     for one in picture.incidents:
-        kind = "bad" if one.kind in _BAD else "change" if one.kind in ("takeover", "demotion") else ""
-        yield f'<div class="incident {kind}" id="incident-{numbers[one.id]}">'
+        yield f'<div class="incident {_colour(one)}" id="incident-{numbers[one.id]}">'
         took = f'<span class="took">{escape_html(seconds(one.seconds))}</span>' if one.seconds is not None else ""
         where = label(one.host) + (f", pair {one.pair}" if one.pair and one.pair != one.host else "")
         doubt = " (possible)" if one.certainty == "possible" else ""
+        doubt += " (planned)" if one.planned else ""
         kind = escape_html(_KINDS.get(one.kind, one.kind))
         number = f'<span class="number">{numbers[one.id]}</span>'
         yield f"<h3>{took}{number}{kind}{doubt}: {escape_html(where)}</h3>"
@@ -164,6 +169,13 @@ def _incidents(picture: Picture, numbers: dict[str, int]) -> Iterator[str]:
             )
             yield f"<p><b>Rules of check that warn of it before.</b> {rules}</p>"
         yield "</div>"
+
+
+def _colour(one: ShownIncident) -> str:
+    """The class of an incident's box: one that was planned stands back."""
+    if one.planned:
+        return ""
+    return "bad" if one.kind in _BAD else "change" if one.kind in ("takeover", "demotion") else ""
 
 
 def _when(one: ShownIncident) -> str:

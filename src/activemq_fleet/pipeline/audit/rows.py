@@ -17,10 +17,12 @@ from activemq_fleet.pipeline.audit.pairs import pair_incidents
 from activemq_fleet.pipeline.audit.spans import spans_of
 from activemq_fleet.pipeline.audit.terms import KINDS as OF_RUNS
 from activemq_fleet.pipeline.audit.terms import terms
+from activemq_fleet.pipeline.operations import Operation
 
 NODE, BUSY, AGENT_UP, AGENT_LOST, BRIDGE_LOST = "X-NODE", "X-BUSY", "X-AGENT-UP", "X-AGENT-LOST", "X-BRIDGE-LOST"
+OPERATION = "X-OPERATION"
 """Kinds of evidence that are no records of a log."""
-_NO_RECORDS = frozenset({NODE, BUSY, AGENT_UP, AGENT_LOST, BRIDGE_LOST})
+_NO_RECORDS = frozenset({NODE, BUSY, AGENT_UP, AGENT_LOST, BRIDGE_LOST, OPERATION})
 _NO_LOSS = frozenset({"stopped"})
 """Why an agent gives up a connection itself."""
 
@@ -43,7 +45,8 @@ _INCIDENTS = pa.schema(
     [(name, pa.string()) for name in ("incident", "kind", "group", "pair", "host")]
     + [("began", _TIME), ("ended", _TIME), ("seconds", pa.float64())]
     + [(name, pa.string()) for name in ("began_from", "certainty", "cause", "remedy")]
-    + [("rules", pa.list_(pa.string())), ("final", pa.bool_()), ("peer", pa.string()), ("names", pa.list_(pa.string()))]
+    + [("rules", pa.list_(pa.string())), ("final", pa.bool_())]
+    + [("planned", pa.bool_()), ("peer", pa.string()), ("names", pa.list_(pa.string()))]
 )
 _BRIDGES = pa.schema(
     [(name, pa.string()) for name in ("host", "link", "peer", "direction")]
@@ -96,7 +99,8 @@ def settle(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> lis
         found += host_incidents(node, mine, runs[node.host])
     losses = [*_agents(evidence), *map(_bridge_loss, (row for row in evidence if row["kind"] == BRIDGE_LOST))]
     resolved = _resolve(losses, [node.host for node in nodes])
-    found += pair_incidents(nodes, runs, resolved, skew)
+    operations = [_operation(row) for row in evidence if row["kind"] == OPERATION]
+    found += pair_incidents(nodes, runs, resolved, skew, operations)
     return sorted(found, key=lambda incident: incident.id)
 
 
@@ -137,6 +141,12 @@ def _resolve(losses: Iterable[Loss], hosts: Sequence[str]) -> list[Loss]:
 def _bridge_loss(row: Mapping[str, Any]) -> Loss:
     fields = dict(row["fields"])
     return Loss("bridge", row["host"], row["time"], fields.get("lost_host"), row["last"])
+
+
+def _operation(row: Mapping[str, Any]) -> Operation:
+    fields = dict(row["fields"])
+    began, ended = _aware(row["time"]), _aware(row["last"])
+    return Operation(row["host"], fields.get("operation", ""), fields.get("by", ""), began, ended)
 
 
 def _node(row: Mapping[str, Any]) -> Node:
@@ -193,6 +203,7 @@ def _of_incident(incident: Incident) -> dict[str, Any]:
         "remedy": incident.remedy,
         "rules": list(incident.rules),
         "final": True,
+        "planned": incident.planned,
         "peer": incident.peer,
         "names": list(incident.names),
     }

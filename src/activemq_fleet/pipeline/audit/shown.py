@@ -37,6 +37,7 @@ _INCIDENTS, _HOSTS, _BRIDGES, _SILENCES, _EVENTS = 300, 160, 200, 60, 60
 _GRAVEST = (
     "split_brain",
     "failed_takeover",
+    "failing_start",
     "store_error",
     "demotion",
     "flapping",
@@ -99,6 +100,7 @@ def _incidents(frame: DataFrame) -> list[ShownIncident]:
             cause=row["cause"],
             remedy=row["remedy"],
             rules=tuple(row["rules"] or ()),
+            planned=bool(row["planned"]),
         )
         for row in _rows(ordered)
     ]

@@ -39,7 +39,7 @@ _OF_STORE: Mapping[str, str] = {
 # A refusal leaves more records than these; so it is counted once. What names a client that is there
 # already is of the kind NET-DUP-CLIENT, whatever else it says.
 _OF_REFUSAL = frozenset({"TR-ADD-FAILED", "NET-DUP-CLIENT", "NET-REMOTE-ERR"})
-_START = frozenset({"LIFE-START-FAILED", "LIFE-CONFIG-INVALID"})
+STARTS_FAILED = frozenset({"LIFE-START-FAILED", "LIFE-CONFIG-INVALID"})
 _LOCKS = frozenset(
     {"LOCK-FILE-GONE", "LOCK-FILE-MODIFIED", "LOCK-LEASE-UPD-ERR", "LOCK-DB-UPDATE-ERR", "LOCK-OWNER-LOST"}
     | {"LOCK-KEEPALIVE-ERR"}
@@ -49,9 +49,10 @@ OF_LINKS = frozenset(
     | {"NET-REMOTE-URI-ERR", "NET-CONNECTOR-UP", "NET-CONNECTOR-DOWN", "NET-DUPLEX-UP", "NET-DUPLEX-UP-OLD"}
     | {"NET-PEER-SHUTDOWN", "NET-GAVE-UP", "FO-RECONNECTED"}
 )
-KINDS = OF_RUNS | OF_LINKS | _OF_REFUSAL | _START | _LOCKS | frozenset(_OF_STORE)
+KINDS = OF_RUNS | OF_LINKS | _OF_REFUSAL | STARTS_FAILED | _LOCKS | frozenset(_OF_STORE)
 """The kinds of the dataset ``events`` that any of this looks at."""
 
+_START_ERROR = 200  # characters
 _ADDED = "Failed to add Connection"
 _CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]*)\] )?or password is invalid|password is incorrect")
 _RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to ")
@@ -65,11 +66,14 @@ _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock")
 
 
 def signs(records: Iterable[Seen]) -> Iterator[Seen]:
-    """Records of runs and links as they are; refusals, double bridges and store errors as signs, minute by minute."""
+    """Records of runs and links, and signs of refusals, double bridges and store errors, minute by minute.
+
+    Only records of failed starts keep their text.
+    """
     minutes: dict[tuple[str, str, str, str, datetime], Seen] = {}
     for record in records:
         if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in _LOCKS:
-            yield replace(record, text="")
+            yield replace(record, text=_start_error(record.text) if record.kind in STARTS_FAILED else "")
         sign = sign_of(record)
         if sign is None:
             continue
@@ -80,11 +84,18 @@ def signs(records: Iterable[Seen]) -> Iterator[Seen]:
     yield from minutes.values()
 
 
+def _start_error(text: str) -> str:
+    """What the record of a failed start says, and its deepest cause as far as its stack trace goes."""
+    first, *stack = text.split("\n")
+    causes = [line.strip().removeprefix("Caused by: ") for line in stack if line.strip().startswith("Caused by: ")]
+    return f"{first[:_START_ERROR]}: {causes[-1][:_START_ERROR]}" if causes else first[:_START_ERROR]
+
+
 def sign_of(record: Seen) -> Seen | None:
     """What a record is a sign of, None for most."""
     if record.kind in _OF_STORE:
         return _sign(record, STORE, _store_error(record.text) or _OF_STORE[record.kind], "")
-    if record.kind in _START:
+    if record.kind in STARTS_FAILED:
         what = _store_error(record.text)
         return None if what is None or _LOCK.search(record.text) else _sign(record, STORE, what, "")
     if record.kind not in _OF_REFUSAL:

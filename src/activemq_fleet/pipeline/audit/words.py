@@ -101,6 +101,10 @@ SPLIT_BRAIN = Advice(
     "the lock did not keep them apart: NFS before version 4, a mount without locks, a lock file that was deleted.",
     ("L001", "L002", "L003", "L006", "L007", "L026"),
 )
+FAILING_START = Advice(
+    "Put the cause right before the next start: until then nobody stands by for its peer. Stop the unit, so that "
+    "systemd does not start it in vain, and run check over the inventory.",
+)
 FLAPPING = Advice(
     "Stop one of the two, and read the causes of the single take-overs: "
     "mostly the storage comes and goes, or a watchdog kills nodes that only are slow.",

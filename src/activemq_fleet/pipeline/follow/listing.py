@@ -23,7 +23,9 @@ def listed(logs: str, inventory_hosts: Mapping[str, Host] | None) -> Inputs:
     root = Path(logs)
     files = tuple(sorted(_files(root), key=lambda file: (file.host, file.file)))
     told = {
-        file.host: content for file in files if file.kind == "host" and (content := _content(file, root)) is not None
+        (file.host, file.file): content
+        for file in files
+        if file.kind in ("host", "operations") and (content := _content(file, root)) is not None
     }
     return inputs_of(uri_of(logs), files, told, inventory_hosts)
 

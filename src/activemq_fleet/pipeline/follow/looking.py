@@ -12,10 +12,12 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.follow.contents import Content, Stamp, stamp
 from activemq_fleet.pipeline.follow.places import Place, digest
 from activemq_fleet.pipeline.input_directory import open_inside
+from activemq_fleet.pipeline.inputs import HOST_FILE
+from activemq_fleet.pipeline.operations import OPERATIONS_FILE
 
 _LOG = re.compile(r"activemq\.log(?!.*\.lck$).*")
 _JOURNAL = re.compile(r"agent/.+\.jsonl.*")
-FACTS = "host.json"
+FACTS = (HOST_FILE, OPERATIONS_FILE)
 
 
 def kind_of(file: str) -> str:
@@ -77,12 +79,16 @@ class Looker:
         return [found for found, _ in seen.values() if found.size]
 
     def facts(self) -> str:
-        """Digest of host.json."""
+        """Digest of host.json, and of the operations that the host has written down."""
+        known = [content for name in FACTS if (content := self._content(name))]
+        return digest(b"\0".join(known)) if known else ""
+
+    def _content(self, name: str) -> bytes:
         try:
-            with open(open_inside(self._directory / FACTS, self._directory.parent), "rb") as file:
-                return digest(file.read())
+            with open(open_inside(self._directory / name, self._directory.parent), "rb") as file:
+                return file.read()
         except OSError:
-            return ""
+            return b""
 
     def _look_at(self, file: str, known: Mapping[int, Place]) -> tuple[Found, list[tuple[int, int, str]]]:
         path = self._directory / file

@@ -1,0 +1,52 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The host's own record of planned work, which ``audit`` reads: ``/var/lib/activemq-fleet/operations.jsonl``.
+
+Root appends one line when a playbook begins to work on a pair, and one when it has ended, on both of its nodes. It
+is never rewritten: a line has some 250 bytes, so that a thousand restarts are half a megabyte.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory, open_directory
+
+DIRECTORY = "/var/lib/activemq-fleet"
+FILE = "operations.jsonl"
+
+
+def append(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
+    """Append a record with the host's time, and return the line.
+
+    Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.
+    """
+    line = json.dumps({"v": 1, "ts": _moment(time.time()), **record}, sort_keys=True)
+    parent, name = os.path.split(directory)
+    with open_directory(parent) as above, _made(above, name) as own:
+        with suppress(FileExistsError):
+            os.close(own.create_file(FILE))
+        with os.fdopen(own.open_file(FILE, {os.geteuid()}, single_name=True, write=True), "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            size = file.seek(0, os.SEEK_END)
+            # A disk that was full may have cut the line before short.
+            is_cut = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
+            file.write((b"\n" if is_cut else b"") + line.encode() + b"\n")
+            os.fsync(file.fileno())
+    return line
+
+
+def _made(above: Directory, name: str) -> Directory:
+    try:
+        return above.make_directory(name)
+    except FileExistsError:
+        return above.subdirectory(name)
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1e6):06d}Z"

@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.operation_record``: writes down on a host that planned work begins or has ended."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: operation_record
+short_description: A host's own record of planned work
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - A part of the playbooks of this collection that restart, switch, upgrade, resync, migrate or drill brokers. It is
+    no interface for other playbooks and may change at any time.
+  - Appends one line of JSON to C(/var/lib/activemq-fleet/operations.jsonl), as root. M(activemq.fleet.collect) brings
+    the file, and C(activemq-fleet audit) tells planned take-overs from others by it.
+  - A host that cannot take the record is worked on all the same; the result says why.
+options:
+  kind:
+    description: Whether the work begins or has ended.
+    type: str
+    choices: [begin, end]
+    required: true
+  operation:
+    description: The playbook.
+    type: str
+    required: true
+  run:
+    description: What tells this run of the playbook from any other.
+    type: str
+    required: true
+  by:
+    description: The account and the machine that the playbook was started on.
+    type: str
+    required: true
+  directory:
+    description: Where the file is.
+    type: path
+    default: /var/lib/activemq-fleet
+attributes:
+  check_mode:
+    description: Writes nothing.
+    support: full
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Write down that work on the broker begins
+  activemq.fleet.operation_record:
+    kind: begin
+    operation: restart
+    run: 1f0c27d2a1b4c5e6
+    by: ops@controller
+"""
+
+RETURN = r"""
+recorded:
+  description: Whether the line was written.
+  type: bool
+  returned: always
+why:
+  description: Why it was not.
+  type: str
+  returned: when it could not be written
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.operations import DIRECTORY, append
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "kind": {"type": "str", "choices": ["begin", "end"], "required": True},
+            "operation": {"type": "str", "required": True},
+            "run": {"type": "str", "required": True},
+            "by": {"type": "str", "required": True},
+            "directory": {"type": "path", "default": DIRECTORY},
+        },
+        supports_check_mode=True,
+    )
+    if module.check_mode:
+        module.exit_json(changed=False, recorded=False)
+    try:
+        append({name: module.params[name] for name in ("kind", "operation", "run", "by")}, module.params["directory"])
+    except (InstallError, OSError) as error:
+        module.exit_json(changed=False, recorded=False, why=str(error))
+    # It is a record of the change, and none itself: a run that finds nothing to do has changed nothing.
+    module.exit_json(changed=False, recorded=True)
+
+
+if __name__ == "__main__":
+    main()

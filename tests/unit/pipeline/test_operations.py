@@ -1,0 +1,49 @@
+"""``operations.jsonl``: planned work as hosts have written it down, also where it was cut short or is no such file."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from activemq_fleet.pipeline.operations import UNENDED, Operation, operations_of
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+HOST = "orders-mq01-a.example.com"
+
+
+def record(kind: str, minutes: float, run: str = "1", operation: str = "restart") -> dict[str, object]:
+    at = (NOON + timedelta(minutes=minutes)).isoformat()
+    return {"v": 1, "ts": at, "kind": kind, "run": run, "operation": operation, "by": "ops@controller"}
+
+
+def read(*records: object) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
+    return operations_of(HOST, "".join(json.dumps(one) + "\n" for one in records).encode())
+
+
+def spans(found: tuple[Operation, ...]) -> list[tuple[float, float]]:
+    return [((one.began - NOON).total_seconds() / 60, (one.ended - NOON).total_seconds() / 60) for one in found]
+
+
+def test_an_operation_lasts_from_its_begin_to_its_end() -> None:
+    found, problems = read(record("begin", 0), record("end", 2), record("begin", 30, "2"), record("end", 31, "2"))
+    assert spans(found) == [(0, 2), (30, 31)]
+    assert (found[0].host, found[0].operation, found[0].by) == (HOST, "restart", "ops@controller")
+    assert problems == ()
+
+
+def test_what_has_no_end_is_planned_for_a_while_and_no_longer_than_until_the_next() -> None:
+    found, _ = read(record("begin", 0, "1"), record("begin", 3, "2"), record("begin", 60, "3"))
+    assert spans(found) == [(0, 3), (3, 3 + UNENDED.total_seconds() / 60), (60, 60 + UNENDED.total_seconds() / 60)]
+
+
+def test_a_clock_that_was_set_back_makes_no_operation_of_hours() -> None:
+    found, _ = read(record("begin", 0), record("end", -180))
+    assert spans(found) == [(0, UNENDED.total_seconds() / 60)]
+
+
+def test_lines_that_are_no_records_are_counted_and_passed_over() -> None:
+    wrong: list[object] = [1, None, [], {"kind": "begin"}, record("middle", 0), {**record("begin", 0), "ts": "noon"}]
+    found, problems = read(*wrong, {**record("begin", 0), "ts": "2026-03-01T12:00:00"}, record("begin", 5))
+    assert spans(found) == [(5, 5 + UNENDED.total_seconds() / 60)]
+    assert problems == ("operations.jsonl: 7 of 8 lines are no records of operations",)
+    assert operations_of(HOST, b"\xff\n{")[0] == ()

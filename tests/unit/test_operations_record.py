@@ -1,0 +1,74 @@
+"""A host's record of planned work: appended by root, read by ``collect`` and understood by ``audit``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils import bundle, collecting, operations
+from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+from activemq_fleet.pipeline.operations import OPERATIONS_FILE, operations_of
+
+ABOUT = {"operation": "restart", "run": "1f0c", "by": "ops@controller"}
+
+
+def record(kind: str, directory: Path) -> str:
+    return str(operations.append({"kind": kind, **ABOUT}, str(directory / "activemq-fleet")))
+
+
+def test_what_a_host_writes_down_is_what_audit_reads(tmp_path: Path) -> None:
+    assert operations.FILE == OPERATIONS_FILE
+    for kind in ("begin", "end", "begin"):
+        record(kind, tmp_path)
+    file = tmp_path / "activemq-fleet/operations.jsonl"
+    found, problems = operations_of("host", file.read_bytes())
+    assert [one.operation for one in found] == ["restart", "restart"]
+    assert problems == ()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_line_that_a_full_disk_cut_short_does_not_spoil_the_next(tmp_path: Path) -> None:
+    record("begin", tmp_path)
+    file = tmp_path / "activemq-fleet/operations.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"v": 1, "ts": "20')
+    record("end", tmp_path)
+    found, problems = operations_of("host", file.read_bytes())
+    assert len(found) == 1
+    assert found[0].ended - found[0].began < operations_of.__globals__["UNENDED"]
+    assert "1 of 3 lines" in problems[0]
+
+
+@pytest.mark.parametrize("kind", ["link", "second name", "directory is a link"])
+def test_no_link_is_followed(tmp_path: Path, kind: str) -> None:
+    other = tmp_path / "other"
+    own = tmp_path / "activemq-fleet"
+    if kind == "directory is a link":
+        other.mkdir()
+        own.symlink_to(other)
+    else:
+        own.mkdir()
+        other.write_text("precious\n")
+        os.link(other, own / operations.FILE) if kind == "second name" else (own / operations.FILE).symlink_to(other)
+    with pytest.raises((InstallError, OSError)):
+        record("begin", tmp_path)
+    assert not other.is_file() or other.read_text() == "precious\n"
+    assert not other.is_dir() or list(other.iterdir()) == []
+
+
+def test_collect_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record("begin", tmp_path)
+    monkeypatch.setattr(operations, "DIRECTORY", str(tmp_path / "activemq-fleet"))
+    archive = bundle.Bundle(str(tmp_path / "archive"), 1 << 20)
+    collecting._Work(archive, 7, "never")._logs("", "", is_own_host=True)
+    archive.close()
+    import tarfile
+
+    with tarfile.open(tmp_path / "archive") as found:
+        assert found.getnames() == [operations.FILE]
+        member = found.extractfile(operations.FILE)
+        assert member is not None
+        assert json.loads(member.read())["by"] == "ops@controller"
