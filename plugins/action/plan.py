@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
         if unseen:
             raise AnsibleActionFail(f"{', '.join(unseen)}: not a broker of this fleet")
         try:
-            return {"changed": False, **answer(arguments, self._display.warning)}
+            return {"changed": False, **_with_table(arguments, answer(arguments, self._display.warning))}
         except library("operate").RefusalError as error:
             raise AnsibleActionFail("\n".join([error.head, *error.problems])) from None
         except library("errors").FleetError as error:
@@ -243,6 +243,18 @@ def _drill(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]
         settle=float(options["settle"]),
     )
     return {"step": step.to_dict()}
+
+
+def _with_table(arguments: Arguments, answer: dict[str, Any]) -> dict[str, Any]:
+    """With ``table``, the lines that say what was done to each host, where an operation is done."""
+    options = arguments["options"]
+    if answer.get("step", {}).get("act") != "done" or "before" not in options or arguments["question"] == "jumps":
+        return answer
+    target = arguments["target"]["hosts"]
+    before = {host: look for host, look in options["before"].items() if look}
+    gaps = {host: gap for host, gap in options["gaps"].items() if gap not in (None, "")}
+    looks, acted = arguments["looks"], options["acted"]
+    return {**answer, "table": library("operate").outcome_table(target, before, looks, acted, gaps)}
 
 
 _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any]]] = {

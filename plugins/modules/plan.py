@@ -104,6 +104,11 @@ step:
   description: What is to be done next, on which hosts; C(act) is V(done) when nothing is left.
   type: dict
   returned: for questions that are asked before every step
+table:
+  description: What was done to each host, one line a host and one before them.
+  type: list
+  elements: str
+  returned: when C(act) is V(done)
 jumps:
   description: >-
     For each pair that has another release to come, what that means: C(found), C(wanted), C(changes), C(back) and

@@ -11,11 +11,13 @@ import os
 import re
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.artifacts import jars_for
+from activemq_fleet.pipeline.operations import UNENDED, operations_of
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import BASE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
@@ -39,6 +41,8 @@ POINTS = (
     ("Start the release", 3),  # at the second place is the change of places, which skips it
 )
 WHOLE = os.environ.get("CUTS", "3") in ("all", "10")
+# Of no class that there is: Java runs, and the broker ends with a stack trace.
+BROKEN = "-Djavax.xml.parsers.DocumentBuilderFactory=no.such.Factory"
 # The jar that the process has open says what it runs, whatever the files say.
 RUNS = f"ls -l /proc/$(systemctl show {UNIT} -p MainPID --value)/fd | grep -oP 'activemq-broker-\\K[0-9.]+(?=\\.jar)'"
 
@@ -92,6 +96,16 @@ def traces(machine: Machine) -> str:
     return machine.run("bash", "-c", script)
 
 
+def failures(said: str) -> list[str]:
+    """What each failed task says, in order; each is one line that a person can read."""
+    told = [line.partition(" => ")[2] for line in said.splitlines() if line.startswith("fatal: ")]
+    messages = [str(json.loads(text)["msg"]) for text in told]
+    assert all("\n" not in message and " more" not in message for message in messages)
+    assert all(len(text) < 1200 for text in told)
+    assert "Unknown error" not in said
+    return messages
+
+
 def steps(said: str) -> list[str]:
     """The steps of a run, in their order; of an upgrade also the letter of its node."""
     found = re.findall(r'"msg": "(?:(upgrade) orders-mq01-([ab])\S* from|orders-mq01-[ab]\S* takes over from)', said)
@@ -120,6 +134,32 @@ def test_the_standby_comes_first_then_places_change_then_the_other(controller: C
     assert f"the way back is open: {OLD} goes on with what {BETWEEN} wrote" in said
     for machine in controller.rack.machines:
         assert machine.run("ls", "/opt").split() == ["activemq", f"activemq-{OLD}", f"activemq-{BETWEEN}"]
+
+
+def test_an_upgrade_has_less_than_a_hundred_lines_a_table_and_a_record_on_both_hosts(
+    controller: Controller, tmp_path: Path
+) -> None:
+    be_at(controller, BETWEEN)
+    active, standby = wait_for_pair(controller.rack.machines)
+    brief = replace(controller, variables={**controller.variables, "ANSIBLE_STDOUT_CALLBACK": "activemq.fleet.brief"})
+    said = play(brief, "upgrade", NEW)
+
+    lines = said.splitlines()
+    assert len(lines) < 100
+    table = lines[next(number for number, line in enumerate(lines) if line.split()[:2] == ["host", "before"]) :][:3]
+    assert [line.split()[:5] for line in table[1:]] == [
+        [name, BETWEEN, was, NEW, now]
+        for name, was, now in sorted([(active.name, "active", "standby"), (standby.name, "standby", "active")])
+    ]
+    assert [" s " in line for line in table[1:]] == [line.split()[0] == active.name for line in table[1:]]
+    ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
+    for machine in controller.rack.machines:
+        content = (tmp_path / "collected" / machine.name / "operations.jsonl").read_bytes()
+        found, problems = operations_of(machine.name, content)
+        assert problems == ()
+        assert {one.operation for one in found} == {"site", "upgrade"}
+        assert all(one.began < one.ended and "@" in one.by for one in found)
+        assert max(one.ended - one.began for one in found) < UNENDED  # each has its end
 
 
 def test_a_run_that_was_killed_is_finished_by_the_same_command(controller: Controller) -> None:
@@ -159,9 +199,15 @@ def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Con
     serving = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())["address"]
     active = next(machine for machine in controller.rack.machines if machine.address == serving)
     before = traces(active)
-    said = refused(controller, BETWEEN, activemq_java_options=["-XX:+NoSuchFlag"])
-    assert f"did not become ready with {BETWEEN}" in said
-    assert "was put back, and it is standby" in said
+    for _ in range(2):  # a second attempt has the first one's stack traces in the journal
+        said = refused(controller, BETWEEN, activemq_java_options=[BROKEN])
+        first, last, *_ = failures(said)
+        assert re.search(r"it is stopped: .*no[./]such[./]Factory", first)
+        assert f"(see {BASE}/data/activemq.log and journalctl -u {UNIT})" in first
+        assert f"did not become ready with {BETWEEN}: it is stopped: " in last
+        assert re.search(r"no[./]such[./]Factory", last)
+        assert re.search(rf"Put back: configuration \w+ with {NEW}, and it is standby", last)
+        assert last.endswith("put the cause right and run the same command again")
     wait_to_run(controller, NEW)
     # The release lies beside the other ones already; nothing else of the node that serves was touched.
     assert traces(active) == before

@@ -9,6 +9,7 @@ from activemq_fleet.operate.lines import line_changes
 from activemq_fleet.operate.roll import Look, Plan, Step, plan_roll
 from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, next_restart, next_switchover, started_since
 from activemq_fleet.operate.stores import StoreLook, StorePlan, plan_stores
+from activemq_fleet.operate.table import outcome_table
 from activemq_fleet.operate.target import Place, Target, read_since, resolve_target
 from activemq_fleet.operate.upgrade import Stores, check_upgrade, may_put_back, next_upgrade
 
@@ -39,6 +40,7 @@ __all__ = [
     "next_switchover",
     "next_upgrade",
     "node_of",
+    "outcome_table",
     "plan_roll",
     "plan_stores",
     "problems_of",

@@ -1,0 +1,139 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.brief``: what a playbook of this collection has to say, what it changed, and what failed."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: brief
+type: stdout
+short_description: What operations say, change and fail at, without the tasks that only look
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Prints a line for each play that has hosts, for each thing that was changed, and for each failure; what C(debug) and
+    C(assert) say is printed as it is. Tasks that change nothing, and hosts that are passed over, are not shown.
+  - An upgrade of a pair has some fifty lines this way, and five hundred with the callback C(default).
+  - Any playbook can be run with it. With C(-v) or more every task is named.
+requirements:
+  - Set as the callback for stdout, by C(stdout_callback = activemq.fleet.brief) in ansible.cfg or by the environment
+    variable E(ANSIBLE_STDOUT_CALLBACK)
+"""
+
+EXAMPLES = r"""
+# ANSIBLE_STDOUT_CALLBACK=activemq.fleet.brief ansible-playbook -i inventory activemq.fleet.upgrade
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible import constants
+from ansible.plugins.callback import CallbackBase
+
+_SAYS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
+_QUIET = "All assertions passed"
+
+
+class CallbackModule(CallbackBase):
+    """Prints each thing once."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "activemq.fleet.brief"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._play = ""
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        """The play is named when it first has something to say: one for no hosts is not."""
+        self._play = play.get_name().strip()
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        if self._display.verbosity:
+            self._say(f"  task: {_task(task)}")
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        self._handle_warnings_and_exception(result)
+        if "results" not in result.result:  # of a loop each item was told by itself
+            self._tell(result)
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        self._handle_warnings_and_exception(result)
+        self._tell(result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if not ignore_errors and not _has_failed_items(result.result):
+            self._fail(result)
+
+    def v2_runner_item_on_failed(self, result: Any) -> None:
+        self._fail(result)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._say(f"  UNREACHABLE {_host(result)}: {_message(result.result)}", constants.COLOR_UNREACHABLE)
+
+    def v2_playbook_on_no_hosts_matched(self) -> None:
+        """Plays for no hosts are passed over in silence."""
+
+    def v2_playbook_on_no_hosts_remaining(self) -> None:
+        self._say("  no host is left", constants.COLOR_ERROR)
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        for host in sorted(stats.processed):
+            found = stats.summarize(host)
+            bad = found["failures"] or found["unreachable"]
+            counts = ", ".join(
+                f"{found[key]} {key}" for key in ("ok", "changed", "failures", "unreachable") if found[key]
+            )
+            self._display.display(f"{host}: {counts}", color=constants.COLOR_ERROR if bad else constants.COLOR_OK)
+
+    def _tell(self, result: Any) -> None:
+        action = result.task.action
+        if action in _SAYS:
+            for line in _lines(result.result):
+                self._say(f"  {line}")
+        elif result.result.get("changed"):
+            self._say(f"  changed {_host(result)}: {_task(result.task)}", constants.COLOR_CHANGED)
+
+    def _fail(self, result: Any) -> None:
+        self._handle_warnings(result.result)
+        first, *more = _message(result.result).splitlines() or [""]
+        self._say(f"  FAILED {_host(result)}: {_task(result.task)}: {first}", constants.COLOR_ERROR)
+        for line in more:
+            self._say(f"    {line}", constants.COLOR_ERROR)
+
+    def _say(self, line: str, color: str | None = None) -> None:
+        if self._play:
+            self._display.display(self._play)
+            self._play = ""
+        self._display.display(line, color=color)
+
+
+def _task(task: Any) -> str:
+    """The task's name without that of its role."""
+    return str(task.name or task.action).strip()
+
+
+def _host(result: Any) -> str:
+    """The host, and that on which the task was done in its place."""
+    delegated = result.result.get("_ansible_delegated_vars") or {}
+    other = delegated.get("ansible_delegated_host")
+    name = str(result.host.get_name())
+    return name if other in (None, name) else f"{name} on {other}"
+
+
+def _lines(result: Mapping[str, Any]) -> list[str]:
+    told = result.get("msg", "")
+    if isinstance(told, (list, tuple)):
+        return [str(line) for line in told]
+    return [] if told == _QUIET else str(told).splitlines()
+
+
+def _has_failed_items(result: Mapping[str, Any]) -> bool:
+    """Whether items of a loop were told of already."""
+    return any(isinstance(item, Mapping) and item.get("failed") for item in result.get("results") or ())
+
+
+def _message(result: Mapping[str, Any]) -> str:
+    told = result.get("msg") or result.get("exception") or result.get("stderr") or "it failed without a word"
+    return "\n".join(map(str, told)) if isinstance(told, (list, tuple)) else str(told)
