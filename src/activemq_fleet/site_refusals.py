@@ -41,12 +41,13 @@ def is_refused(finding: Finding) -> bool:
 
 def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
     settings = broker.settings
-    if settings.install == "archive" and not (settings.archive and settings.archive_sha512):
+    archive, sha512 = settings.archive_of_release(), settings.sha512_of_release()
+    if settings.install == "archive" and not (archive and sha512):
         missing = [
             variable
             for variable, value in (
-                ("activemq_archive", settings.archive),
-                ("activemq_archive_sha512", settings.archive_sha512),
+                ("activemq_archive", archive),
+                ("activemq_archive_sha512", sha512),
             )
             if not value
         ]
@@ -56,14 +57,14 @@ def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
             "URL) and activemq_archive_sha512 to the checksum that Apache publishes beside it; or activemq_install: "
             "none where the release is there already",
         )
-    elif settings.install == "jars" and not settings.archive:
+    elif settings.install == "jars" and not archive:
         yield (
             "activemq_install is jars, and activemq_archive is not set",
             "set activemq_archive to a directory or a tar archive of jars on the controller",
         )
-    elif settings.install == "jars" and settings.archive and "://" in settings.archive:
+    elif settings.install == "jars" and archive and "://" in archive:
         yield (
-            f"activemq_install is jars, and activemq_archive is a URL: {settings.archive}",
+            f"activemq_install is jars, and activemq_archive is a URL: {archive}",
             "set activemq_archive to a directory or a tar archive of jars on the controller",
         )
     for account in broker.accounts:

@@ -21,7 +21,11 @@ from activemq_fleet.topology import Broker
 
 _LONGEST_REASON = 300  # characters
 _POLL = 0.5
-_NOT_ACCEPTED = re.compile(r"Could not accept connection\s*(?:from \S+)?\s*:\s*(?P<why>.*)")
+# A refused connection, or a refused login, of which INFO says the most.
+_NOT_ACCEPTED = re.compile(
+    r"(?:Could not accept connection\s*(?:from \S+)?\s*:\s*|Stopping \S+ because Failed with (?=SecurityException))"
+    r"(?P<why>.*)"
+)
 _BRIDGE_ENDED = "shutdown due to a"
 # What a look without TLS at a TLS port leaves: the lab's own.
 _OWN_LOOK = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
@@ -127,7 +131,7 @@ def _names_of(broker: Broker) -> Iterator[tuple[str, int]]:
 
 def _refusal_in(records: Sequence[Record]) -> str:
     """The refusal that a broker wrote most often, without the address of whom it refused."""
-    said = (_NOT_ACCEPTED.match(record.message) for record in records if record.level in ("WARN", "ERROR"))
+    said = (_NOT_ACCEPTED.match(record.message) for record in records)
     found = Counter(match["why"].strip() for match in said if match and not _OWN_LOOK.search(match["why"]))
     return found.most_common(1)[0][0] if found else ""
 

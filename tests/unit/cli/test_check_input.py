@@ -48,6 +48,7 @@ def run(*arguments: object) -> int:
         ({"archive": "/srv/activemq.tar.gz"}, "activemq_archive_sha512 is not set"),
         ({"install": "jars"}, "activemq_install is jars, and activemq_archive is not set"),
         ({"install": "jars", "archive": "https://example.com/jars"}, "activemq_archive is a URL"),
+        ({"install": "jars", "archive": {"5.18.3": "https://example.com/jars"}}, "activemq_archive is a URL"),
         ({"install": "none", "network_password": None}, "activemq_network_password is not"),
     ],
 )
@@ -64,7 +65,9 @@ def test_what_site_refuses_is_a_warning_once_for_a_group(
 def test_what_site_takes_is_not_told() -> None:
     for variables in (
         {"archive": "/srv/activemq.tar.gz", "archive_sha512": SHA512},
+        {"archive": {"5.18.3": "/srv/activemq.tar.gz"}, "archive_sha512": {"5.18.3": SHA512}},
         {"install": "jars", "archive": "/srv/jars"},
+        {"install": "jars", "archive": {"5.18.3": "/srv/jars"}},
         {"install": "package"},
         {"install": "none"},
     ):
