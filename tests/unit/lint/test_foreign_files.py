@@ -63,8 +63,10 @@ def test_the_releases_that_find_the_schemas_of_a_location_are_those_that_start(
     assert tuple(release for release, messages in found.items() if not messages) == starting, found
 
 
-def test_before_5_4_nothing_is_checked() -> None:
-    assert refusals(document(""), "5.3.2") == []
+def test_5_3_checks_its_file_too() -> None:
+    assert refusals(document(""), "5.3.2") != []
+    assert refusals(document(), "5.3.2") == []
+    assert refusals(document(f"{OF_BEANS} {CORE} {CORE}/activemq-core-5.3.0.xsd"), "5.3.2") == []
 
 
 def test_https_addresses_are_found_from_5_15_10_on() -> None:
