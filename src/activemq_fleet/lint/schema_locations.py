@@ -20,7 +20,7 @@ _CAMEL = "http://camel.apache.org/schema/"
 @rule(
     "V020",
     "error",
-    source="META-INF/spring.schemas of ActiveMQ's and Spring's release tags; measured on 5.3.2, 5.5.1, 5.18.3 and 6.3.1",
+    source="META-INF/spring.schemas of ActiveMQ's and Spring's tags; measured on 5.3.2, 5.5.1, 5.18.3 and 6.3.1",
     refuses=True,
 )
 def schema_not_at_hand(document: Document) -> Iterator[Problem]:
