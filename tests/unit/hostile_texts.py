@@ -13,6 +13,7 @@ PIECES = (
     "password=",
     "password: x\n",
     "password =\n",
+    "password for " + "\t" * 400,
     "a.password",
     " ",
     "\t",

@@ -61,21 +61,24 @@ _NO_VALUE = re.compile(
 )
 """What is no password after a name of one and words that say whose it is."""
 
+# Blanks are bounded: each run of them could be divided between the parts in as many ways as it is long.
 _WHOSE = re.compile(
-    r"(?:[ \t]+|[ \t]*\()(?:for|of|from|by)[ \t]+"
-    r"(?!(?:the[ \t]+)?(?:user|user-?name|account|login|host|client|broker|ur[il]|id)[ \t]*[:=])"
+    r"(?:[ \t]{1,8}|[ \t]{0,8}\()(?:for|of|from|by)[ \t]{1,8}"
+    r"(?!(?:the[ \t]{1,16})?(?:user|user-?name|account|login|host|client|broker|ur[il]|id)[ \t]{0,16}[:=])"
     r"[^\r\n:=<>{}|,;]{1,128}?\)?"
-    r"(?:[ \t]*[:=][ \t]*|[ \t]+(?:is|was|(?:set|changed|reset)[ \t]+to)[ \t]*[:=]?[ \t]+"
-    r"|[ \t]+(?=[\"'`]))"
-    r"|[ \t]*\([^()\r\n]{1,64}\)[ \t]*[:=][ \t]*"
-    r"|[ \t]+(?:is|was)(?:[ \t]+now)?[ \t]+"
-    r"|[ \t]+(?:(?:is|was|has been)[ \t]+)?(?:(?:set|changed|reset|updated|modified)[ \t]+)?to[ \t]+",
+    r"(?:[ \t]{0,16}[:=][ \t]{0,16}|[ \t]{1,16}(?:is|was|(?:set|changed|reset)[ \t]{1,16}to)[ \t]{0,16}[:=]?[ \t]{1,16}"
+    r"|[ \t]{1,16}(?=[\"'`]))"
+    r"|[ \t]{0,16}\([^()\r\n]{1,64}\)[ \t]{0,16}[:=][ \t]{0,16}"
+    r"|[ \t]{1,16}(?:is|was)(?:[ \t]{1,16}now)?[ \t]{1,16}"
+    r"|[ \t]{1,16}(?:(?:is|was|has been)[ \t]{1,16})?(?:(?:set|changed|reset|updated|modified)[ \t]{1,16})?"
+    r"to[ \t]{1,16}",
     re.IGNORECASE,
 )
 _JUDGED = re.compile(
-    r"[ \t]+(?:(?:is|was)[ \t]+)?(?:incorrect|invalid|wrong|rejected|refused|mismatch|expired|failed|bad|set|changed)"
-    r"[ \t]*[:=][ \t]*"
-    r"|[ \t]+(?:[-–—|,;][ \t]+)?|[ \t]*[;,/~#$][ \t]*",
+    r"[ \t]{1,16}(?:(?:is|was)[ \t]{1,16})?"
+    r"(?:incorrect|invalid|wrong|rejected|refused|mismatch|expired|failed|bad|set|changed)"
+    r"[ \t]{0,16}[:=][ \t]{0,16}"
+    r"|[ \t]{1,16}(?:[-–—|,;][ \t]{1,16})?|[ \t]{0,16}[;,/~#$][ \t]{0,16}",
     re.IGNORECASE,
 )
 _MEMBER = re.compile(
