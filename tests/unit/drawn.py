@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from activemq_fleet.topology import AGENTS, BROKERS, Fleet, build_fleet
+from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
 
 AGENT = {"activemq_agent_username": "agent", "activemq_agent_password": "a password"}
@@ -48,6 +50,28 @@ def star(count: int, **link: Any) -> Fleet:
     return linked(dict.fromkeys(["hub", *names], 4), *links)
 
 
+def balanced(count: int) -> Fleet:
+    """Two groups, one of a short name and one of a long name, each with an address on two load balancers."""
+    sizes = {"a": count // 2, "payments-clearing-house": count - count // 2}
+    link = {"from": "a", "to": "payments-clearing-house", "include": ["queue://orders.>"]}
+    found: dict[str, Any] = {}
+    for number, (group, size) in enumerate(sizes.items()):
+        found |= hosts(*pairs(group, size), links=[link], vip=f"192.0.2.{10 + number}", vip_interface="eth0")
+    balancers = ["lb1", "load-balancer-2.frankfurt.internal.example.com"]
+    return build_fleet(found | {name: {} for name in balancers}, {BALANCERS: balancers})
+
+
+def with_findings(found: Fleet) -> Fleet:
+    """Up to three findings at a broker, of each severity."""
+    kinds: tuple[tuple[str, Severity], ...] = (("T001", "error"), ("S012", "warning"), ("N003", "info"))
+    more = [
+        Finding(rule=rule, severity=severity, host=broker.host, message=f"told by {rule}", fix="mend it")
+        for position, broker in enumerate(found.brokers)
+        for rule, severity in kinds[: position % 4]
+    ]
+    return replace(found, findings=(*found.findings, *more))
+
+
 FLEETS = {
     "one single broker": fleet("orders-mq01", nodes="a", ha="none"),
     "single brokers": shop(ha="none"),
@@ -65,6 +89,8 @@ FLEETS = {
     "links to groups far away": linked(dict.fromkeys("abcdefghijkl", 3), *between("alfg")),
     "more links between than lines": linked(dict.fromkeys("abcdefgh", 1), *between("abcdefgh")),
     "groups around one": star(30),
+    "balanced groups": balanced(4),
+    "sixty pairs with findings": with_findings(balanced(60)),
     "a hundred pairs": fleet(*(name for i in range(10) for name in pairs(f"group{i}", 10))),
 } | {
     f"{topology} of {count}": fleet(*pairs("orders", count), topology=topology)

@@ -74,7 +74,7 @@ class Picture:
         found = []
         for element in self._with_class("rect", css):
             dx, dy = _offset(element)
-            x, y = float(element.get("x", "")) + dx, float(element.get("y", "")) + dy
+            x, y = float(element.get("x", "0")) + dx, float(element.get("y", "0")) + dy
             width, height = float(element.get("width", "")), float(element.get("height", ""))
             if width > _SAMPLE or css.startswith("badge"):
                 found.append(Box(_title(element), x, y, x + width, y + height))
@@ -99,6 +99,18 @@ class Picture:
             numbers = [float(text) for text in re.findall(r"-?[\d.]+", element.get("d", ""))]
             points = tuple((x + dx, y + dy) for x, y in zip(numbers[::2], numbers[1::2], strict=True))
             found.append(Link(kind[1], points, _heads(element), group, pair))
+        return found
+
+    @property
+    def heads(self) -> list[Box]:
+        """What the heads of links take, without the samples of the legend."""
+        found = []
+        for element in self.root.iterfind(".//{*}path"):
+            if element.get("class", "").startswith("head-") and _title(element):
+                dx, dy = _offset(element)
+                numbers = [float(text) for text in re.findall(r"-?[\d.]+", element.get("d", ""))]
+                across, down = numbers[::2], numbers[1::2]
+                found.append(Box(_title(element), min(across) + dx, min(down) + dy, max(across) + dx, max(down) + dy))
         return found
 
     def _is_between(self, element: etree._Element) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.diagram import to_mermaid, to_svg
-from tests.unit.drawn import FLEETS, linked, pairs, shop, star
+from activemq_fleet.topology import Fleet
+from tests.unit.drawn import FLEETS, between, linked, pairs, shop, star
 from tests.unit.fleets import fleet
 from tests.unit.pictures import Picture
 
@@ -151,3 +152,34 @@ def test_groups_stand_in_the_order_in_which_messages_go() -> None:
     tops = [box.title for box in sorted(picture.boxes("group-box"), key=lambda box: (box.y, box.x))]
 
     assert tops == ["group orders", "group billing", "group audit"]
+
+
+SPARSE = [("payments", "b"), ("eu-west", "hr"), ("x", "telemetry"), ("hr", "x"), ("a", "eu-west"), ("b", "x")]
+FAR = ("links to groups far away", "links between seven groups", "groups around one", "sixty pairs with findings")
+CAPTIONED = {name: FLEETS[name] for name in FAR} | {
+    "eight groups and six links": linked(
+        dict.fromkeys(["payments", "eu-west", "x", "logistics-warehouse", "hr", "telemetry", "a", "b"], 2),
+        *({"from": f"{one}-mq01", "to": f"{other}-mq02"} for one, other in SPARSE),
+    ),
+}
+
+
+@pytest.mark.parametrize("found", CAPTIONED.values(), ids=CAPTIONED)
+def test_no_caption_hides_a_line_or_its_head(found: Fleet) -> None:
+    picture = Picture(to_svg(found))
+    patches = [box for box in picture.boxes("paper") if box.x > 0]
+    lines = [link for link in picture.links if link.group is None]
+
+    assert lines != []
+    assert picture.heads != []
+    assert [(box, link.points) for box in patches for link in lines if link.crosses(box)] == []
+    assert [(box, head) for box in patches for head in picture.heads if box.overlaps(head)] == []
+
+
+def test_a_caption_that_would_hide_lines_is_shortened_where_its_end_is_enough() -> None:
+    picture = Picture(to_svg(linked(dict.fromkeys("abcdefg", 3), *between("abcdefg"))))
+    patches = [box for box in picture.boxes("paper") if box.x > 0]
+    hidden = [box for box in patches for link in picture.links if link.group is None and link.crosses(box)]
+
+    assert "9 × masterslave" in picture.shown.splitlines()
+    assert len(hidden) <= 1

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from activemq_fleet.diagram.balancers import PAD, BalancerBoxes
 from activemq_fleet.diagram.canvas import Canvas
 from activemq_fleet.diagram.cards import Card, FullCard, SmallCard, inner_line, ports_of
 from activemq_fleet.diagram.inside import Inside, arrange
@@ -38,7 +39,10 @@ class GroupBox:
         _level(self._cards)
         self.inside: Inside = arrange(view, self._cards, small=small)
         name = width_of(view.name, "group-name")
-        self.width = max(self.inside.width, min(name, 420.0), 190.0 if small else 250.0) + 2 * _PAD
+        self._balancers = BalancerBoxes(view.balancers)
+        framed = self.inside.width + (2 * PAD if view.balancers else 0.0)
+        self._framed_width = max(framed, self._balancers.width)
+        self.width = max(self._framed_width, min(name, 420.0), 190.0 if small else 250.0) + 2 * _PAD
         facts = [fact for fact in facts_of(view, small=small) if fact not in known]
         self._facts = wrap(facts, "facts", self.width - 2 * _PAD, " · ")
         notes = wrap(self.inside.notes, "small", self.width - 2 * _PAD, ", ")
@@ -46,7 +50,8 @@ class GroupBox:
         self._notes = notes if hidden <= 0 else [*notes[:_MOST_NOTES], f"and {counted(hidden, 'line')} more"]
         self._top = 38 + 17 * len(self._facts) + 10.0
         self._foot = 16 * len(self._notes) + 12 if self._notes else 0.0
-        self.height = self._top + self.inside.height + self._foot + _PAD
+        self._inside_top = self._top + self._balancers.extra
+        self.height = self._inside_top + self.inside.height + self._balancers.foot + self._foot + _PAD
 
     @property
     def strokes(self) -> list[Stroke]:
@@ -63,9 +68,12 @@ class GroupBox:
             canvas.text(_PAD, 28, shorten(self.view.name, "group-name", self.width - 2 * _PAD), "group-name ink")
             for row, line in enumerate(self._facts):
                 canvas.text(_PAD, 48 + 17 * row, line, "facts muted")
-            with canvas.group(at=(_PAD + (self.width - 2 * _PAD - self.inside.width) / 2, self._top)):
+            if self.view.balancers:
+                with canvas.group(at=((self.width - self._framed_width) / 2, self._top)):
+                    self._balancers.draw(canvas, self._framed_width, self.inside.height)
+            with canvas.group(at=(_PAD + (self.width - 2 * _PAD - self.inside.width) / 2, self._inside_top)):
                 self._draw_inside(canvas)
-            top = self._top + self.inside.height + 22
+            top = self._inside_top + self.inside.height + self._balancers.foot + 22
             for row, line in enumerate(self._notes):
                 canvas.text(_PAD, top + 16 * row, line, "small muted")
 

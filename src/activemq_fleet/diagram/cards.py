@@ -14,7 +14,7 @@ from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
 from activemq_fleet.diagram.scene import Flow, Node, PairView
 from activemq_fleet.diagram.signs import badge_of, badge_width, draw_badge, draw_cylinder, draw_star, said_by
-from activemq_fleet.diagram.text import counted, shorten, width_of, wrap
+from activemq_fleet.diagram.text import counted, shorten, shorten_name, width_of, wrap
 
 PAD = 10.0
 LEAST_WIDTH, MOST_WIDTH = 228.0, 300.0
@@ -23,7 +23,7 @@ NAMED_AGENTS = 3
 _INDENT = 27.0
 _HEADER, _LINE = 32.0, 15.0
 _PILL, _PILL_GAP, _STUB = 21.0, 5.0, 12.0
-_ROW, _ROWS_FROM, _OVERHANG = 17.0, 25.0, 9.0
+_ROW, _ROWS_FROM, _INSET = 17.0, 25.0, 6.0
 _INNER_ROOM = 34.0
 
 
@@ -81,7 +81,7 @@ class FullCard:
             canvas.rect(0, 0, self.width, self.height, "card", 9)
             releases = " + ".join(self.pair.releases)
             room = self.width - 2 * PAD - width_of(releases, "small") - 12
-            canvas.text(PAD + 2, 21, shorten(self.pair.name, "pair-name", room), "pair-name ink")
+            canvas.text(PAD + 2, 21, shorten_name(self.pair.name, "pair-name", room), "pair-name ink")
             canvas.text(self.width - PAD - 2, 21, releases, "small muted", "end")
             top = _HEADER
             for position, node in enumerate(self.pair.nodes):
@@ -103,7 +103,7 @@ class FullCard:
             if node.role:
                 draw_star(canvas, 15, 14.5, filled=node.is_master)
             room = inner - width_of(node.role, "small") - _INDENT - 18
-            canvas.text(indent, 19, shorten(node.label, "host", room), "host ink")
+            canvas.text(indent, 19, shorten_name(node.label, "host", room), "host ink")
             canvas.text(inner - 9, 19, node.role, "small muted", "end")
             for row, (text, css) in enumerate(self._texts[position]):
                 canvas.text(indent, 35 + _LINE * row, text, css)
@@ -163,7 +163,7 @@ class SmallCard:
         corner = badge_width(f"{len(pair.agents)}") + 18 if pair.agents else 0
         needed = [width_of(pair.name, "pair-small") + 18 + corner]
         for node in pair.nodes:
-            beside = [badge_width(badge_of(node.findings)) - _OVERHANG] if node.findings else []
+            beside = [badge_width(badge_of(node.findings)) + 5] if node.findings else []
             release = node.broker.release.text
             text = _short_address(node) if release == usual else release
             beside += [width_of(text, "mono") + 8] if text else []
@@ -174,7 +174,7 @@ class SmallCard:
         with canvas.group(f"pair {self.pair.name}", at=(x, y)):
             canvas.rect(0, 0, self.width, self.height, "card", 7)
             room = self.width - 18 - self._draw_corner(canvas)
-            canvas.text(9, 17, shorten(self.pair.name, "pair-small", room), "pair-small ink")
+            canvas.text(9, 17, shorten_name(self.pair.name, "pair-small", room), "pair-small ink")
             for position, node in enumerate(self.pair.nodes):
                 self._draw_row(canvas, _ROWS_FROM + _ROW * position, node)
             if self.pair.lacks_a_node:
@@ -205,9 +205,9 @@ class SmallCard:
             if node.severity:
                 text = badge_of(node.findings)
                 with canvas.group(said_by(node.findings)):
-                    draw_badge(canvas, self.width + _OVERHANG, top + 8, text, node.severity)
-                right = self.width + _OVERHANG - badge_width(text) - 5
-            label = shorten(node.label, "label", right - _INDENT)
+                    draw_badge(canvas, self.width - _INSET, top + 8, text, node.severity)
+                right = self.width - _INSET - badge_width(text) - 5
+            label = shorten_name(node.label, "label", right - _INDENT)
             canvas.text(_INDENT, top + 12, label, "label ink")
             release = node.broker.release.text
             beside = _short_address(node) if release == self._usual else release

@@ -37,6 +37,7 @@ _FLOWS: dict[Flow, str] = {
 }
 _FRAME = "A full mesh: each pair inside has a link to each other."
 _MULTICAST = "Multicast: the brokers of a group find each other here and link to every other that they hear."
+_BALANCERS = "A load balancer and the address that it holds for the pairs in the dotted frame, or takes over."
 _AGENTS = "An agent at its home pair. It tries the preferred master first."
 _AGENTS_MANY = "How many agents are at home at a pair. They try its preferred master first."
 
@@ -124,6 +125,8 @@ def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], 
     signs += [Sign(_frame(kind), _FRAME) for kind in sorted(frames)]
     if any(group.multicast for group in scene.groups):
         signs.append(Sign(_bus, _MULTICAST))
+    if any(group.balancers for group in scene.groups):
+        signs.append(Sign(_balancer, _BALANCERS))
     if any(pair.agents for pair in scene.pairs):
         signs.append(Sign(_agents if small else _agent, _AGENTS_MANY if small else _AGENTS))
     if scene.findings:
@@ -183,6 +186,13 @@ def _replicates(canvas: Canvas) -> None:
 
 def _bus(canvas: Canvas) -> None:
     canvas.rect(1, 4, 34, 12, "cloud", 6)
+
+
+def _balancer(canvas: Canvas) -> None:
+    canvas.rect(10, 0, 24, 9, "balancer", 3)
+    canvas.path("M10 4.5H4V9", "balances")
+    canvas.path(arrow_head((4, 4), (4, 15)), "head-balances")
+    canvas.rect(0, 15, 34, 5, "balanced", 2)
 
 
 def _agent(canvas: Canvas) -> None:

@@ -62,6 +62,7 @@ def _by_pair(scene: Scene) -> Iterator[str]:
     for group in scene.groups:
         yield from _inside(group, names, f"{groups[group.name]}bus")
     yield from _between(scene, groups)
+    yield from _balancers(scene, groups)
     yield from _marked(scene, names)
     yield from _everywhere(scene)
     if not scene.groups:
@@ -73,15 +74,29 @@ def _by_group(scene: Scene) -> Iterator[str]:
     yield "flowchart LR"
     for group in scene.groups:
         yield f"  {groups[group.name]}[{label(group.name, *facts_of(group, small=False))}]"
-    yield from list(_between(scene, groups))[:MOST_EDGES]
+    edges = [*_between(scene, groups), *_balancers(scene, groups)]
+    yield from [line for line in edges if not _is_edge(line)]
+    yield from [line for line in edges if _is_edge(line)][:MOST_EDGES]
     yield from _everywhere(scene)
+
+
+def _balancers(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
+    """Load balancers as nodes, with an edge to each group whose address they hold."""
+    names = {host: f"b{position}" for position, host in enumerate(scene.balancers)}
+    for host, name in names.items():
+        lines = (host, "load balancer", *(["no address"] if host in scene.idle_balancers else []))
+        yield f"  {name}[{label(*lines)}]"
+    for group in scene.groups:
+        for view in group.balancers:
+            yield f"  {names[view.host]} -->|{label(view.address, *view.ports)}| {groups[group.name]}"
 
 
 def _everywhere(scene: Scene) -> Iterator[str]:
     """What every broker has is marked at none, and told in a box of its own."""
     rules = dict.fromkeys(item.finding.rule for item in scene.told if not item.marked)
     if rules:
-        said = f"all {sum(len(pair.nodes) for pair in scene.pairs)} brokers: {', '.join(rules)}"
+        brokers = counted(sum(len(pair.nodes) for pair in scene.pairs), "broker")
+        said = f"all {brokers}: {', '.join(rules)}"
         yield f"  found[{label(said)}]"
 
 

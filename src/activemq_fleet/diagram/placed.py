@@ -16,7 +16,7 @@ _SHEET, _BESIDES = math.sqrt(2), 240
 
 @dataclass(slots=True)
 class Label:
-    """Lines of text around a point of a line, on a patch that interrupts it."""
+    """Lines of text above a point of a line, on a patch that hides what else runs there."""
 
     at: Point
     lines: list[str]

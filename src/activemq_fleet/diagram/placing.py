@@ -16,7 +16,7 @@ from activemq_fleet.diagram.captions import caption
 from activemq_fleet.diagram.lanes import assign_lanes
 from activemq_fleet.diagram.lines import Stroke
 from activemq_fleet.diagram.placed import Label, Placed, ugliness
-from activemq_fleet.diagram.runs import Run, best_place
+from activemq_fleet.diagram.runs import ABOVE_LINE, Run, best_place
 from activemq_fleet.diagram.scene import Connection
 from activemq_fleet.diagram.star import Star
 from activemq_fleet.diagram.text import width_of, wrap
@@ -242,10 +242,15 @@ class _Rows:
         return int(first != second)
 
     def _label(self, result: Placed, run: Run) -> None:
-        """The caption where it covers least; where it is too long its end."""
+        """The caption where it covers least; where it is too long, or would hide a line, its end."""
         lines = caption(run.connection, self._sizes)
         texts = (" · ".join(lines[start:]) for start in range(len(lines)))
-        text = next((text for text in texts if width_of(text, "label") + 12 <= self.width), "")
-        if text:
-            where = best_place(run, width_of(text, "label") / 2 + 6, result, self.width)
-            result.labels.append(Label((where, run.y + 4), [text]))
+        halves = {text: width_of(text, "label") / 2 + 6 for text in texts}
+        # Beside a straight line the picture may become wider: its caption says it all.
+        room = math.inf if run.left == run.right else self.width
+        placed = {text: best_place(run, half, result, room) for text, half in halves.items() if 2 * half <= room}
+        if placed:
+            text = min(placed, key=lambda text: placed[text][0])
+            where = placed[text][1]
+            result.width = max(result.width, where + halves[text])
+            result.labels.append(Label((where, run.y - ABOVE_LINE), [text]))

@@ -11,8 +11,9 @@ from activemq_fleet.diagram.scene import Connection
 from activemq_fleet.diagram.text import width_of
 
 # Shares of the way from left to right, the best first.
-_ALONG = (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82)
-_HALF_HEIGHT = 9.0
+_ALONG = tuple(sorted((step / 50 for step in range(1, 50)), key=lambda share: abs(share - 0.5)))
+# A caption's letters stand above its line, and its patch of 15 pixels ends above the line too.
+ABOVE_LINE, _PATCH_TOP, _PATCH_BOTTOM = 7.0, 18.0, 3.0
 _COVERED_TEXT = 10
 
 
@@ -26,11 +27,12 @@ class Run:
     y: float
 
 
-def best_place(run: Run, half: float, placed: Placed, width: float) -> float:
-    """The middle of a caption that is twice ``half`` wide: where it covers fewest lines and no text."""
+def best_place(run: Run, half: float, placed: Placed, width: float) -> tuple[int, float]:
+    """How much a caption that is twice ``half`` wide covers where it covers least, and its middle there."""
     candidates = list(_candidates(run, half, width))
     covered = [(_covered(x - half, x + half, run, placed), index) for index, x in enumerate(candidates)]
-    return candidates[min(covered)[1]]
+    cost, index = min(covered)
+    return cost, candidates[index]
 
 
 def _candidates(run: Run, half: float, width: float) -> Iterator[float]:
@@ -47,7 +49,7 @@ def _candidates(run: Run, half: float, width: float) -> Iterator[float]:
 
 
 def _covered(left: float, right: float, run: Run, placed: Placed) -> int:
-    top, bottom = run.y - _HALF_HEIGHT, run.y + _HALF_HEIGHT
+    top, bottom = run.y - _PATCH_TOP, run.y - _PATCH_BOTTOM
     count = 0
     for stroke in placed.strokes:
         for (x1, y1), (x2, y2) in pairwise(stroke.points):

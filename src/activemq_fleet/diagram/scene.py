@@ -10,12 +10,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from activemq_fleet.diagram.shapes import Shape, downstream, shape_of
 from activemq_fleet.findings import Finding
-from activemq_fleet.topology import Broker, Fleet, Group, Pair
+from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Pair
 from activemq_fleet.topology.model import Link, LinkKind
 
 Flow = Literal["forward", "backward", "duplex", "each way"]
@@ -115,10 +115,34 @@ class PairView:
 
 
 @dataclass(frozen=True, slots=True)
+class BalancerView:
+    """A load balancer and the address that it holds, or waits for, on behalf of one group."""
+
+    host: str
+    group: str
+    address: str
+    ports: tuple[str, ...]
+    priority: int
+    pure: bool
+
+    @property
+    def served(self) -> str:
+        """Address and ports: ``192.0.2.10 · openwire 61616``."""
+        return " · ".join((self.address, *self.ports))
+
+    @property
+    def tooltip(self) -> str:
+        to = "preferred masters" if self.pure else "pairs"
+        ports = f" ({', '.join(self.ports)})" if self.ports else ""
+        return f"load balancer {self.host}: {self.address}{ports} for the {to} of group {self.group}"
+
+
+@dataclass(frozen=True, slots=True)
 class GroupView:
     """A group, the connections between its pairs and the shape that they make.
 
-    ``multicast`` is the link by which its brokers find each other, where they do.
+    ``multicast`` is the link by which its brokers find each other, where they do; ``balancers``
+    hold its address, first the one that has it while all of them run.
     """
 
     name: str
@@ -126,6 +150,7 @@ class GroupView:
     connections: tuple[Connection, ...]
     shape: Shape
     multicast: Link | None
+    balancers: tuple[BalancerView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +171,7 @@ class Scene:
     """``between`` are connections of groups; ``findings`` all of them, worst first.
 
     ``told`` are the same, each sentence once. What is said of every broker is no mark at any.
+    ``idle_balancers`` are hosts of load balancers that hold no group's address.
     """
 
     groups: tuple[GroupView, ...]
@@ -153,6 +179,7 @@ class Scene:
     findings: tuple[Finding, ...]
     told: tuple[Told, ...]
     balancers: tuple[str, ...]
+    idle_balancers: tuple[str, ...]
 
     @property
     def pairs(self) -> tuple[PairView, ...]:
@@ -182,14 +209,33 @@ def scene_of(fleet: Fleet) -> Scene:
     for group in fleet.groups:
         ordered = sorted(group.pairs, key=lambda pair: _counting(pair.name))
         pairs = tuple(_pair_view(pair, by_host, agents, inner[pair.name]) for pair in ordered)
-        groups.append(_group_view(group, pairs, within[group.name]))
+        view = _group_view(group, pairs, within[group.name])
+        groups.append(replace(view, balancers=_balancers_of(group.name, fleet.balancers)))
     crossing = [edge for edge in edges if edge.source_group != edge.target_group]
     names = downstream([group.name for group in groups], {(e.source_group, e.target_group) for e in crossing})
     groups.sort(key=lambda group: names.index(group.name))
     order = {name: position for position, name in enumerate(names)}
     between = _connections(crossing, order, lambda edge: (edge.source_group, edge.target_group))
     balancers = tuple(balancer.host for balancer in fleet.balancers)
-    return Scene(tuple(groups), between, tuple(findings), told, balancers)
+    idle = tuple(balancer.host for balancer in fleet.balancers if not balancer.addresses)
+    return Scene(tuple(groups), between, tuple(findings), told, balancers, idle)
+
+
+def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerView, ...]:
+    views = [
+        BalancerView(
+            balancer.host,
+            group,
+            one.address,
+            tuple(f"{front.connector} {front.port}" for front in one.fronts),
+            one.priority,
+            one.pure,
+        )
+        for balancer in balancers
+        for one in balancer.addresses
+        if one.group == group
+    ]
+    return tuple(sorted(views, key=lambda view: (-view.priority, view.host)))
 
 
 def _told(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[Told, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from activemq_fleet.diagram.balancers import draw_idle
 from activemq_fleet.diagram.boxes import GroupBox, facts_of, shared_facts, usual_release
 from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.captions import describe
@@ -52,6 +53,8 @@ def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, smal
     width = max(placed.width, _LEAST_WIDTH)
     canvas = Canvas()
     y = _draw_heading(canvas, scene, known, width)
+    if scene.idle_balancers:
+        y += draw_idle(canvas, scene.idle_balancers, _MARGIN, y, width)
     placed.draw(canvas, _MARGIN + (width - placed.width) / 2, y)
     y += placed.height + 24
     if placed.listed:
@@ -131,8 +134,10 @@ def describe_fleet(scene: Scene) -> str:
     for group in scene.groups:
         sentences.append(f"Group {group.name}: {', '.join(facts_of(group, small=False))}.")
         sentences += _pairs_in_words(group) if few else []
+        sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     if len(scene.between) <= MOST_DRAWN:
         sentences += [f"Link between groups: {describe(connection, _sizes(scene))}." for connection in scene.between]
+    sentences += [f"Load balancer {host} holds no address." for host in scene.idle_balancers]
     sentences.append(f"Findings: {_verdict(scene)[0]}." if scene.findings else "No findings.")
     return " ".join(sentences)
 

@@ -29,6 +29,8 @@ _WIDTHS, _BOLD_WIDTHS = (
 )
 _OTHER, _BOLD_OTHER = 64, 72
 _MONO_WIDTH = 60.3
+# The number of a pair and the letter of a node: 02-a.
+_NAME_END = 4
 _WIDE_FROM = "\u2e80"
 
 
@@ -49,6 +51,15 @@ def shorten(text: str, font: str, width: float) -> str:
         return text
     fits = bisect_right(range(len(text)), width, key=lambda length: width_of(text[:length] + "…", font))
     return text[: max(fits - 1, 0)] + "…"
+
+
+def shorten_name(name: str, font: str, width: float) -> str:
+    """``name``, or its beginning and end with an ellipsis between: the end tells brokers of a group apart."""
+    if width_of(name, font) <= width:
+        return name
+    end = name[-_NAME_END:]
+    beginning = shorten(name[:-_NAME_END], font, width - width_of(end, font))
+    return beginning + end if len(beginning) > 1 else shorten(name, font, width)
 
 
 def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") -> list[str]:

@@ -1,0 +1,73 @@
+"""The load balancers of a group: a box each with its host and the address that it holds for the group.
+
+Each box has a line to the frame around the group's pairs, because an address stands for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from activemq_fleet.diagram.canvas import Canvas, number
+from activemq_fleet.diagram.lines import arrow_head
+from activemq_fleet.diagram.scene import BalancerView
+from activemq_fleet.diagram.text import shorten, width_of
+
+PAD = 12.0
+_HEIGHT, _GAP, _INDENT, _TRUNK, _DROP = 36.0, 6.0, 22.0, 8.0, 16.0
+_MOST_WIDTH = 340.0
+
+
+class BalancerBoxes:
+    """Boxes below each other, and below them the frame that their lines lead to.
+
+    ``extra`` is how much room they take above the group's inside, which begins ``PAD`` below the
+    top of the frame.
+    """
+
+    def __init__(self, views: Sequence[BalancerView]) -> None:
+        self._views = views
+        self.extra = len(views) * (_HEIGHT + _GAP) - _GAP + _DROP + PAD if views else 0.0
+        self.foot = PAD if views else 0.0
+        self.width = min(_MOST_WIDTH, max(map(_natural_width, views))) + _INDENT if views else 0.0
+
+    def draw(self, canvas: Canvas, width: float, height: float) -> None:
+        """From (0, 0); ``height`` is that of the group's inside, ``width`` that of boxes and frame."""
+        if not self._views:
+            return
+        top = self.extra - PAD
+        canvas.rect(0, top, width, height + 2 * PAD, "balanced", 10)
+        for position, view in enumerate(self._views):
+            y = position * (_HEIGHT + _GAP)
+            with canvas.group(view.tooltip):
+                canvas.path(
+                    f"M{number(_INDENT)} {number(y + _HEIGHT / 2)}H{number(_TRUNK)}V{number(top - 7)}", "balances"
+                )
+                canvas.path(arrow_head((_TRUNK, y), (_TRUNK, top)), "head-balances")
+                _draw_box(canvas, view, y, min(width, self.width) - _INDENT)
+
+
+def _natural_width(view: BalancerView) -> float:
+    return max(width_of(view.host, "label") + 20, width_of(view.served, "small") + 20)
+
+
+def _draw_box(canvas: Canvas, view: BalancerView, y: float, width: float) -> None:
+    canvas.rect(_INDENT, y, width, _HEIGHT, "balancer", 6)
+    room = width - 20
+    canvas.text(_INDENT + 10, y + 15, shorten(view.host, "label", room), "label ink")
+    canvas.text(_INDENT + 10, y + 29, shorten(view.served, "small", room), "small muted")
+
+
+def draw_idle(canvas: Canvas, hosts: Sequence[str], x: float, y: float, width: float) -> float:
+    """Boxes of balancers that hold no group's address, in rows; returns the height they took."""
+    left, top = x, y
+    for host in hosts:
+        view = BalancerView(host, "", "no address", (), 0, pure=False)
+        needed = min(_MOST_WIDTH, _natural_width(view))
+        if left > x and left + needed > x + width:
+            left, top = x, top + _HEIGHT + _GAP
+        with canvas.group(f"load balancer {host}: it holds no address"):
+            canvas.rect(left, top, needed, _HEIGHT, "balancer", 6)
+            canvas.text(left + 10, top + 15, shorten(host, "label", needed - 20), "label ink")
+            canvas.text(left + 10, top + 29, view.address, "small muted")
+        left += needed + _GAP
+    return top + _HEIGHT + 18 - y
