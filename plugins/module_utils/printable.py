@@ -44,3 +44,8 @@ def printable_json(data: Any, indent: int = 2) -> str:
 def escape_html(text: str) -> str:
     """Text for HTML and XML 1.0, in an element or an attribute, with everything hidden made visible."""
     return html.escape(printable(text, lines=True), quote=True)
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """``1 pair``, ``4 pairs``, ``1,000 brokers``."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

@@ -135,7 +135,7 @@ REFUSED = {
         NEW,
         "all of client desk on prices: 7",
     ),
-    "transaction": (holding(prepared=1), SLAVE, NEW, "1 XA transactions in doubt"),
+    "transaction": (holding(prepared=1), SLAVE, NEW, "1 XA transaction in doubt"),
     "stuck": (
         replace(holding(queues={"q": 2}), counts=(9,) + (2,) * STALLED),
         SLAVE,

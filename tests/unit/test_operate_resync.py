@@ -36,7 +36,7 @@ def test_a_message_on_its_way_moves_no_attached_pair() -> None:
 def test_an_attached_slave_that_is_no_copy_is_made_one() -> None:
     found = step(node(master("| 1 2 3"), "active"), node(slave("| 1 3"), "standby"))
     assert (found.act, found.hosts) == ("stop", (SLAVE,))
-    assert "never heard of 1 messages" in found.say
+    assert "never heard of 1 message that" in found.say
 
 
 def test_a_restart_that_is_owed_stops_the_slave_first() -> None:

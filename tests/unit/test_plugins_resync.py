@@ -66,7 +66,7 @@ def newer_master(tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_evidence_of_both_hosts_becomes_the_next_step(newer_master: tuple[dict[str, Any], ...]) -> None:
     step = ask(("stopped", "stopped"), newer_master)
     assert (step["act"], step["hosts"], step["winner"]) == ("copy", [MASTER, SLAVE], MASTER)
-    assert "has taken 1 messages of which x-mq01-b knows nothing" in step["say"]
+    assert "has taken 1 message of which x-mq01-b knows nothing" in step["say"]
 
 
 def test_check_mode_says_what_would_be_next_and_ends(newer_master: tuple[dict[str, Any], ...]) -> None:

@@ -12,6 +12,7 @@ import click
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import ArtifactError, InputError, SchemaUnavailable
 from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.printable import counted
 
 if TYPE_CHECKING:
     from activemq_fleet.adopt import Adopted, Difference
@@ -129,7 +130,7 @@ def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
     for one in adopted.differences:
         alike[one.path, one.direction, one.original, one.rendered].append(one)
     number = len(adopted.fleet.brokers)
-    yield f"{output}: {number} host{'s' if number > 1 else ''}, {len(adopted.files)} files"
+    yield f"{output}: {counted(number, 'host')}, {counted(len(adopted.files), 'file')}"
     if not alike:
         yield "It renders the same documents."
         return

@@ -11,7 +11,7 @@ import click
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.spark import spark_options
-from activemq_fleet.printable import printable, printable_json
+from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.pipeline.inputs import Host
@@ -123,8 +123,9 @@ def _summary(result: Mapping[str, Any], out: str) -> str:
     planned = f" ({counts['planned']:,} of them planned)" if counts["planned"] else ""
     lines = [
         f"verdict    {result['verdict']}",
-        f"read       {counts['events']:,} records of {read['logs']} logs and {read['journals']} journals, "
-        f"{read['hosts']} hosts",
+        f"read       {counted(counts['events'], 'record')} of {counted(read['logs'], 'log')} "
+        f"and {counted(read['journals'], 'journal')}, "
+        f"{counted(read['hosts'], 'host')}",
         f"incidents  {_listed(counts['incidents']) or 'none'}{planned}",
         f"events     {_listed(counts['messages']) or 'no journals'}",
         f"bridges    {_listed(counts['bridges']) or 'none'}",

@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.spark import spark_options
-from activemq_fleet.printable import printable, printable_json
+from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.pipeline.drift.job import Result
@@ -70,7 +70,7 @@ def _show(result: Result, output: str) -> None:
             numbers = (f"{getattr(one, name) or '-':>{len(name)}}" for name in columns)
             echo("  ".join([f"{host:<{width}}", *numbers]))
         if len(result.hosts) > len(shown):
-            echo(f"… and {len(result.hosts) - len(shown)} more hosts")
+            echo(f"… and {counted(len(result.hosts) - len(shown), 'more host')}")
     for what, hosts, number in (
         ("planned, and not collected", result.not_collected, result.not_collected_hosts),
         ("collected, and not planned", result.not_planned, result.not_planned_hosts),
@@ -78,4 +78,4 @@ def _show(result: Result, output: str) -> None:
         if number:
             more = f" and {number - _MOST_SHOWN} more" if number > _MOST_SHOWN else ""
             echo(f"{what}: {', '.join(map(printable, hosts[:_MOST_SHOWN]))}{more}")
-    echo(f"{output}: {len(result.hosts)} hosts with differences, {result.same_hosts} as planned")
+    echo(f"{output}: {counted(len(result.hosts), 'host')} with differences, {result.same_hosts} as planned")

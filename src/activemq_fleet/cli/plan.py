@@ -9,6 +9,7 @@ import click
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.spark import spark_options
+from activemq_fleet.printable import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,7 +135,7 @@ def _show(running: SparkSession, output: str) -> None:
 def _sum_up(output: str, result: Result) -> None:
     rows = result.rows
     files = "files" if not result.withheld else f"files ({result.withheld} brokers have none: see the error findings)"
-    changed = f", {rows['changes']} changes" if "changes" in rows else ""
+    changed = f", {counted(rows['changes'], 'change')}" if "changes" in rows else ""
     echo(
         f"{output}: {rows['brokers']} brokers, {rows['links']} links, {rows['findings']} findings "
         f"({result.blocking} of them errors), {rows['files']} {files}{changed}"

@@ -8,6 +8,7 @@ import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
 from activemq_fleet.cli.printing import echo
+from activemq_fleet.printable import counted
 
 
 @click.command("render")
@@ -46,5 +47,8 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     if checked.findings != fleet.findings:  # fleet.json lists what is known, and what was waived
         files = render_fleet(checked)
     write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()})
-    echo(f"{output}: {len(fleet.brokers)} brokers, {len(fleet.agents)} agents, {len(files) + 1} files")
+    echo(
+        f"{output}: {counted(len(fleet.brokers), 'broker')}, {counted(len(fleet.agents), 'agent')}, "
+        f"{counted(len(files) + 1, 'file')}"
+    )
     return 0

@@ -12,7 +12,8 @@ from activemq_fleet.diagram.cards import Card, FullCard, SmallCard, inner_line, 
 from activemq_fleet.diagram.inside import Inside, arrange
 from activemq_fleet.diagram.lines import Stroke, draw_stroke
 from activemq_fleet.diagram.scene import GroupView, Node
-from activemq_fleet.diagram.text import counted, listed, shorten, width_of, wrap
+from activemq_fleet.diagram.text import listed, shorten, width_of, wrap
+from activemq_fleet.printable import counted
 
 _PAD = 16.0
 _MOST_NOTES = 8

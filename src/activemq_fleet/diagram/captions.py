@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from activemq_fleet.diagram.scene import Connection, Edge
-from activemq_fleet.diagram.text import counted, listed
+from activemq_fleet.diagram.text import listed
+from activemq_fleet.printable import counted
 
 _MOST_NAMED = 3
 

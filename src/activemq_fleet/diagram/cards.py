@@ -14,7 +14,8 @@ from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
 from activemq_fleet.diagram.scene import Flow, Node, PairView
 from activemq_fleet.diagram.signs import badge_of, badge_width, draw_badge, draw_cylinder, draw_star, said_by
-from activemq_fleet.diagram.text import counted, shorten, shorten_name, width_of, wrap
+from activemq_fleet.diagram.text import shorten, shorten_name, width_of, wrap
+from activemq_fleet.printable import counted
 
 PAD = 10.0
 LEAST_WIDTH, MOST_WIDTH = 228.0, 300.0

@@ -11,7 +11,8 @@ from activemq_fleet.diagram.cards import Card
 from activemq_fleet.diagram.lanes import assign_lanes
 from activemq_fleet.diagram.lines import Stroke
 from activemq_fleet.diagram.scene import Connection, GroupView
-from activemq_fleet.diagram.text import counted, width_of
+from activemq_fleet.diagram.text import width_of
+from activemq_fleet.printable import counted
 
 MOST_MESHED = 5
 _MOST_MESHED_SMALL = 3

@@ -11,7 +11,7 @@ from activemq_fleet.diagram.cards import NAMED_AGENTS
 from activemq_fleet.diagram.inside import MOST_MESHED
 from activemq_fleet.diagram.scene import Connection, GroupView, Node, PairView, Scene, scene_of
 from activemq_fleet.diagram.signs import badge_of
-from activemq_fleet.diagram.text import counted
+from activemq_fleet.printable import counted
 from activemq_fleet.topology import Fleet
 
 # What Mermaid refuses to draw beyond, in characters and edges (maxTextSize, maxEdges, Mermaid 11).

@@ -14,8 +14,8 @@ from activemq_fleet.diagram.legend import draw_findings, draw_legend, signs_of
 from activemq_fleet.diagram.placing import MOST_DRAWN, place
 from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
 from activemq_fleet.diagram.style import style_sheet
-from activemq_fleet.diagram.text import counted, listed, wrap
-from activemq_fleet.printable import escape_html
+from activemq_fleet.diagram.text import listed, wrap
+from activemq_fleet.printable import counted, escape_html
 from activemq_fleet.topology import Fleet
 
 MOST_FULL = 12

@@ -74,11 +74,6 @@ def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") ->
     return lines
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """``1 pair``, ``4 pairs``, ``1,000 brokers``."""
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
-
-
 def listed(items: Iterable[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     names = list(items)

@@ -35,7 +35,7 @@ from activemq_fleet.lab.drill_seats import load_for
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load import Account, Load, stomp_load
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.printable import printable
+from activemq_fleet.printable import counted, printable
 from activemq_fleet.topology import Fleet
 
 QUEUE = "demo.orders"
@@ -98,7 +98,7 @@ def _run(inventory: Path, output: Path) -> int:
         shutil.rmtree(output / "lab", ignore_errors=True)
         lab.prepare()
         _install(inventory, lab.inventory, output / "fleet", step)
-        step(f"starting {len(lab.fleet.brokers)} brokers")
+        step(f"starting {counted(len(lab.fleet.brokers), 'broker')}")
         lab.up()
         # While messages flow the machine has time to spare.
         auditor = stack.enter_context(Auditor(output / "collected", output / "audit"))

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.printable import counted
 
 Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
 
@@ -221,7 +222,7 @@ def _drain(masters: Sequence[MigrationLook], looks: Sequence[MigrationLook]) -> 
     return MigrationStep(
         act="want",
         phase="draining",
-        say=f"draining: {said} in {len(wanted)} queues; wanted on {', '.join(hosts)}",
+        say=f"draining: {said} in {counted(len(wanted), 'queue')}; wanted on {', '.join(hosts)}",
         hosts=tuple(hosts),
         queues=tuple(wanted),
     )
@@ -240,7 +241,9 @@ def _check_leftovers(masters: Iterable[MigrationLook], looks: Sequence[Migration
         if held is None:
             continue
         if held.prepared:
-            raise InputError(f"{master.host} has {held.prepared} XA transactions in doubt: end them with their manager")
+            raise InputError(
+                f"{master.host} has {counted(held.prepared, 'XA transaction')} in doubt: end each with its manager"
+            )
         waiting = [one for one in held.subscriptions if one[3]]
         bridged = [one for one in waiting if any(_is_of_link(one[1], link) for link in links)]
         if waiting and len(bridged) < len(waiting):

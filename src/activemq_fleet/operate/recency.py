@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from activemq_fleet.errors import FleetError
+from activemq_fleet.printable import counted
 
 _TRACE, _ADD, _REMOVE, _SUBSCRIPTION = 0, 1, 2, 7
 _IN_FLIGHT = 1000
@@ -189,13 +190,14 @@ def judge(master: Store, slave: Store, chosen: str | None = None) -> Verdict:
         if not store.seen:
             raise ResyncRefused(f"{store.host}: its store was not read, so nothing is decided: run the command again")
     if master.state == slave.state:
-        same = f"both stores hold the same {len(master.live)} messages and subscriptions"
+        number = counted(len(master.live), "message or subscription", "messages and subscriptions")
+        same = f"both stores hold the same {number}"
         return Verdict(chosen or master.host, True, (same,))
     if chosen:
         return _chosen(master, slave, chosen)
     for store in (master, slave):
         if store.damaged:
-            raise _refused(master, slave, f"the journal of {store.host} has {store.damaged} damaged places")
+            raise _refused(master, slave, f"the journal of {store.host} has {counted(store.damaged, 'damaged place')}")
     if master.empty or slave.empty:
         return _judge_empty(master, slave)
     return _judge_contents(master, slave)
@@ -215,9 +217,11 @@ def differences(master: Store, slave: Store) -> str:
     alone = sum(1 for at in slave.places(only_slave) if starts and 0 <= at < starts[-1])
     found = []
     if missed:
-        found.append(f"{slave.host} has never heard of {missed} messages that {master.host} holds")
+        found.append(f"{slave.host} has never heard of {counted(missed, 'message')} that {master.host} holds")
     if alone:
-        found.append(f"{slave.host} holds {alone} messages from before it was attached that {master.host} never had")
+        found.append(
+            f"{slave.host} holds {counted(alone, 'message')} from before it was attached that {master.host} never had"
+        )
     return " and ".join(found)
 
 
@@ -260,7 +264,7 @@ def _judge_contents(master: Store, slave: Store) -> Verdict:
     if served and not only_master:
         alone = f"{s} served without {m} after it was attached, and knows every message that {m} still has"
         return Verdict(s, False, (alone, *_more(s, m, len(only_slave), done_slave)))
-    facts = [f"{m} has {len(only_master)} messages that {s} knows nothing of, {s} has {len(only_slave)}"]
+    facts = [f"{m} has {counted(len(only_master), 'message')} that {s} knows nothing of, {s} has {len(only_slave)}"]
     facts.append(f"{m} has delivered {done_master} that {s} still has, {s} {done_slave} that {m} still has")
     facts.append({True: f"{s} served alone", False: f"{s} never served alone", None: f"no log tells of {s}"}[served])
     raise _refused(master, slave, "; ".join(facts))
@@ -268,7 +272,7 @@ def _judge_contents(master: Store, slave: Store) -> Verdict:
 
 def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
     return (
-        f"{winner} has taken {only} messages of which {loser} knows nothing, "
+        f"{winner} has taken {counted(only, 'message')} of which {loser} knows nothing, "
         f"and delivered {done} that {loser} still has",
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.operate.health import SETTLE, Node, Problem, problems_of
+from activemq_fleet.printable import counted
 
 
 class RefusalError(FleetError):
@@ -192,4 +193,4 @@ def _touch(node: Node, pair: Sequence[Node], act: str, notes: tuple[str, ...]) -
 def _end(pairs: Sequence[Sequence[Node]], run: Run) -> str:
     chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
     active = ", ".join(node.host for pair in pairs for node in pair if node.state == "active")
-    return f"{run.act}: nothing is left to do for {len(chosen)} brokers; active: {active}"
+    return f"{run.act}: nothing is left to do for {counted(len(chosen), 'broker')}; active: {active}"

@@ -15,6 +15,7 @@ from activemq_fleet.errors import ReleaseError
 from activemq_fleet.operate.health import Node
 from activemq_fleet.operate.jumps import Jump, Persistence, judge_jump, way_back
 from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, head_of, pairs_of, wait_or_refuse
+from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 
 _TRIES = 3  # of a switch over: the one that stopped may win the lock back
@@ -63,7 +64,7 @@ def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
     """
     jumps = judge_upgrade(nodes, stores, run)
     pairs, notes = pairs_of(nodes, run)
-    well = NextStep("done", f"{len(nodes)} brokers were looked at: nothing is in the way", notes=notes)
+    well = NextStep("done", f"{counted(len(nodes), 'broker')} looked at: nothing is in the way", notes=notes)
     return wait_or_refuse(pairs, run) or well, jumps
 
 
@@ -86,7 +87,11 @@ def next_upgrade(
         if left:
             return _step(pair, left, jumps.get(pair[0].pair), run, switched or {}, notes)
     active = ", ".join(f"{node.host}" for pair in pairs for node in pair if node.state == "active")
-    return NextStep("done", f"all {len(nodes)} brokers run the release of the inventory; active: {active}", notes=notes)
+    return NextStep(
+        "done",
+        f"{counted(len(nodes), 'broker')} looked at: the release of the inventory runs; active: {active}",
+        notes=notes,
+    )
 
 
 def may_put_back(host: str, nodes: Sequence[Node], stores: Mapping[str, Stores]) -> bool:

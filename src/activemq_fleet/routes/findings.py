@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.printable import counted
 from activemq_fleet.routes.bridges import Unit
 from activemq_fleet.routes.choices import strands
 from activemq_fleet.routes.failures import Loss, losses
-from activemq_fleet.routes.reasons import counted
 from activemq_fleet.routes.shape import Shape, bits
 
 if TYPE_CHECKING:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from activemq_fleet.printable import counted
 from activemq_fleet.routes.bridges import Bridge, Unit
 from activemq_fleet.routes.choices import Verdict
 
 if TYPE_CHECKING:
     from activemq_fleet.routes.answers import State
-
-
-def counted(number: int, thing: str) -> str:
-    """``1 bridge``, ``2 bridges``."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def closed(unit: Unit, down: str | None) -> str:

@@ -11,7 +11,7 @@ from activemq_fleet.pages.svg import WIDTH, Scale, svg, text
 from activemq_fleet.pipeline.audit.evidence import label
 from activemq_fleet.pipeline.audit.picture import Picture, ShownHost, ShownIncident, Silence
 from activemq_fleet.pipeline.audit.spans import Span
-from activemq_fleet.printable import escape_html
+from activemq_fleet.printable import counted, escape_html
 
 _LEFT, _RIGHT = 178, 14
 _ROW, _BAR, _HEAD, _APART, _STRIP = 18, 12, 18, 9, 26
@@ -122,7 +122,8 @@ def _lines(picture: Picture, scale: Scale, y: float) -> Iterator[str]:
     base, width = y + _STRIP, max(1.0, (scale.right - scale.left) / 240)
     for one in picture.lines:
         x = scale(one.began.timestamp())
-        title = f"{_clock(one.began)}: {one.all} lines, {one.warnings} warnings, {one.errors} errors"
+        grave = f"{counted(one.warnings, 'warning')}, {counted(one.errors, 'error')}"
+        title = f"{_clock(one.began)}: {counted(one.all, 'line')}, {grave}"
         for kind, count in (("flow", one.all), ("warned", one.warnings + one.errors), ("silence", one.errors)):
             if count:
                 height = max(1.2, _STRIP * math.sqrt(count / most))
@@ -161,7 +162,7 @@ def flow(picture: Picture) -> str:
     for one in picture.slices:
         tall = max(1.0, height * one.handled / most)
         x = scale(one.began.timestamp())
-        title = f"{_clock(one.began)}: {one.handled:,} events handled"
+        title = f"{_clock(one.began)}: {counted(one.handled, 'event')} handled"
         parts.append(
             f'<rect class="flow" x="{x:.1f}" y="{top + height - tall:.1f}" width="{width:.1f}" height="{tall:.1f}">'
             f"<title>{escape_html(title)}</title></rect>"
@@ -218,7 +219,7 @@ def histogram(picture: Picture) -> str:
         base = top + height
         parts.append(
             f'<rect class="s-active" x="{x + 1:.1f}" y="{base - tall:.1f}" width="{width - 2:.1f}" height="{tall:.1f}">'
-            f"<title>{count:,} events took {_power(power)} to {_power(power + 1)}</title></rect>"
+            f"<title>{counted(count, 'event')} took {_power(power)} to {_power(power + 1)}</title></rect>"
         )
         if count:
             parts.append(text(x + width / 2, base - tall - 4, f"{count:,}", "small", anchor="middle"))

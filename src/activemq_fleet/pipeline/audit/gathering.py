@@ -128,7 +128,12 @@ def malformed(records: DataFrame) -> list[Gap]:
         .limit(_JOURNAL_GAPS)
     )
     return [
-        Gap(row["host"], f"{row['count']} lines: {row['problem']}", row["file"], row["line"])
+        Gap(
+            row["host"],
+            f"{row['count']} line{'' if row['count'] == 1 else 's'}: {row['problem']}",
+            row["file"],
+            row["line"],
+        )
         for row in counted.collect()
     ]
 

@@ -32,6 +32,7 @@ from activemq_fleet.pipeline.plan.survey import (
 )
 from activemq_fleet.pipeline.plan.wrong_line import placed
 from activemq_fleet.pipeline.settings import INTERPRETED, cores_of, is_local, temporarily
+from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 
@@ -82,7 +83,10 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
             waivers, expired = waivers_of(found, options.today)
             for warning in expired:
                 warn(warning)
-            tell(f"{found.brokers} brokers in {found.groups} groups, {len(found.releases)} releases")
+            tell(
+                f"{counted(found.brokers, 'broker')} in {counted(found.groups, 'group')}, "
+                f"{counted(len(found.releases), 'release')}"
+            )
             context = Context(
                 pattern=found.pattern,
                 groups=known_groups(found),
