@@ -15,7 +15,8 @@ FACTORY = "-Djavax.xml.parsers.DocumentBuilderFactory=no.such.Factory"
 
 
 def printed(broker: Planted) -> str:
-    return brokerlog.printed_error((broker.data / "console.log").read_text().splitlines())
+    told: str = brokerlog.printed_error((broker.data / "console.log").read_text().splitlines())
+    return told
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.topology.build import named
+from activemq_fleet.errors import named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

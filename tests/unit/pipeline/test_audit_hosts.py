@@ -41,7 +41,7 @@ def test_a_stop_in_good_order_is_no_demotion() -> None:
 FAILS = ("start failed", "java.io.IOException: Failed to bind\nCaused by: java.net.BindException: in use")
 
 
-def failing(*minutes: int) -> list[tuple[str, str]]:
+def failing(*minutes: int) -> list[str | tuple[str, str]]:
     return [(f"{minute}:01 {FAILS[0]}", FAILS[1]) for minute in minutes]
 
 
