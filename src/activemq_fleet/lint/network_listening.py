@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import Problem, rule
 
 
-@rule("N041", "warning", source="4 of 275 files of public repositories; measured on 5.18.3")
+@rule("N041", "warning", source="4 of 275 files of public repositories")
 def unreachable_member(document: Document) -> Iterator[Problem]:
     """A broker that is linked to other machines, and listens on its own only.
 

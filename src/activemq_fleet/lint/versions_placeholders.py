@@ -38,7 +38,7 @@ def log_query_on_the_way_out(document: Document) -> Iterator[Problem]:
             yield bean.problem(f"{bean.get('class')} is gone from 5.17.0 on: the broker will not start there", "class")
 
 
-@rule("V024", "warning", source="PropertyPlaceholderConfigurer of Spring 3.0 to 7.0; measured on 5.5.1 and 5.18.3")
+@rule("V024", "warning", source="PropertyPlaceholderConfigurer of Spring 3.0 to 7.0; measured on 5.18.3")
 def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     """A ${name} that nothing in sight sets.
 

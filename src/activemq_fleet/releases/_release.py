@@ -142,8 +142,6 @@ class Release:
 
     ordered_children: bool
     """Children of ``<broker>`` must be in alphabetical order, each at most once (AMQ-3570)."""
-    validates_at_start: bool
-    """The broker checks its file against the XSD and does not start when it is wrong."""
 
     dead_attributes: frozenset[str]
     """Attributes of ``<broker>`` that the schema accepts and no code reads."""
