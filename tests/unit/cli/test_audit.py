@@ -21,6 +21,7 @@ FOUND: dict[str, Any] = {
     "counts": {
         "events": 12345,
         "incidents": {"failed_takeover": 1, "takeover": 2},
+        "planned": 0,
         "messages": {"delivered": 9, "lost": 1},
         "bridges": {},
     },

