@@ -29,6 +29,7 @@ from typing import Any
 
 from ansible import constants
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
 
 _SAYS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
 _QUIET = "All assertions passed"
@@ -55,7 +56,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._handle_warnings_and_exception(result)
-        if "results" not in result.result:  # of a loop each item was told by itself
+        if not result.task.loop:  # of a loop each item was told by itself
             self._tell(result)
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
@@ -71,6 +72,13 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         self._say(f"  UNREACHABLE {_host(result)}: {_message(result.result)}", constants.COLOR_UNREACHABLE)
+
+    def v2_on_file_diff(self, result: Any) -> None:
+        """What ``--diff`` asks for, as the default callback prints it."""
+        found = [result.result, *(result.result.get("results") or ())] if result.task.loop else [result.result]
+        for one in found:
+            if isinstance(one, Mapping) and one.get("changed") and (diff := one.get("diff")):
+                self._display.display(self._get_diff(diff))
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
         """Plays for no hosts are passed over in silence."""
@@ -106,7 +114,7 @@ class CallbackModule(CallbackBase):
         if self._play:
             self._display.display(self._play)
             self._play = ""
-        self._display.display(line, color=color)
+        self._display.display(printable(line), color=color)
 
 
 def _task(task: Any) -> str:

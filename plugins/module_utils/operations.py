@@ -8,6 +8,7 @@ is never rewritten: a line has some 250 bytes, so that a thousand restarts are h
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -36,7 +37,9 @@ def append(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
             size = file.seek(0, os.SEEK_END)
             # A disk that was full may have cut the line before short.
             is_cut = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
-            file.write((b"\n" if is_cut else b"") + line.encode() + b"\n")
+            data = (b"\n" if is_cut else b"") + line.encode() + b"\n"
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.join(directory, FILE))
             os.fsync(file.fileno())
     return line
 

@@ -85,11 +85,14 @@ def roll_back(home: str, unit: str) -> dict[str, Any]:
 def _exchange(source: str, home: str, away: str) -> None:
     """``source`` becomes ``home``, and what was ``home`` becomes ``away``; or nothing changes."""
     disk.remove_tree(away)
-    disk.rename(home, away)
     try:
+        disk.rename(home, away)
         disk.rename(source, home)
     except OSError:
-        disk.rename(away, home)
+        if os.path.lexists(away):
+            if os.path.lexists(home):
+                disk.rename(home, source)
+            disk.rename(away, home)
         raise
 
 

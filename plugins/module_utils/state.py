@@ -16,6 +16,7 @@ from xml.etree.ElementTree import ParseError
 from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, fitness, held_by_process, pending, probe
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Deployed, read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.masking import mask_text
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
@@ -149,7 +150,7 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
     frozen = process is not None and process.state == "T"
     answers = _ask(deployed) if process and not frozen else {}
     said = _unit(unit) if unit else None
-    error = "" if process else brokerlog.last_error(layout.data, recent) or _printed(unit, recent)
+    error = "" if process else mask_text(brokerlog.last_error(layout.data, recent) or _printed(unit, recent))
     ending = _ending(said, error) if said and not process else ""
     addresses = [listener.address for listener in deployed.listeners]
     listens = process is not None and held_by_process.is_listening(process.pid, addresses)

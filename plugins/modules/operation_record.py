@@ -88,6 +88,7 @@ def main() -> None:
     try:
         append({name: module.params[name] for name in ("kind", "operation", "run", "by")}, module.params["directory"])
     except (InstallError, OSError) as error:
+        module.warn(f"this work is not written down, and audit will not know it as planned: {error}")
         module.exit_json(changed=False, recorded=False, why=str(error))
     # It is a record of the change, and none itself: a run that finds nothing to do has changed nothing.
     module.exit_json(changed=False, recorded=True)

@@ -145,9 +145,9 @@ def _collect(found: Any, name: str) -> InventoryData:
 
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:
+    """One host's values. Raises SettingsError for variables whose template fails."""
     from activemq_fleet._ansible import AnsibleError, explain, naming_of
 
-    """One host's values. Raises SettingsError for variables whose template fails."""
     values: dict[str, object] = {}
     failed: dict[str, AnsibleError] = {}
     for name, raw in variables.items():

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from activemq_fleet.operate.resync import Node, ResyncStep, plan_resync
 
 _COLLECTION = "ansible_collections.activemq.fleet.plugins"
 _ROUNDS = 200
+_ZONE = re.compile(r"-Duser\.timezone=GMT\+(\d\d:\d\d)")
 _PATIENCE = 180.0
 """Seconds that a run may wait between two acts: a JVM of a busy machine may take a minute to start."""
 
@@ -29,6 +32,21 @@ class Cut(Exception):
 
 def _utility(name: str) -> Any:
     return importlib.import_module(f"{_COLLECTION}.module_utils.{name}")
+
+
+@contextmanager
+def _time_zone(java_options: Sequence[str]) -> Iterator[None]:
+    """Local time as on a host whose clock is ahead, where the modules have the same as Java."""
+    zone = next((found[1] for option in java_options if (found := _ZONE.fullmatch(option))), None)
+    before = os.environ.get("TZ")
+    if zone:
+        os.environ["TZ"] = f"AHEAD-{zone}"  # of POSIX, whose sign is the other one
+        time.tzset()
+    try:
+        yield
+    finally:
+        os.environ.pop("TZ", None) if before is None else os.environ.update(TZ=before)
+        time.tzset()
 
 
 class Controller:
@@ -54,7 +72,8 @@ class Controller:
 
     def look(self, host: str, peer: str, role: str) -> Node:
         found = importlib.import_module(f"{_COLLECTION}.modules.store_info").look
-        broker = _utility("state").look(self.base(host), None)
+        with _time_zone(self.lab.fleet.broker(host).settings.java_options):
+            broker = _utility("state").look(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
         needed = _utility("storecopy").allocated(self.store(peer))
         return Node.of(Store.of(host, role, store), broker, store, needed)

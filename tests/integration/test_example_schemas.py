@@ -28,8 +28,9 @@ def test_every_document_is_valid_for_its_release(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, release: str
 ) -> None:
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".secrets"))
-    # L004 tells of what no setting of 5.5 to 5.8 mends, and the example is for newer ones too.
-    code = main(["check", "-i", str(tmp_path / name), "-e", f"activemq_release={release}", "--ignore", "L004"])
+    # L004 tells of what no setting of 5.5 to 5.8 mends, and the example is for newer ones too; T030 of an archive,
+    # which an example leaves to who installs it.
+    code = main(["check", "-i", str(tmp_path / name), "-e", f"activemq_release={release}", "--ignore", "L004,T030"])
     out, err = capsys.readouterr()
     assert code == 0
     assert " hosts: 0 errors, 0 warnings, " in out.splitlines()[-1]

@@ -29,7 +29,8 @@ def test_a_key_store_that_cannot_be_read_is_told_by_the_deepest_cause(ground: Gr
 
     told = [text for text in (brokerlog.last_error(str(broker.data)), printed(broker)) if text]  # 5.5 only prints it
     assert told
-    assert all(text.endswith("java.io.IOException: Invalid keystore format") and len(text) < 600 for text in told), told
+    # A cause above the deepest that repeats it, with the file that asked for the store, is taken in its place.
+    assert all(text.endswith(": Invalid keystore format") and len(text) < 900 for text in told), told
 
 
 @pytest.mark.parametrize("release", RELEASES)

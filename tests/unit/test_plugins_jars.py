@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,23 @@ def test_who_runs_from_a_directory_is_known_by_what_it_has_open(tmp_path: Path) 
         opened.unlink()
         assert jars.processes_in(str(home)) == []
         child.stdin.close()
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_and_a_circle_of_links_named_as_jars_stop_nobody(tmp_path: Path) -> None:
+    lib = lay_out(tmp_path, "5.18.3") / "lib"
+    os.mkfifo(lib / "activemq-broker-6.0.0.jar")
+    (lib / "activemq-broker-6.1.0.jar").symlink_to("activemq-broker-6.1.0.jar")
+
+    assert jars.releases_in_directory(str(lib)) == ["5.18.3"]
+
+
+def test_a_jar_whose_parts_cannot_be_unpacked_is_known_by_its_name(tmp_path: Path) -> None:
+    broken = tmp_path / "activemq-broker-5.18.3.jar"
+    with zipfile.ZipFile(broken, "w", zipfile.ZIP_LZMA) as made:
+        made.writestr("META-INF/maven/org.apache.activemq/activemq-broker/pom.properties", "version=6.3.1\n" * 99)
+    data = bytearray(broken.read_bytes())
+    data[100:140] = b"\xff" * 40
+    broken.write_bytes(data)
+
+    assert jars.release_of_open_jar(str(broken), broken.name) == "5.18.3"

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import NoReturn
 
 from activemq_fleet.errors import InputError
 
@@ -28,19 +29,20 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for path in paths:
-        below = list(islice(_below(path), _MOST_FILES + 1)) if path.is_dir() else [path]
+        is_directory = os.path.isdir(path)  # of a name that is too long it says no, where pathlib raises
+        below = list(islice(_below(path), _MOST_FILES + 1)) if is_directory else [path]
         if not below:
             raise InputError(f"{path}: no file in it has a <broker> of ActiveMQ: name the file itself")
         if len(below) > _MOST_FILES:
             raise InputError(f"{path}: has more than {_MOST_FILES} files with a broker: name a directory below it")
-        if path.is_dir() and sum(file.stat().st_size for file in below) > _MOST_BYTES:
+        if is_directory and sum(file.stat().st_size for file in below) > _MOST_BYTES:
             raise InputError(f"{path}: has more than {_MOST_BYTES >> 20} MiB of such files: name a directory below it")
         found |= dict.fromkeys(below)
     return list(found)
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    for where, directories, names in os.walk(directory):
+    for where, directories, names in os.walk(directory, onerror=_refuse):
         directories[:] = sorted(name for name in directories if name not in _NOT_ENTERED)
         for name in sorted(filter(_NAME.fullmatch, names)):
             path = Path(where, name)
@@ -52,9 +54,14 @@ def _has_broker(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             begin = file.read(_LOOK).replace(b"\0", b"")  # of UTF-16 every other byte
-    except OSError:
-        return False
+    except OSError as error:
+        _refuse(error)
     return any(mark in begin for mark in _OURS)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """What cannot be read is not passed over: a check that says nothing of it would read as all being well."""
+    raise InputError(f"{error.filename}: {error.strerror}: let this account read it, or name the other files")
 
 
 def read_rules(path: Path) -> Rules:
@@ -68,6 +75,8 @@ def read_rules(path: Path) -> Rules:
         words = line.partition("#")[0].split()
         if words and len(words) != 2:
             raise InputError(f"{path}, line {number}: write a pattern of file names and a release: conf/*.xml 5.18.3")
+        if words and not PurePath(words[0]).name:
+            raise InputError(f"{path}, line {number}: {words[0]} is no pattern of file names: write conf/*.xml 5.18.3")
         if words:
             rules.append((words[0], words[1]))
     return rules

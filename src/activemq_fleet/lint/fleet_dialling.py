@@ -10,6 +10,7 @@ from activemq_fleet.lint.engine import Problem, rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleet_clients import client_uris
 from activemq_fleet.lint.fleet_network_links import has_own_links
+from activemq_fleet.uris import is_openwire
 
 if TYPE_CHECKING:
     from activemq_fleet.dialling import Listener
@@ -203,6 +204,8 @@ def _of_balancer(view: FleetView, balancer: Balancer) -> Iterator[Problem]:
 def _of_client_lists(view: FleetView) -> Iterator[Problem]:
     for use in client_uris(view):
         for transport in use.uri.transports:
+            if not is_openwire(transport.scheme):  # of a client of another protocol, which says no more of itself
+                continue
             refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)
             if refusal:
                 message = f"a client's list: {refusal[1].sentence('it', refusal[0])}: {use.uri.text}"

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from activemq_fleet.printable import printable
+
 OPERATIONS_FILE = "operations.jsonl"
 UNENDED = timedelta(minutes=15)
 _KEPT = 2000
 """Operations of a host that count, the newest: more than a year of weekly work."""
+_LONGEST = 200  # characters of a name
+_LAST_YEAR = 9000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,23 @@ def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tup
 
 
 def _pairs(host: str, records: list[_Record]) -> Iterable[Operation]:
-    """Each begin with its end: the next record, if that is the end of the same run, else nobody knows it."""
+    """Each begin with the end of its run: where that run begins more than once, the last begin with the first end.
+
+    A begin without an end is planned until the next run begins, and for ``UNENDED`` at most.
+    """
+    ends: dict[int, _Record] = {}
+    begun: dict[str, list[int]] = {}
     for number, record in enumerate(records):
-        if record.kind != "begin":
-            continue
-        following = records[number + 1] if number + 1 < len(records) else None
-        ended = record.at + UNENDED
-        if following is not None and following.at >= record.at:
-            is_end = following.kind == "end" and following.run == record.run
-            ended = following.at if is_end else min(ended, following.at)
-        yield Operation(host, record.operation, record.by, record.at, ended)
+        if record.kind == "begin":
+            begun.setdefault(record.run, []).append(number)
+        elif begun.get(record.run) and records[begun[record.run][-1]].at <= record.at:
+            ends[begun[record.run].pop()] = record
+    for number, record in enumerate(records):
+        if record.kind == "begin":
+            following = records[number + 1 : number + 2]
+            next_one = [other.at for other in following if other.at >= record.at and other.run != record.run]
+            ended = ends[number].at if number in ends else min([record.at + UNENDED, *next_one])
+            yield Operation(host, record.operation, record.by, record.at, ended)
 
 
 def _record(line: bytes) -> _Record | None:
@@ -65,7 +76,7 @@ def _record(line: bytes) -> _Record | None:
         found: Any = json.loads(line)
         at = datetime.fromisoformat(found["ts"])
         kind, run, operation, by = (str(found[name]) for name in ("kind", "run", "operation", "by"))
-        record = _Record(kind, run, operation, by, at.astimezone(UTC))
-    except (ValueError, TypeError, KeyError, OverflowError):
+        record = _Record(kind, run, printable(operation)[:_LONGEST], printable(by)[:_LONGEST], at.astimezone(UTC))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
-    return record if at.tzinfo is not None and record.kind in ("begin", "end") else None
+    return record if at.tzinfo and at.year < _LAST_YEAR and record.kind in ("begin", "end") else None
