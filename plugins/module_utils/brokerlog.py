@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import (
     UntrustedPathError,
@@ -31,6 +31,7 @@ _FRAME = re.compile(r"\s*(?:at \S+\(.*\)?$|\.\.\. \d+ (?:more|common frames omit
 _NAMES_ERROR = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|Error|Unrecognized|Invalid|Could not)\b")
 _SHOWN = 400
 _CAUSE_SHOWN = 300
+_SLACK = 1.5  # seconds
 _MESSAGE = 120
 """Of a message before its cause at least so much is shown."""
 _LONGEST = 200
@@ -118,7 +119,10 @@ UNKNOWN = Phase("unknown")
 def read_phase(data: str, since: float) -> Phase:
     """The phase by ``data``/activemq.log, from records no older than ``since`` (seconds since the epoch)."""
     lines = [*_tail(data, "activemq.log.1"), *_tail(data, "activemq.log")]
-    return follow(record for record in records(lines) if _is_of(record, since))
+    found = [record for record in records(lines) if _is_of(record, since)]
+    # No JVM starts a broker within its first second: what is that old was said by the process before.
+    own = follow(record for record in found if _is_of(record, since + _SLACK))
+    return replace(follow(found), has_started=own.has_started)
 
 
 def last_error(data: str, since: float = 0) -> str:
@@ -214,7 +218,7 @@ def _is_of(record: Record, since: float) -> bool:
         written = time.mktime(time.strptime(record.time, "%Y-%m-%d %H:%M:%S"))
     except (ValueError, OverflowError):
         return False
-    return since - 1.5 <= written <= time.time() + 1.5
+    return since - _SLACK <= written <= time.time() + _SLACK
 
 
 def follow(records: Iterable[Record]) -> Phase:

@@ -82,7 +82,8 @@ def judge(evidence: Evidence) -> Verdict:
     holds_lock = evidence.holds_lock and not evidence.pure
     serves = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
     if phase.name in ("waiting", "attached"):
-        if serves:
+        # A slave of a pure pair may have connectors of its own, which are open and let nobody in.
+        if serves and not (evidence.pure and phase.name == "attached"):
             return Verdict("starting", f"{lives}, no connector answers and {serves}, though {said}")
         return Verdict("standby", f"{lives} and {said}")
     if phase.name == "started" and not evidence.answers:
