@@ -71,7 +71,7 @@ def running_release(process: Process) -> str | None:
         with contextlib.suppress(OSError):
             found = _JAR.search(os.readlink(os.path.join(place, number)))
             if found:
-                release: str | None = jars.release_of_open_jar(os.path.join(place, number), found[1])
+                release: str | None = jars.release_of_jar_at(os.path.join(place, number), found[1])
                 return release
     return None
 

@@ -67,8 +67,8 @@ def _text(jar: zipfile.ZipFile, name: str) -> str:
         return ""
 
 
-def release_of_open_jar(path: str, name: str) -> str | None:
-    """The same of the file at a path, or behind a descriptor below /proc that a process has open.
+def release_of_jar_at(path: str, name: str) -> str | None:
+    """The release of the jar at a path, which may be that of a descriptor below /proc; ``name`` is the jar's own.
 
     Nothing but a regular file of a jar's size is read, and nothing is waited for: the name alone counts then.
     """
@@ -92,7 +92,7 @@ def releases_in_directory(directory: str) -> list[str]:
     for name in filter(is_broker_jar, names):
         path = os.path.join(directory, name)
         if os.path.isfile(path):  # neither a FIFO nor a circle of links
-            found.add(release_of_open_jar(path, name))
+            found.add(release_of_jar_at(path, name))
     return sorted(release for release in found if release)
 
 

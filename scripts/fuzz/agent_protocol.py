@@ -17,6 +17,7 @@ from activemq_fleet.agent.packet_limits import MOST_ANSWERS, ReceiveBudget
 from activemq_fleet.agent.session import PassedOver, Session, SessionEvent, TransportUp, _client
 from activemq_fleet.agent.store import Receipt
 from activemq_fleet.agent.subscribing import Subscriber
+from activemq_fleet.render.checks import remaining_length
 
 from .target import Target
 
@@ -35,15 +36,6 @@ PAYLOADS = [
 ]  # fmt: skip
 
 
-def _length(size: int) -> bytes:
-    found = b""
-    while True:
-        size, digit = divmod(size, 128)
-        found += bytes([digit | (128 if size else 0)])
-        if not size:
-            return found
-
-
 def _packet(random: Random) -> bytes:
     """A packet, mostly one that a broker might send."""
     kind = random.choice((0x20, 0x30, 0x30, 0x30, 0x32, 0x32, 0x40, 0x90, 0xB0, 0xD0, random.randrange(256)))
@@ -56,7 +48,7 @@ def _packet(random: Random) -> bytes:
         if kind == 0x20 and random.random() < 0.5:
             body = bytes([0, random.choice((0, 1, 2, 4, 5, 99))])
     size = random.choice((len(body), random.randrange(1 << 28))) if random.random() < 0.05 else len(body)
-    return bytes([kind]) + _length(size) + body
+    return bytes([kind]) + remaining_length(size) + body
 
 
 def generate(random: Random, samples: Sequence[bytes]) -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from activemq_fleet.addresses import Address
+from activemq_fleet.render.checks import remaining_length
 from tests.log_reading import logger_of
 
 FORGED = (
@@ -86,9 +87,4 @@ def _mqtt_text(text: str) -> bytes:
 
 
 def _mqtt_packet(kind: int, body: bytes) -> bytes:
-    head, rest = bytes([kind]), len(body)
-    while True:
-        rest, digit = rest >> 7, rest & 0x7F
-        head += bytes([digit | 0x80 if rest else digit])
-        if not rest:
-            return head + body
+    return bytes([kind]) + remaining_length(len(body)) + body

@@ -115,4 +115,4 @@ def test_a_jar_whose_parts_cannot_be_unpacked_is_known_by_its_name(tmp_path: Pat
     data[100:140] = b"\xff" * 40
     broken.write_bytes(data)
 
-    assert jars.release_of_open_jar(str(broken), broken.name) == "5.18.3"
+    assert jars.release_of_jar_at(str(broken), broken.name) == "5.18.3"

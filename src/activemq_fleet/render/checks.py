@@ -77,7 +77,7 @@ def mqtt_connect(client_id: str, username: str | None, password: str | None) -> 
     body = _text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + _text(client_id)
     if username is not None and password is not None:
         body += _text(username) + _text(password)
-    return b"\x10" + _length(len(body)) + body
+    return b"\x10" + remaining_length(len(body)) + body
 
 
 def _text(text: str) -> bytes:
@@ -85,7 +85,7 @@ def _text(text: str) -> bytes:
     return struct.pack(">H", len(data)) + data
 
 
-def _length(number: int) -> bytes:
+def remaining_length(number: int) -> bytes:
     """The remaining length of MQTT: seven bits a byte, the lowest first."""
     out = bytearray()
     while True:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from activemq_fleet.render.checks import remaining_length
 from tests.unit.agent.tiny_broker import read_packet
 
 CONNACK = b"\x20\x02\x00\x00"
@@ -31,19 +32,9 @@ def attack(function: Callable[[socket.socket], None]) -> Callable[[socket.socket
     return function
 
 
-def length(size: int) -> bytes:
-    """A remaining length as MQTT spells it."""
-    found = b""
-    while True:
-        size, digit = divmod(size, 128)
-        found += bytes([digit | (128 if size else 0)])
-        if not size:
-            return found
-
-
 def message(topic: bytes, payload: bytes, qos: int = 0, mid: int = 1) -> bytes:
     body = struct.pack("!H", len(topic)) + topic + (struct.pack("!H", mid) if qos else b"") + payload
-    return bytes([0x30 | qos << 1]) + length(len(body)) + body
+    return bytes([0x30 | qos << 1]) + remaining_length(len(body)) + body
 
 
 def forever(peer: socket.socket, data: bytes) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from activemq_fleet.agent.store.inbox import matches
+from activemq_fleet.render.checks import remaining_length
 
 CONNACK, PUBACK, SUBACK, UNSUBACK, PINGRESP = 0x20, 0x40, 0x90, 0xB0, 0xD0
 
@@ -133,12 +134,7 @@ def _publish(topic: str, payload: bytes, qos: int) -> bytes:
 
 
 def _packet(first: int, body: bytes) -> bytes:
-    length, digits = len(body), b""
-    while True:
-        length, digit = divmod(length, 128)
-        digits += bytes([digit | (128 if length else 0)])
-        if not length:
-            return bytes([first]) + digits + body
+    return bytes([first]) + remaining_length(len(body)) + body
 
 
 def read_packet(peer: socket.socket) -> tuple[int, bytes]:
