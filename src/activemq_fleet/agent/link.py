@@ -109,6 +109,8 @@ class Link:
         """How often connections that were up ended, by reason."""
         self.alarm: str | None = None
         """What waiting will not mend, until a connection comes up."""
+        self.failures: dict[str, str] = {}
+        """Why the last attempt at each broker failed, by ``host:port``, since a connection was up."""
         self.round_trip: float | None = None
         """Seconds that the last canary took."""
         self.dropped = DroppedMessages(log, clock)
@@ -122,6 +124,7 @@ class Link:
         self._clock = clock
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._tell: list[Up | Down] = []  # what the caller has to know
+        self._dialled = 0  # the broker's index in names
         self._sent: dict[int, int] = {}  # canaries of this connection: number by packet number
         self._sent_at: dict[int, float] = {}
         self._canaries: dict[bytes, int] = {}  # numbers of this connection's canaries, by what was sent
@@ -200,10 +203,25 @@ class Link:
             case PassedOver():
                 self.dropped.note("larger than packet.bytes", broker=self.broker)
             case TransportUp() | Connack() | Gone():
+                self._note_failure(item)
                 self._step(_for_machine(item))
                 yield from self._told()
             case _:
                 yield item
+
+    def _note_failure(self, item: TransportUp | Connack | Gone) -> None:
+        """Keep and log why an attempt to connect failed; attempts that fail alike are logged once."""
+        match item:
+            case Connack(refused=reason) | Gone(reason=reason):
+                pass
+            case TransportUp():
+                return
+        if reason is None or self.broker is not None or item.conn != self.conn:
+            return
+        name = self.names[self._dialled]
+        if self.failures.get(name) != reason:
+            self.failures[name] = reason
+            self._log.warning("not connected", broker=name, reason=reason)
 
     def _is_canarys(self, item: Puback | Message | Suback) -> bool:
         """Deal with an event of the canary; returns whether it was one."""
@@ -269,7 +287,7 @@ class Link:
                 self._log.error("alarm", reason=action.reason)
 
     def _dial(self, action: Dial) -> None:
-        self.conn = action.conn
+        self.conn, self._dialled = action.conn, action.broker
         try:
             self.session = self._open_session(action.broker, action.conn, self._queue.put)
         except Exception as error:  # noqa: BLE001 -- whatever a broker's entry is like, the walk goes on
@@ -277,6 +295,7 @@ class Link:
 
     def _up(self, action: Up) -> None:
         self.broker, self.alarm = self.names[action.broker], None
+        self.failures.clear()
         self.connections += 1
         self._refused = self._came_back = self._acknowledged = False
         self._sent.clear()

@@ -220,8 +220,10 @@ class Service:
         return self.config.ready == "outbox" or self.subscriber is None or bool(self.subscriber.granted)
 
     def _one_line(self) -> str:
-        broker = self.publisher.link.broker
-        return f"connected to {broker}" if broker else self.publisher.link.alarm or "no broker is connected"
+        link = self.publisher.link
+        if link.broker:
+            return f"connected to {link.broker}"
+        return link.alarm or "; ".join(["no broker is connected", *link.failures.values()])
 
     # -- the end ----------------------------------------------------------------------------------
 

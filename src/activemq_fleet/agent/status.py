@@ -58,6 +58,7 @@ def _link(link: Link) -> dict[str, Any]:
         "broker": link.broker,
         "brokers": list(link.names),
         "alarm": link.alarm,
+        "failures": dict(link.failures),
         "connections": link.connections,
         "losses": dict(link.losses),
         "dropped": dict(link.dropped.counts),

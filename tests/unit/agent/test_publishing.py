@@ -214,6 +214,22 @@ def test_a_broker_that_does_not_acknowledge_for_thirty_seconds_is_left(bench: Be
     assert len(bench.broker.last.published) == 1
 
 
+def test_why_no_broker_can_be_reached_is_logged_once_and_kept_until_one_is(bench_of: Callable[..., Bench]) -> None:
+    bench = bench_of()
+    bench.broker.accepts = False
+    bench.turn(1)
+    bench.broker.last.die()
+    bench.turn(50, 1.0)
+    assert len(bench.broker.conns) > 3, "it dials on"
+    told = [fields for event, fields in bench.log.said if event == "not connected"]
+    assert told == [{"broker": name, "reason": "nobody listens"} for name in bench.publisher.link.names]
+    assert bench.publisher.link.failures == dict.fromkeys(bench.publisher.link.names, "nobody listens")
+    bench.broker.accepts = True
+    bench.turn(50, 1.0)
+    assert bench.publisher.link.broker in bench.publisher.link.names
+    assert bench.publisher.link.failures == {}
+
+
 def test_expired_events_are_not_sent(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(publisher_timeout=2.0)
     bench.turn(1)
