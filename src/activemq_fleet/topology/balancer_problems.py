@@ -8,6 +8,8 @@ from activemq_fleet.findings import Finding, error
 from activemq_fleet.sealed import may_equal
 from activemq_fleet.topology.model import Balancer, Broker, Front, Group, KnownGroups, VirtualAddress
 
+# Only activemq_vip, its interface and its router id are read from the brokers' variables as well.
+_AT_BALANCERS = "in the balancers' variables (group activemq_loadbalancers)"
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
@@ -92,7 +94,8 @@ def _anonymous(balancer: Balancer) -> Finding:
         severity="warning",
         host=balancer.host,
         message="looks at brokers without a login: activemq_vip_username and activemq_vip_password are not set",
-        fix="set both, the password encrypted with ansible-vault; the brokers get the account by themselves",
+        fix=f"set both {_AT_BALANCERS}, the password encrypted with ansible-vault; the brokers get the account by "
+        "themselves",
         # Measured on 5.5.1, 5.18.3 and 6.3.1: with a login, none.
         why="a refusal proves that the broker answers, and leaves warnings in its log every two seconds",
     )
@@ -104,7 +107,7 @@ def _unverified(balancer: Balancer) -> Finding:
         severity="warning",
         host=balancer.host,
         message="looks at brokers with TLS and without its login: activemq_vip_broker_ca is not set",
-        fix="set it to a PEM file on the balancer with the certificates of the brokers' CA",
+        fix=f"set it {_AT_BALANCERS} to a PEM file there with the certificates of the brokers' CA",
         why="to a peer that nobody verified no password is sent; a refusal proves that it answers, and leaves "
         "warnings in its log every two seconds",
     )
@@ -196,7 +199,7 @@ def _on_host(balancer: Balancer, address: VirtualAddress, group: Group) -> Itera
                 "T027",
                 balancer.host,
                 f"activemq_vip_certificate is not set, and {asking[0]} asks clients for certificates",
-                "set it to a PEM file on the balancer with a certificate and its key",
+                f"set it {_AT_BALANCERS} to a PEM file there with a certificate and its key",
                 why="without it every broker looks dead",
             )
 
