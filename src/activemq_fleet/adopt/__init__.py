@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from activemq_fleet.adopt.adoption import Adopted, adopt
 from activemq_fleet.adopt.agents import AgentFile, read_agents
+from activemq_fleet.adopt.inventory_writer import MARK, is_unchanged
 from activemq_fleet.adopt.sources import Document, read_addresses, read_sources
-from activemq_fleet.adopt.trees import Difference
-from activemq_fleet.adopt.written import MARK, is_unchanged
+from activemq_fleet.adopt.xml_diff import Difference
 
 __all__ = [
     "MARK",

@@ -11,19 +11,19 @@ from typing import Any
 
 from lxml import etree
 
-from activemq_fleet.adopt import beside
+from activemq_fleet.adopt import companion_files
 from activemq_fleet.adopt.agents import AgentFile, propose_agents
 from activemq_fleet.adopt.bridges import propose_addresses, propose_letters
 from activemq_fleet.adopt.brokers import HEAP, accounts, propose_acl, propose_brokers, propose_users
-from activemq_fleet.adopt.missing import propose_missing
+from activemq_fleet.adopt.inventory_writer import labels_in, write_inventory
+from activemq_fleet.adopt.leftovers import propose_missing
 from activemq_fleet.adopt.network import propose_network
 from activemq_fleet.adopt.profiles import propose_profiles
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import build_value, masked
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.trees import Difference, Node, differences, read_node
 from activemq_fleet.adopt.values import is_default
-from activemq_fleet.adopt.written import labels_in, write_inventory
+from activemq_fleet.adopt.xml_diff import Difference, Node, differences, read_node
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -74,9 +74,9 @@ def adopt(
     """
     proposal = Proposal.of(documents, naming)
     propose_profiles(proposal)
-    beside.propose_host(proposal)
+    companion_files.propose_host(proposal)
     propose_brokers(proposal)
-    beside.propose_console(proposal)
+    companion_files.propose_console(proposal)
     propose_letters(proposal)
     propose_addresses(proposal, addresses)
     _propose_instances(proposal)
@@ -86,7 +86,7 @@ def adopt(
     propose_acl(proposal)
     _drop_defaults(proposal)
     fleet = proposal.fleet()
-    beside.propose_java_options(proposal, fleet)
+    companion_files.propose_java_options(proposal, fleet)
     for document in proposal.documents:
         propose_missing(proposal, document, _rendered(fleet.broker(document.host)))
     _propose_waivers(proposal, findings)
@@ -204,7 +204,7 @@ def _note_what_is_not_there(proposal: Proposal) -> None:
         )
     heap = (
         ""
-        if beside.is_known(proposal)
+        if companion_files.is_known(proposal)
         else f"activemq_heap ({HEAP}), activemq_console_port and activemq_console_bind, "
     )
     proposal.notes.append(

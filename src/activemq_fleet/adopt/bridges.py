@@ -12,7 +12,7 @@ from activemq_fleet.adopt import values
 from activemq_fleet.adopt.profiles import dialled_master
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.trees import Node
+from activemq_fleet.adopt.xml_diff import Node
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.uris import is_openwire
 

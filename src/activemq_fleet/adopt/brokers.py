@@ -12,7 +12,7 @@ from activemq_fleet.adopt import values
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.trees import Node, is_console
+from activemq_fleet.adopt.xml_diff import Node, is_console
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.settings import DEFAULT_OPTIONS, Settings
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, own_group

@@ -9,7 +9,7 @@ from typing import Any
 from activemq_fleet.adopt.bridges import network_connectors
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.trees import Node
+from activemq_fleet.adopt.xml_diff import Node
 from activemq_fleet.topology.links import MULTICAST_TTL
 
 _MULTICAST = re.compile(

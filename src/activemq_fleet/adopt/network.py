@@ -18,7 +18,7 @@ from activemq_fleet.adopt.bridges import (
     network_connectors,
 )
 from activemq_fleet.adopt.brokers import accounts, groups_of
-from activemq_fleet.adopt.entries import Carried, Entry, entries_for
+from activemq_fleet.adopt.link_entries import Carried, Entry, entries_for
 from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal

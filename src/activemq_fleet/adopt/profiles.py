@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.trees import PLACEHOLDERS, Node
+from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, Node
 
 # Where people mount what two machines share.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)

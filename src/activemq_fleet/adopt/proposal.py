@@ -8,8 +8,8 @@ from typing import Any
 
 from activemq_fleet.adopt.secrets import Secrets, build_value
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.trees import Node
 from activemq_fleet.adopt.values import fits
+from activemq_fleet.adopt.xml_diff import Node
 from activemq_fleet.naming import Naming
 from activemq_fleet.settings import PREFIX
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet

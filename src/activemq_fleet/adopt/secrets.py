@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from activemq_fleet.adopt.trees import Node
+from activemq_fleet.adopt.xml_diff import Node
 
 MASK = "***"
 _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)

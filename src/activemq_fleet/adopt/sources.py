@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import check_host
-from activemq_fleet.adopt.trees import Node, read_node
+from activemq_fleet.adopt.xml_diff import Node, read_node
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import Identity, Naming

@@ -38,7 +38,7 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     """
     from activemq_fleet.cli.findings import looked_at, routes_in, tell_warnings
     from activemq_fleet.explain import story_of, to_text
-    from activemq_fleet.explain.way import way_of
+    from activemq_fleet.explain.route import way_of
 
     if destination and not to:
         raise click.UsageError("--destination goes with --to")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from activemq_fleet.explain.accounts import mb_urls
 from activemq_fleet.explain.model import Entry, Section, set_by
-from activemq_fleet.explain.people import mb_urls
-from activemq_fleet.explain.places import file_entry
+from activemq_fleet.explain.ports_and_files import file_entry
 from activemq_fleet.explain.takeover import lasts
 from activemq_fleet.render import render_agent
 from activemq_fleet.topology import Agent, Fleet, Pair

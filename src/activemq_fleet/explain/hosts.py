@@ -6,14 +6,14 @@ import difflib
 from collections.abc import Callable
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.explain.accounts import accounts_section, clients_section, pointing_section
 from activemq_fleet.explain.agent import agent_sections, agent_title
 from activemq_fleet.explain.balancer import balancer_sections
-from activemq_fleet.explain.found import findings_section
+from activemq_fleet.explain.findings import findings_section
 from activemq_fleet.explain.links import links_in, links_out
 from activemq_fleet.explain.model import Section, Story
-from activemq_fleet.explain.people import accounts_section, clients_section, pointing_section
-from activemq_fleet.explain.places import broker_files, ports_section
-from activemq_fleet.explain.reach import reach_section
+from activemq_fleet.explain.ports_and_files import broker_files, ports_section
+from activemq_fleet.explain.reachability import reach_section
 from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
 from activemq_fleet.explain.store import store_section

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from activemq_fleet.explain.accounts import MOST_AGENTS, at_home
 from activemq_fleet.explain.model import Entry, Section, set_by
-from activemq_fleet.explain.people import MOST_AGENTS, at_home
 from activemq_fleet.explain.store import locking_of
 from activemq_fleet.topology import Broker, Fleet
 

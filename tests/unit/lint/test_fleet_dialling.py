@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.dialling import Dialler, Listener, compare
-from activemq_fleet.explain.way import way_of
+from activemq_fleet.explain.route import way_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.render import render, render_agent

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain import Story, story_of, to_text
-from activemq_fleet.explain.way import way_of
+from activemq_fleet.explain.route import way_of
 from activemq_fleet.routes import routes_of
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts

@@ -15,7 +15,7 @@ from activemq_fleet.adopt import values
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import Templated, holds_secret, is_clear, is_password, marked
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.trees import PLACEHOLDERS, Node, is_console, write_node
+from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, Node, is_console, write_node
 from activemq_fleet.render.fragments import _TOLD_APART_BY
 from activemq_fleet.schema._documents import BEANS
 
