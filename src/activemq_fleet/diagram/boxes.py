@@ -9,8 +9,8 @@ from typing import TypeVar
 from activemq_fleet.diagram.balancers import PAD, BalancerBoxes
 from activemq_fleet.diagram.canvas import Canvas
 from activemq_fleet.diagram.cards import Card, FullCard, SmallCard, inner_line, ports_of
-from activemq_fleet.diagram.inside import Inside, arrange
 from activemq_fleet.diagram.lines import Stroke, draw_stroke
+from activemq_fleet.diagram.pair_layout import PairLayout, arrange
 from activemq_fleet.diagram.scene import GroupView, Node
 from activemq_fleet.diagram.text import listed, shorten, width_of, wrap
 from activemq_fleet.printable import counted
@@ -38,7 +38,7 @@ class GroupBox:
             SmallCard(pair, card_width, usual) if small else FullCard(pair, card_width, domain) for pair in view.pairs
         ]
         _level(self._cards)
-        self.inside: Inside = arrange(view, self._cards, small=small)
+        self.inside: PairLayout = arrange(view, self._cards, small=small)
         name = width_of(view.name, "group-name")
         self._balancers = BalancerBoxes(view.balancers)
         framed = self.inside.width + (2 * PAD if view.balancers else 0.0)

@@ -13,7 +13,7 @@ from activemq_fleet.addresses import join
 from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
 from activemq_fleet.diagram.scene import Flow, Node, PairView
-from activemq_fleet.diagram.signs import badge_of, badge_width, draw_badge, draw_cylinder, draw_star, said_by
+from activemq_fleet.diagram.symbols import badge_of, badge_width, badge_words, draw_badge, draw_cylinder, draw_star
 from activemq_fleet.diagram.text import shorten, shorten_name, width_of, wrap
 from activemq_fleet.printable import counted
 
@@ -109,7 +109,7 @@ class FullCard:
             for row, (text, css) in enumerate(self._texts[position]):
                 canvas.text(indent, 35 + _LINE * row, text, css)
             if node.severity:
-                with canvas.group(said_by(node.findings)):
+                with canvas.group(badge_words(node.findings)):
                     draw_badge(canvas, inner - 8, 0, badge_of(node.findings), node.severity)
 
     def _draw_between(self, canvas: Canvas, top: float) -> None:
@@ -205,7 +205,7 @@ class SmallCard:
             right = self.width - 12
             if node.severity:
                 text = badge_of(node.findings)
-                with canvas.group(said_by(node.findings)):
+                with canvas.group(badge_words(node.findings)):
                     draw_badge(canvas, self.width - _INSET, top + 8, text, node.severity)
                 right = self.width - _INSET - badge_width(text) - 5
             label = shorten_name(node.label, "label", right - _INDENT)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from activemq_fleet.diagram.canvas import Canvas
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
 from activemq_fleet.diagram.scene import Flow, Scene, Told
-from activemq_fleet.diagram.signs import badge_width, draw_badge, draw_cylinder, draw_star
+from activemq_fleet.diagram.symbols import badge_width, draw_badge, draw_cylinder, draw_star
 from activemq_fleet.diagram.text import listed, wrap
 from activemq_fleet.findings import Finding
 from activemq_fleet.printable import counted

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from activemq_fleet.diagram.boxes import facts_of
 from activemq_fleet.diagram.captions import caption
 from activemq_fleet.diagram.cards import NAMED_AGENTS
-from activemq_fleet.diagram.inside import MOST_MESHED
+from activemq_fleet.diagram.pair_layout import MOST_MESHED
 from activemq_fleet.diagram.scene import Connection, GroupView, Node, PairView, Scene, scene_of
-from activemq_fleet.diagram.signs import badge_of
+from activemq_fleet.diagram.symbols import badge_of
 from activemq_fleet.printable import counted
 from activemq_fleet.topology import Fleet
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from activemq_fleet.diagram.boxes import GroupBox
 from activemq_fleet.diagram.canvas import Point
 from activemq_fleet.diagram.captions import caption
+from activemq_fleet.diagram.layout import Label, Layout, layout_cost
 from activemq_fleet.diagram.lines import Stroke
-from activemq_fleet.diagram.placed import Label, Placed, ugliness
 from activemq_fleet.diagram.scene import Connection, Flow
 from activemq_fleet.diagram.text import width_of, wrap
 
@@ -46,12 +46,12 @@ class Star:
         hub = next(box for box in boxes if box.view.name == name)
         return cls(hub, tuple((box, by_spoke.get(box.view.name)) for box in boxes if box is not hub))
 
-    def placed(self) -> Placed:
+    def layout(self) -> Layout:
         """In the number of columns that makes the picture largest on paper."""
         counts = {-(-len(self.spokes) // rows) for rows in range(1, len(self.spokes) + 1)}
-        return min((self._in_columns(count) for count in sorted(counts)), key=ugliness)
+        return min((self._in_columns(count) for count in sorted(counts)), key=layout_cost)
 
-    def _in_columns(self, columns: int) -> Placed:
+    def _in_columns(self, columns: int) -> Layout:
         left = self.hub.width + 2 * _TRUNK
         sizes = {box.view.name: len(box.view.pairs) for box, _ in (*self.spokes, (self.hub, None))}
         told = {box.view.name: _told(box, connection, sizes) for box, connection in self.spokes}
@@ -59,7 +59,7 @@ class Star:
         starts = [left]
         for column in range(min(columns, len(self.spokes))):
             starts.append(starts[-1] + max(box.width for box, _ in self.spokes[column::columns]) + _GAP)
-        result = Placed(boxes=[(self.hub, (0.0, channel), self.hub.height)])
+        result = Layout(boxes=[(self.hub, (0.0, channel), self.hub.height)])
         start = (self.hub.width, channel + self.hub.height / 2)
         y = 0.0
         for first in range(0, len(self.spokes), columns):
@@ -91,7 +91,7 @@ def _told(box: GroupBox, connection: Connection | None, sizes: Mapping[str, int]
     return wrap(words, "label", box.width - _DROP - 20, " · ")
 
 
-def _write(result: Placed, lines: list[str], end: Point) -> None:
+def _write(result: Layout, lines: list[str], end: Point) -> None:
     if lines:
         middle = end[0] + 14 + max(width_of(line, "label") for line in lines) / 2
         result.labels.append(Label((middle, end[1] - 10 - _LINE * (len(lines) - 1)), lines))

@@ -10,8 +10,8 @@ from activemq_fleet.diagram.boxes import GroupBox, facts_of, shared_facts, usual
 from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.captions import describe
 from activemq_fleet.diagram.cards import FullCard, SmallCard
+from activemq_fleet.diagram.group_layout import MOST_DRAWN, place
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, signs_of
-from activemq_fleet.diagram.placing import MOST_DRAWN, place
 from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.diagram.text import listed, wrap
@@ -47,17 +47,17 @@ def _small_width(group: GroupView) -> float:
 
 
 def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, small: bool) -> str:
-    placed = place(boxes, scene.between)
-    strokes = [*placed.strokes, *(stroke for box in boxes for stroke in box.strokes)]
+    layout = place(boxes, scene.between)
+    strokes = [*layout.strokes, *(stroke for box in boxes for stroke in box.strokes)]
     frames = {box.inside.frame for box in boxes if box.inside.frame}
-    width = max(placed.width, _LEAST_WIDTH)
+    width = max(layout.width, _LEAST_WIDTH)
     canvas = Canvas()
     y = _draw_heading(canvas, scene, known, width)
     if scene.idle_balancers:
         y += draw_idle(canvas, scene.idle_balancers, _MARGIN, y, width)
-    placed.draw(canvas, _MARGIN + (width - placed.width) / 2, y)
-    y += placed.height + 24
-    if placed.listed:
+    layout.draw(canvas, _MARGIN + (width - layout.width) / 2, y)
+    y += layout.height + 24
+    if layout.listed:
         y += _draw_between(canvas, scene, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
     y += draw_legend(canvas, signs_of(scene, strokes, frames, small=small), _MARGIN, y, width) + 18

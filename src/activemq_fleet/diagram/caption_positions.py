@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from activemq_fleet.diagram.placed import Placed
+from activemq_fleet.diagram.layout import Layout
 from activemq_fleet.diagram.scene import Connection
 from activemq_fleet.diagram.text import width_of
 
@@ -27,10 +27,10 @@ class Run:
     y: float
 
 
-def best_place(run: Run, half: float, placed: Placed, width: float) -> tuple[int, float]:
+def best_caption_position(run: Run, half: float, layout: Layout, width: float) -> tuple[int, float]:
     """How much a caption that is twice ``half`` wide covers where it covers least, and its middle there."""
     candidates = list(_candidates(run, half, width))
-    covered = [(_covered(x - half, x + half, run, placed), index) for index, x in enumerate(candidates)]
+    covered = [(_covered(x - half, x + half, run, layout), index) for index, x in enumerate(candidates)]
     cost, index = min(covered)
     return cost, candidates[index]
 
@@ -48,17 +48,17 @@ def _candidates(run: Run, half: float, width: float) -> Iterator[float]:
             yield x
 
 
-def _covered(left: float, right: float, run: Run, placed: Placed) -> int:
+def _covered(left: float, right: float, run: Run, layout: Layout) -> int:
     top, bottom = run.y - _PATCH_TOP, run.y - _PATCH_BOTTOM
     count = 0
-    for stroke in placed.strokes:
+    for stroke in layout.strokes:
         for (x1, y1), (x2, y2) in pairwise(stroke.points):
             level = abs(y1 - y2) < 1
             if level and abs(y1 - run.y) < 1 and min(x1, x2) >= run.left - 1 and max(x1, x2) <= run.right + 1:
                 continue  # the line itself
             across = min(x1, x2) <= right and left <= max(x1, x2)
             count += across and min(y1, y2) <= bottom and top <= max(y1, y2)
-    for label in placed.labels:
+    for label in layout.labels:
         x, y = label.at
         reach = max(width_of(line, "label") for line in label.lines) / 2 + 4
         beside = x + reach < left or right < x - reach

@@ -1,4 +1,4 @@
-"""Boxes and lines in their places: what a layout gives back, and how good it is."""
+"""A finished layout: boxes and lines with their positions, and the cost by which layouts are compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Label:
 
 
 @dataclass(slots=True)
-class Placed:
+class Layout:
     """All boxes and lines, from (0, 0). Each box comes with its upper left corner and height.
 
     ``listed``: the links between groups are too many to be drawn, and are to be written.
@@ -46,9 +46,9 @@ class Placed:
                 _draw_label(canvas, label)
 
 
-def ugliness(placed: Placed) -> float:
-    """How small the picture becomes on a sheet of paper, which lies on its side."""
-    return max(placed.width / _SHEET, placed.height + _BESIDES)
+def layout_cost(layout: Layout) -> float:
+    """Return the larger of width and height in pixels, each scaled to a landscape sheet of paper; less is better."""
+    return max(layout.width / _SHEET, layout.height + _BESIDES)
 
 
 def _draw_label(canvas: Canvas, label: Label) -> None:

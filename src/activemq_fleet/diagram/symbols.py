@@ -49,7 +49,7 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
     canvas.text(right - width / 2, middle + 3.6, text, "badge on-badge", "middle")
 
 
-def said_by(findings: Sequence[Finding]) -> str:
+def badge_words(findings: Sequence[Finding]) -> str:
     """Findings in words, for a title."""
     shown = findings[:_MOST_SAID]
     lines = [f"{f.severity if f.waived is None else 'waived'} {f.rule}: {f.message}" for f in shown]

@@ -24,7 +24,7 @@ _ASPECT = 2.0
 
 
 @dataclass(slots=True)
-class Inside:
+class PairLayout:
     """The inside of a group's box, from (0, 0). ``caption`` stands on its bus or frame.
 
     ``bus`` is its height, ``frame`` the kind of the links that it stands for.
@@ -59,7 +59,7 @@ class Grid:
         return column * (self.card_width + self.gap_x), row * self.step_y
 
 
-def arrange(view: GroupView, cards: Sequence[Card], *, small: bool) -> Inside:
+def arrange(view: GroupView, cards: Sequence[Card], *, small: bool) -> PairLayout:
     """The group laid out. ``cards`` are in the order of the group's pairs."""
     by_name = {card.pair.name: card for card in cards}
     ordered = [by_name[name] for name in view.shape.order]
@@ -88,30 +88,30 @@ def columns_for(cards: Sequence[Card], gap_x: float, gap_y: float, *, winding: b
     cell_width = cards[0].width + gap_x
     cell_height = max(card.height for card in cards) + max(card.hanging for card in cards) + gap_y
 
-    def ugliness(columns: int) -> tuple[float, int]:
+    def layout_cost(columns: int) -> tuple[float, int]:
         rows = math.ceil(count / columns)
         shape = abs(math.log(columns * cell_width / (rows * cell_height) / _ASPECT))
         return shape + (rows * columns - count) / count, -columns
 
     possible = [c for c in range(1, count + 1) if not winding or (c > 1 and math.ceil(count / c) % 2 == 0)]
-    return min(possible, key=ugliness)
+    return min(possible, key=layout_cost)
 
 
-def _plain(cards: Sequence[Card], small: bool, gap_y: float = 22.0) -> Inside:
+def _plain(cards: Sequence[Card], small: bool, gap_y: float = 22.0) -> PairLayout:
     gap_x = 14.0 if small else 26.0
     grid = Grid(cards, columns_for(cards, gap_x, gap_y), gap_x, gap_y if not small else 11.0)
-    return Inside(grid.width, grid.height, _fill(grid))
+    return PairLayout(grid.width, grid.height, _fill(grid))
 
 
 def _fill(grid: Grid, at: Point = (0.0, 0.0)) -> list[tuple[Card, Point]]:
-    placed = []
+    positions = []
     for position, card in enumerate(grid.cards):
         x, y = grid.at(position % grid.columns, position // grid.columns)
-        placed.append((card, (x + at[0], y + at[1])))
-    return placed
+        positions.append((card, (x + at[0], y + at[1])))
+    return positions
 
 
-def _framed(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
+def _framed(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
     """A mesh of many pairs: n² lines would say less than one sentence."""
     inside = _plain(cards, small)
     inside.places = [(card, (x + 18, y + 26)) for card, (x, y) in inside.places]
@@ -126,7 +126,7 @@ def _framed(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
     return inside
 
 
-def _on_bus(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
+def _on_bus(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
     """Multicast: one bus that all hear, instead of a line from each to each."""
     link = view.multicast
     if link is None:
@@ -138,7 +138,7 @@ def _on_bus(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
     caption = f"{link.uri} · {'duplex' if link.duplex else 'one-way'} links, TTL {link.network_ttl}"
     width = max(grid.width + left, width_of(caption, "label") + 50)
     left += (width - left - grid.width) / 2 if grid.rows == 1 else 0
-    inside = Inside(width, top + grid.height, _fill(grid, (left, top)), bus=_BUS, caption=caption)
+    inside = PairLayout(width, top + grid.height, _fill(grid, (left, top)), bus=_BUS, caption=caption)
     for position, (card, (x, y)) in enumerate(inside.places):
         middle = x + card.width / 2
         way = ((10.0, _BUS), (10.0, y - 20), (middle, y - 20), (middle, y))
@@ -149,7 +149,7 @@ def _on_bus(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
     return inside
 
 
-def _along(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
+def _along(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
     """A chain or a ring: rows that run to and fro, so that neighbours stay neighbours."""
     gap_x, gap_y = (28.0, 11.0) if small else (70.0, 34.0)
     ring = view.shape.name == "ring"
@@ -158,7 +158,7 @@ def _along(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
         columns = columns_for(cards, gap_x, gap_y, winding=ring)
     grid = Grid(cards, columns, gap_x, gap_y)
     left = (40.0 if small else 50.0) if grid.rows > 1 else 0.0
-    inside = Inside(grid.width + 2 * left, grid.height)
+    inside = PairLayout(grid.width + 2 * left, grid.height)
     spots: dict[str, tuple[int, int]] = {}
     for position, card in enumerate(cards):
         row, column = divmod(position, columns)
@@ -189,7 +189,7 @@ def _neighbours(a: Point, b: Point, grid: Grid, left: float) -> tuple[Point, ...
     return a, (side, a[1]), (side, b[1]), b
 
 
-def _around_hub(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
+def _around_hub(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
     hub, *spokes = cards
     if len(spokes) > _MOST_BESIDE_HUB:
         return _below_hub(view, hub, spokes, small)
@@ -198,7 +198,7 @@ def _around_hub(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
     cell = max(card.height for card in cards) + max(card.hanging for card in cards) + gap_y
     height = max(1, *(len(column) for column in columns)) * cell - gap_y
     step = hub.width + gap_x
-    inside = Inside(3 * hub.width + 2 * gap_x, height)
+    inside = PairLayout(3 * hub.width + 2 * gap_x, height)
     inside.places.append((hub, (step, (height - cell + gap_y) / 2)))
     for column, x in zip(columns, (0.0, 2 * step), strict=True):
         top = (height - len(column) * cell + gap_y) / 2
@@ -216,12 +216,12 @@ def _around_hub(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
     return inside
 
 
-def _below_hub(view: GroupView, hub: Card, spokes: Sequence[Card], small: bool) -> Inside:
+def _below_hub(view: GroupView, hub: Card, spokes: Sequence[Card], small: bool) -> PairLayout:
     """Many spokes: in rows beside the hub, each row below a line that comes from it."""
     gap_x, gap_y = (14.0, 28.0) if small else (30.0, 48.0)
     grid = Grid(spokes, columns_for(spokes, gap_x, gap_y), gap_x, gap_y)
     left, top = hub.width + (54 if small else 70), 18.0
-    inside = Inside(left + grid.width, top + grid.height, [(hub, (0.0, top)), *_fill(grid, (left, top))])
+    inside = PairLayout(left + grid.width, top + grid.height, [(hub, (0.0, top)), *_fill(grid, (left, top))])
     where = {card.pair.name: point for card, point in inside.places}
     for connection, shift in _side_by_side(view.connections):
         spoke = connection.b if connection.a == hub.pair.name else connection.a
@@ -233,7 +233,7 @@ def _below_hub(view: GroupView, hub: Card, spokes: Sequence[Card], small: bool) 
     return inside
 
 
-def _arched(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
+def _arched(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
     """All in a row; neighbours joined straight, the others by lines above, the shortest lowest."""
     gap_x = 46.0 if small else 66.0
     grid = Grid(cards, len(cards), gap_x, 0)
@@ -242,7 +242,7 @@ def _arched(view: GroupView, cards: Sequence[Card], small: bool) -> Inside:
     spans = [(min(spot[c.a], spot[c.b]), max(spot[c.a], spot[c.b])) for c in far]
     lanes = assign_lanes(spans)
     top = _LANE * (max(lanes, default=-1) + 1) + (24 if far else 0)
-    inside = Inside(grid.width, top + grid.height, _fill(grid, (0.0, top)))
+    inside = PairLayout(grid.width, top + grid.height, _fill(grid, (0.0, top)))
     for connection, shift in _side_by_side([c for c in view.connections if c not in far]):
         y = top + grid.card_height / 2 + shift
         left, right = (grid.at(spot[name], 0)[0] for name in (connection.a, connection.b))

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from activemq_fleet.diagram.boxes import GroupBox
 from activemq_fleet.diagram.canvas import Point
+from activemq_fleet.diagram.caption_positions import ABOVE_LINE, Run, best_caption_position
 from activemq_fleet.diagram.captions import caption
 from activemq_fleet.diagram.lanes import assign_lanes
+from activemq_fleet.diagram.layout import Label, Layout, layout_cost
 from activemq_fleet.diagram.lines import Stroke
-from activemq_fleet.diagram.placed import Label, Placed, ugliness
-from activemq_fleet.diagram.runs import ABOVE_LINE, Run, best_place
 from activemq_fleet.diagram.scene import Connection
 from activemq_fleet.diagram.star import Star
 from activemq_fleet.diagram.text import width_of, wrap
@@ -27,17 +27,17 @@ _LABEL_ROOM, _SMALL_LABEL_ROOM, _LEAST_GAP = 132.0, 112.0, 60.0
 _MOST_COLUMNS = 24
 
 
-def place(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Placed:
+def place(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Layout:
     """The boxes in the number of columns that makes them largest on paper, and their lines."""
     if not boxes:
-        return Placed()
+        return Layout()
     star = Star.of(boxes, between)
     if star:
-        return star.placed()
+        return star.layout()
     drawn = between if len(between) <= MOST_DRAWN else ()
     columns = {math.ceil(len(boxes) / rows) for rows in range(1, len(boxes) + 1)}
     candidates = [_Rows(boxes, count, drawn) for count in sorted(columns) if count <= _MOST_COLUMNS]
-    best = min(candidates, key=lambda rows: (ugliness(rows.size), rows.columns)).placed()
+    best = min(candidates, key=lambda rows: (layout_cost(rows.size), rows.columns)).layout()
     best.listed = len(drawn) < len(between)
     return best
 
@@ -62,9 +62,9 @@ class _Rows:
         self._y, self.height = self._heights(channels)
 
     @property
-    def size(self) -> Placed:
+    def size(self) -> Layout:
         """Nothing but width and height."""
-        return Placed(self.width, self.height)
+        return Layout(self.width, self.height)
 
     def _near(self, connection: Connection) -> bool:
         """True for neighbours in one row: their line is straight."""
@@ -186,8 +186,8 @@ class _Rows:
     def _lane_y(self, position: int, channel: int) -> float:
         return self._y[channel] - _CHANNEL / 2 - _LANE * (self._lanes[position, channel] + 0.5)
 
-    def placed(self) -> Placed:
-        result = Placed(self.width, self.height)
+    def layout(self) -> Layout:
+        result = Layout(self.width, self.height)
         height = [max(box.height for box in row) for row in self._rows]
         for box in self._boxes:
             row = self._spot[box.view.name][0]
@@ -201,7 +201,7 @@ class _Rows:
             self._label(result, run)
         return result
 
-    def _draw_near(self, result: Placed) -> None:
+    def _draw_near(self, result: Layout) -> None:
         together: dict[tuple[str, str], list[Connection]] = defaultdict(list)
         for connection in self._between:
             if self._near(connection):
@@ -219,7 +219,7 @@ class _Rows:
                 lines = self._beside(connection)
                 result.labels.append(Label(((start + end) / 2, y - 15 - 15 * (len(lines) - 1)), lines))
 
-    def _draw_far(self, result: Placed, position: int, connection: Connection, sides: int, height: list[float]) -> int:
+    def _draw_far(self, result: Layout, position: int, connection: Connection, sides: int, height: list[float]) -> int:
         """One line through channels; returns 1 where it took a way along the left edge."""
         ends: list[Point] = []
         points: tuple[Point, ...]
@@ -241,16 +241,18 @@ class _Rows:
         result.strokes.append(Stroke(points, connection.kind, connection.flow, connection.tooltip))
         return int(first != second)
 
-    def _label(self, result: Placed, run: Run) -> None:
+    def _label(self, result: Layout, run: Run) -> None:
         """The caption where it covers least; where it is too long, or would hide a line, its end."""
         lines = caption(run.connection, self._sizes)
         texts = (" · ".join(lines[start:]) for start in range(len(lines)))
         halves = {text: width_of(text, "label") / 2 + 6 for text in texts}
         # Beside a straight line the picture may become wider: its caption says it all.
         room = math.inf if run.left == run.right else self.width
-        placed = {text: best_place(run, half, result, room) for text, half in halves.items() if 2 * half <= room}
-        if placed:
-            text = min(placed, key=lambda text: placed[text][0])
-            where = placed[text][1]
+        positions = {
+            text: best_caption_position(run, half, result, room) for text, half in halves.items() if 2 * half <= room
+        }
+        if positions:
+            text = min(positions, key=lambda text: positions[text][0])
+            where = positions[text][1]
             result.width = max(result.width, where + halves[text])
             result.labels.append(Label((where, run.y - ABOVE_LINE), [text]))
