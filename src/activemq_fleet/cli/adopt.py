@@ -68,7 +68,7 @@ def command(
     import json
 
     from activemq_fleet.adopt import adopt, read_addresses, read_agents, read_sources
-    from activemq_fleet.cli.output import write_tree
+    from activemq_fleet.atomic_files import write_tree
     from activemq_fleet.naming import Naming
 
     check_inventory(output)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from activemq_fleet.cli.output import write_file
+from activemq_fleet.atomic_files import write_file
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 

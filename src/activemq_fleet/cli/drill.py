@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from activemq_fleet.atomic_files import write_file
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
-from activemq_fleet.cli.output import write_file
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import InputError
 

@@ -19,8 +19,8 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
     Findings are marked where they are, all but those of the releases' schemas, which `check` asks.
     """
+    from activemq_fleet.atomic_files import write_file
     from activemq_fleet.cli.findings import looked_at, tell_warnings
-    from activemq_fleet.cli.output import write_file
     from activemq_fleet.diagram import to_mermaid, to_svg
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}

@@ -8,7 +8,12 @@ import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options
 from activemq_fleet.cli.printing import echo
+from activemq_fleet.errors import InputError
 from activemq_fleet.printable import counted
+
+# What `render` makes. A directory that holds anything else is somebody's, if only a `.git`.
+_INDEX = "fleet.json"
+_OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients"})
 
 
 @click.command("render")
@@ -26,8 +31,8 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
     With an error finding that is not waived nothing is written. Secrets are written as @VARIABLE@.
     """
+    from activemq_fleet.atomic_files import write_tree
     from activemq_fleet.cli.findings import schema_of, tell_findings, tell_warnings
-    from activemq_fleet.cli.output import check_directory, write_tree
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
     from activemq_fleet.validation import checked as checked_fleet
@@ -46,9 +51,29 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         return 1
     if checked.findings != fleet.findings:  # fleet.json lists what is known, and what was waived
         files = render_fleet(checked)
-    write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()})
+    write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()}, check=check_directory)
     echo(
         f"{output}: {counted(len(fleet.brokers), 'broker')}, {counted(len(fleet.agents), 'agent')}, "
         f"{counted(len(files) + 1, 'file')}"
     )
     return 0
+
+
+def check_directory(directory: Path) -> None:
+    """Raise InputError unless ``directory`` is absent, empty, or what ``render`` wrote earlier."""
+    if directory.is_symlink() and not directory.exists():
+        raise InputError(f"{directory}: is a link to nothing")
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise InputError(f"{directory}: is not a directory")
+    found = {path.name for path in directory.iterdir()}
+    if not found:
+        return
+    if _INDEX not in found:
+        raise InputError(f"{directory}: is not empty and was not written by render; choose another directory")
+    if foreign := sorted(found - _OURS):
+        raise InputError(
+            f"{directory}: holds {foreign[0]}, which render did not write and would remove; "
+            "move it away, or choose another directory"
+        )

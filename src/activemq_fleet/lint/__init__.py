@@ -6,7 +6,8 @@ fleet, the broker role's preflight the host rules.
 
 from __future__ import annotations
 
-from activemq_fleet.lint.engine import FAMILIES, Example, Problem, Rule, Scope
+from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.engine import FAMILIES, Example, Rule, Scope
 from activemq_fleet.lint.files import file_findings
 from activemq_fleet.lint.fleets import FleetView, fleet_findings
 from activemq_fleet.lint.hosts import HostFacts, HostView, Subject, host_findings

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint import transport_options as known
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.releases import Release
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.lint.clients import inside
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.releases import Release
 
 _MEGABYTE = 1 << 20

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint.clients import inside
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 
 _MEGABYTE = 1 << 20
 _JOURNAL = 32 * _MEGABYTE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from activemq_fleet.sizes import size_of
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
-    from activemq_fleet.lint.engine import Problem
     from activemq_fleet.releases import Release
     from activemq_fleet.topology import Broker
 
@@ -145,9 +145,27 @@ class Node:
 
         ``severity`` and ``fix`` replace the rule's own where the circumstances ask for it.
         """
-        from activemq_fleet.lint.engine import Problem
-
         return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a rule yields. Without a node it is about a whole file, or about the inventory.
+
+    ``host`` is said by fleet rules; ``file`` and ``line`` by rules about a file beside
+    activemq.xml. ``severity`` and ``fix`` replace the rule's own.
+    """
+
+    message: str
+    node: Node | None = None
+    attribute: str = ""
+    part: str = ""
+    severity: Severity | None = None
+    fix: str = ""
+    host: str = ""
+    file: str = ""
+    line: int | None = None
+    column: int | None = None
 
 
 @cache

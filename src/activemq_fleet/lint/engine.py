@@ -29,9 +29,10 @@ from functools import cached_property
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Literal
 
+from activemq_fleet.lint.document import Problem
+
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
-    from activemq_fleet.lint.document import Node
     from activemq_fleet.releases import Release
 
 Scope = Literal["file", "release", "fleet", "host"]
@@ -48,26 +49,6 @@ FAMILIES = {
 _EXAMPLE = re.compile(r"^(Fires|Silent)(?: on (\S+?))?(?:, as (\S+?))?::\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _PART = re.compile(r"^(Why|Fix|Cannot see): (.*?)(?=\n\n|\n(?:Fix|Cannot see): |\Z)", re.MULTILINE | re.DOTALL)
 EXAMPLE_RELEASE = "5.18.3"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What a rule yields. Without a node it is about a whole file, or about the inventory.
-
-    ``host`` is said by fleet rules; ``file`` and ``line`` by rules about a file beside
-    activemq.xml. ``severity`` and ``fix`` replace the rule's own.
-    """
-
-    message: str
-    node: Node | None = None
-    attribute: str = ""
-    part: str = ""
-    severity: Severity | None = None
-    fix: str = ""
-    host: str = ""
-    file: str = ""
-    line: int | None = None
-    column: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

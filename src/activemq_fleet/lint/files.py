@@ -10,8 +10,8 @@ from itertools import islice
 from types import MappingProxyType
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.document import STRAY, Document
-from activemq_fleet.lint.engine import RULES, Problem, Rule
+from activemq_fleet.lint.document import STRAY, Document, Problem
+from activemq_fleet.lint.engine import RULES, Rule
 from activemq_fleet.lint.problems import findings_of
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules

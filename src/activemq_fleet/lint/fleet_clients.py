@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from activemq_fleet.lint.document import Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.uri import Uri

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from activemq_fleet.dialling import Dialler, Refusal, compare, dialler_of_agent
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleet_clients import client_uris
 from activemq_fleet.lint.fleet_network_links import has_own_links

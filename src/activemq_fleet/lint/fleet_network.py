@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridge, Bridges, any_link, bridges, has_own_links
 
 if TYPE_CHECKING:

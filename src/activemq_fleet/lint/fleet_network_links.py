@@ -13,8 +13,7 @@ from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.network_demand import covers
 
 if TYPE_CHECKING:
-    from activemq_fleet.lint.document import Document, Node
-    from activemq_fleet.lint.engine import Problem
+    from activemq_fleet.lint.document import Document, Node, Problem
     from activemq_fleet.lint.fleets import FleetView
     from activemq_fleet.topology import Broker, Link
 

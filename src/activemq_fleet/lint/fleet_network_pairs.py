@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleet_network_links import UNLIMITED, any_link, bridges, has_own_links
 

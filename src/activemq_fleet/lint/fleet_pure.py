@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from activemq_fleet.lint.document import Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.pure import master_uris

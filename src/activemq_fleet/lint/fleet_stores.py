@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.locks_signs import locker_of, stores
 

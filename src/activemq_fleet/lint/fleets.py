@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import ALWAYS, Problem
+from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.engine import ALWAYS
 from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings
 from activemq_fleet.lint.kinds import kind_of, names_of, without_names
 from activemq_fleet.lint.problems import findings_of

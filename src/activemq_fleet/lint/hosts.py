@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.engine import Problem
+from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.problems import findings_of
 from activemq_fleet.lint.table import rules
 from activemq_fleet.releases import Release

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import (
     DATABASE_LOCKERS,
     FILE_STORES,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from activemq_fleet.lint.bridges_options import from_option
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.lint.uri import Uri
 

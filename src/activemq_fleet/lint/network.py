@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import PLACEHOLDER, Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import PLACEHOLDER, Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._:\-]")
 _COMPUTED = re.compile(r"[$#]\{([^}]*)\}")

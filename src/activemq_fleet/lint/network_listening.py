@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.lint.clients import inside, is_loopback, listens_on
-from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.engine import rule
 
 
 @rule("N041", "warning", source="4 of 275 files of public repositories")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.engine import Problem, Rule
+from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.engine import Rule
 
 
 def findings_of(one: Rule, problems: Iterable[Problem], host: str, file: str | None = None) -> Iterator[Finding]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 
 _PURE = "5.3.0 !5.8.0"
 _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE
 

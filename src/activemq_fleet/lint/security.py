@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
 from activemq_fleet.lint.clients import OPENWIRE, inside, is_loopback, listens_on
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.releases import Release
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from activemq_fleet.lint.clients import is_wildcard
-from activemq_fleet.lint.document import Document, Node
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.schema import UnreadableError
 
 _CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})

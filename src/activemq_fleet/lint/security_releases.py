@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Problem
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.releases import ReleaseView
 from activemq_fleet.releases import Advisory, Release
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.engine import rule
 
 _GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"})
 _STORES = re.compile(r"(key|trust)StorePassword|keyStoreKeyPassword|keyPassword", re.IGNORECASE)

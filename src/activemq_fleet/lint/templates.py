@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.engine import rule
 
 # Parts in which these marks mean nothing, or something else: {{name}} is a property of Camel.
 # To the end where one is left open: a search that begins again at each of them would take for ever.

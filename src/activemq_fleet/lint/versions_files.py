@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document
-from activemq_fleet.lint.engine import Problem, rule
+from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.engine import rule
 
 _NO_VALIDATION = re.compile(rb"xbean:[^\s\"'<>]*[?&]validate=false", re.IGNORECASE)
 _CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.cli.output import swap
+from activemq_fleet.atomic_files import swap
 from activemq_fleet.errors import InputError
 from activemq_fleet.pipeline.manifests import MANIFEST, check_manifest, json_text
 from activemq_fleet.pipeline.problems import SparkProblem

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.cli import output
-from activemq_fleet.cli.output import check_directory, write_file, write_tree
+from activemq_fleet import atomic_files
+from activemq_fleet.atomic_files import write_file
+from activemq_fleet.cli.render import check_directory
 from activemq_fleet.errors import InputError
 
 FILES = {"fleet.json": b"{}", "hosts/a/conf/x.xml": b"<x/>", "hosts/a/bin/env": b"\x00"}
+
+
+def write_tree(directory: Path, files: dict[str, bytes]) -> None:
+    atomic_files.write_tree(directory, files, check=check_directory)
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -51,7 +56,7 @@ def test_an_earlier_tree_is_replaced_and_nothing_of_it_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: Callable[[Path, Path], bool] | None
 ) -> None:
     if exchange:
-        monkeypatch.setattr(output, "_exchange", exchange)
+        monkeypatch.setattr(atomic_files, "_exchange", exchange)
     write_tree(tmp_path / "out", {**FILES, "hosts/gone/file": b""})
     write_tree(tmp_path / "out", FILES)
     assert tree(tmp_path / "out") == FILES
@@ -103,7 +108,7 @@ def test_an_interruption_leaves_the_earlier_tree(tmp_path: Path, monkeypatch: py
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(output, step, interrupted)
+    monkeypatch.setattr(atomic_files, step, interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_tree(tmp_path / "out", {"fleet.json": b"new"})
     assert tree(tmp_path / "out") == FILES

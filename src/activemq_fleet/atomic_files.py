@@ -1,4 +1,4 @@
-"""Writes what a command makes: whole or not at all, and never over what is not ours."""
+"""Writes files and directory trees whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,36 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from activemq_fleet.errors import InputError
-
-# What `render` makes. A directory that holds anything else is somebody's, if only a `.git`.
-_INDEX = "fleet.json"
-_OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients"})
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100  # linux/fcntl.h
 
 
-def check_directory(directory: Path) -> None:
-    """Raise InputError unless ``directory`` is absent, empty, or what ``render`` wrote earlier."""
-    if directory.is_symlink() and not directory.exists():
-        raise InputError(f"{directory}: is a link to nothing")
-    if not directory.exists():
-        return
-    if not directory.is_dir():
-        raise InputError(f"{directory}: is not a directory")
-    found = {path.name for path in directory.iterdir()}
-    if not found:
-        return
-    if _INDEX not in found:
-        raise InputError(f"{directory}: is not empty and was not written by render; choose another directory")
-    if foreign := sorted(found - _OURS):
-        raise InputError(
-            f"{directory}: holds {foreign[0]}, which render did not write and would remove; "
-            "move it away, or choose another directory"
-        )
-
-
-def write_tree(directory: Path, files: Mapping[str, bytes], *, check: Callable[[Path], None] = check_directory) -> None:
+def write_tree(directory: Path, files: Mapping[str, bytes], *, check: Callable[[Path], None]) -> None:
     """Make ``directory`` hold exactly ``files`` (relative path -> content), in one step.
 
     The tree is written beside it and then changes places with it, so that no reader sees a half
