@@ -5,6 +5,10 @@
 Invariants: ``HOME`` holds the release of its name whenever this has put something there; what was there before is
 kept as ``HOME.old`` until the new one is in its place; nothing is moved from under a process that runs from it.
 ``HOME.new`` is where a release is unpacked, and waits while a broker still runs from ``HOME``.
+
+What is to be done follows from these three directories alone, so a run that was killed anywhere is continued by the
+next one. Two renames exchange directories; a run that was killed between them leaves ``HOME.old`` and no ``HOME``.
+Every function begins with giving it back its name.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ def place(home: str, release: str, source: str = "what was unpacked") -> dict[st
     if found != [release]:
         disk.remove_tree(new)
         raise InstallError(f"{source} {_holds(found)} and not {release}: {home} was left as it is")
+    _complete_exchange(home)
     if not os.path.lexists(home):
         disk.rename(new, home)
         return {"changed": True, "waits": False}
@@ -50,7 +55,7 @@ def place(home: str, release: str, source: str = "what was unpacked") -> dict[st
     if processes_in(home):
         return {"changed": True, "waits": True}
     _exchange(new, home, old)
-    disk.remove_tree(old)
+    _discard(home)
     return {"changed": True, "waits": False}
 
 
@@ -63,6 +68,7 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
 
     What was there stays as ``HOME.old``. Raises InstallError; then everything is as it was.
     """
+    _complete_exchange(home)
     if releases_of(home) == [release]:
         return {"changed": False}
     if releases_of(f"{home}.new") != [release]:
@@ -72,14 +78,53 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
     return {"changed": True}
 
 
-def roll_back(home: str, unit: str) -> dict[str, Any]:
-    """Stop a unit, put ``HOME.old`` back, and start the unit with it. Nothing where there is none."""
-    if not os.path.lexists(f"{home}.old"):
+def roll_back(home: str, release: str, unit: str) -> dict[str, Any]:
+    """Stop a unit, put ``HOME.old`` back, and start the unit with it. Nothing where nothing was replaced."""
+    if recover(home, unit)["changed"]:
+        return {"changed": True}
+    if not _was_replaced(home, release):
         return {"changed": False}
     with _stopped(unit, home):
         _exchange(f"{home}.old", home, f"{home}.new")
         disk.remove_tree(f"{home}.new")
     return {"changed": True}
+
+
+def recover(home: str, unit: str) -> dict[str, Any]:
+    """Undo an exchange that was cut short between its renames, and start the unit, which has run from nothing since."""
+    if not _complete_exchange(home):
+        return {"changed": False}
+    _systemctl("start", unit)
+    return {"changed": True}
+
+
+def clear(home: str, release: str) -> dict[str, Any]:
+    """Remove what was replaced, once ``HOME`` holds the release and no process runs from what it replaced."""
+    if not _was_replaced(home, release) or processes_in(f"{home}.old"):
+        return {"changed": False}
+    _discard(home)
+    return {"changed": True}
+
+
+def _was_replaced(home: str, release: str) -> bool:
+    """Whether ``HOME.old`` is what was in the place of the release; somebody's copy of the release itself is not."""
+    old = f"{home}.old"
+    return os.path.lexists(old) and releases_of(home) == [release] and releases_of(old) != [release]
+
+
+def _discard(home: str) -> None:
+    """Remove ``HOME.old``. Half of it never has that name: ``HOME.old`` may be put back at any time."""
+    disk.remove_tree(f"{home}.new")
+    disk.rename(f"{home}.old", f"{home}.new")
+    disk.remove_tree(f"{home}.new")
+
+
+def _complete_exchange(home: str) -> bool:
+    """Give ``HOME.old`` its name back where ``HOME`` is missing, and return whether it was."""
+    if os.path.lexists(home) or not os.path.lexists(f"{home}.old"):
+        return False
+    disk.rename(f"{home}.old", home)
+    return True
 
 
 def _exchange(source: str, home: str, away: str) -> None:

@@ -30,16 +30,18 @@ options:
     description:
       - V(placed) gives C(HOME.new) its name, or lets it wait. V(exchanged) stops O(unit), puts what waits in its
         place and starts O(unit), and keeps what was there as C(HOME.old). V(restored) stops O(unit), puts C(HOME.old)
-        back and starts O(unit).
+        back and starts O(unit). V(recovered) puts C(HOME.old) back and starts O(unit) only where a run that was
+        killed between two renames has left no O(home). V(cleared) removes C(HOME.old) once O(home) holds O(release).
+      - Each goes by what is on the disk, so that a run that was killed is continued by the next.
     type: str
-    choices: [placed, exchanged, restored]
+    choices: [placed, exchanged, restored, recovered, cleared]
     default: placed
   source:
     description: What the message about another release begins with.
     type: str
     default: what was unpacked
   unit:
-    description: The unit of systemd. Required for V(exchanged) and V(restored) of O(state).
+    description: The unit of systemd. Required for V(exchanged), V(restored) and V(recovered) of O(state).
     type: str
 attributes:
   check_mode:
@@ -64,9 +66,20 @@ waits:
   returned: for V(placed) of O(state)
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils import release_tree
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+
+STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "placed": lambda asked: release_tree.place(asked["home"], asked["release"], asked["source"]),
+    "exchanged": lambda asked: release_tree.replace_running(asked["home"], asked["release"], asked["unit"]),
+    "restored": lambda asked: release_tree.roll_back(asked["home"], asked["release"], asked["unit"]),
+    "recovered": lambda asked: release_tree.recover(asked["home"], asked["unit"]),
+    "cleared": lambda asked: release_tree.clear(asked["home"], asked["release"]),
+}
 
 
 def main() -> None:
@@ -74,24 +87,18 @@ def main() -> None:
         argument_spec={
             "home": {"type": "path", "required": True},
             "release": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["placed", "exchanged", "restored"], "default": "placed"},
+            "state": {"type": "str", "choices": list(STATES), "default": "placed"},
             "source": {"type": "str", "default": "what was unpacked"},
             "unit": {"type": "str"},
         },
-        required_if=[("state", "exchanged", ["unit"]), ("state", "restored", ["unit"])],
+        required_if=[("state", state, ["unit"]) for state in ("exchanged", "restored", "recovered")],
     )
-    home, release, unit = (module.params[name] for name in ("home", "release", "unit"))
     try:
-        if module.params["state"] == "placed":
-            result = release_tree.place(home, release, module.params["source"])
-        elif module.params["state"] == "exchanged":
-            result = release_tree.replace_running(home, release, unit)
-        else:
-            result = release_tree.roll_back(home, unit)
+        result = STATES[module.params["state"]](module.params)
     except InstallError as error:
         module.fail_json(msg=str(error))
     except OSError as error:
-        module.fail_json(msg=f"{error.filename or home}: {error.strerror}")
+        module.fail_json(msg=f"{error.filename or module.params['home']}: {error.strerror}")
     module.exit_json(**result)
 
 

@@ -157,6 +157,18 @@ def test_upgrade_replaces_it_node_by_node(controller: Controller) -> None:
     assert again.count("changed=0") == again.count("changed=")
 
 
+def test_upgrade_continues_a_run_that_was_killed_between_two_renames(controller: Controller) -> None:
+    """One node was being exchanged, the other had been, and what it ran from was not removed yet."""
+    active, standby = wait_for_pair(controller.rack.machines)
+    exchange_jars(standby)
+    standby.run("bash", "-c", f"systemctl stop {UNIT}; mv {HOME} {HOME}.old")
+    active.run("cp", "-a", f"/opt/activemq-{OLD}", f"{HOME}.old")
+    play(controller, "upgrade", NEW)
+    wait_for_pair(controller.rack.machines)
+    wait_to_run(controller, NEW)
+    assert holdings(controller) == [[f"activemq-broker-{NEW}.jar"]] * 2
+
+
 def test_site_ends_with_what_the_processes_run(controller: Controller) -> None:
     """Somebody has exchanged the directory under brokers that run the old release."""
     for machine in controller.rack.machines:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -152,9 +152,9 @@ def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
     assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
     assert release_tree.replace_running(str(home), "5.18.6", UNIT) == {"changed": False}
-    assert release_tree.roll_back(str(home), UNIT) == {"changed": True}
+    assert release_tree.roll_back(str(home), "5.18.6", UNIT) == {"changed": True}
     assert (names(home), holds(home)) == ([home.name], ["5.18.3"])
-    assert release_tree.roll_back(str(home), UNIT) == {"changed": False}
+    assert release_tree.roll_back(str(home), "5.18.6", UNIT) == {"changed": False}
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"] * 2
 
 
@@ -171,4 +171,127 @@ def test_nothing_is_stopped_for_what_is_not_the_release(home: Path, systemctl: P
     lay_out(home, "5.18.3")
     with pytest.raises(InstallError, match="nothing was stopped"):
         release_tree.replace_running(str(home), "5.18.6", UNIT)
+    assert not systemctl.exists()
+
+
+class PowerCutError(BaseException):
+    """Ends the work at once, as the loss of power does."""
+
+
+def cut_before(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Lose the power before the change of the disk that has this number; no change is half made."""
+    done = 0
+
+    def counting(change: Callable[..., None]) -> Callable[..., None]:
+        def counted(*arguments: str) -> None:
+            nonlocal done
+            done += 1
+            if done == number:
+                raise PowerCutError
+            change(*arguments)
+
+        return counted
+
+    monkeypatch.setattr(disk, "rename", counting(disk.rename))
+    monkeypatch.setattr(disk, "remove_tree", counting(disk.remove_tree))
+
+
+def is_cut_short(monkeypatch: pytest.MonkeyPatch, number: int, work: Callable[[], object]) -> bool:
+    with monkeypatch.context() as patched:
+        cut_before(patched, number)
+        try:
+            work()
+        except PowerCutError:
+            return True
+    return False
+
+
+CUTS = range(1, 9)
+"""More than any of the operations makes changes: the last ones cut nothing."""
+
+
+@pytest.mark.parametrize("number", CUTS)
+def test_a_placing_that_is_cut_short_anywhere_is_finished_by_the_next(
+    home: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    lay_out(home, "5.18.3")
+    lay_out(beside(home, ".new"), "5.18.6")
+    is_cut = is_cut_short(monkeypatch, number, lambda: release_tree.place(str(home), "5.18.6"))
+    assert is_cut == (number < CUTS[-1])
+    disk.remove_tree(str(beside(home, ".new")))  # as the role begins
+    lay_out(beside(home, ".new"), "5.18.6")
+    release_tree.place(str(home), "5.18.6")
+    release_tree.clear(str(home), "5.18.6")
+    assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
+
+
+@pytest.mark.parametrize("number", CUTS)
+def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
+    home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    lay_out(home, "5.18.3")
+    lay_out(beside(home, ".new"), "5.18.6")
+    is_cut_short(monkeypatch, number, lambda: release_tree.replace_running(str(home), "5.18.6", UNIT))
+    is_missing = not home.exists()
+    systemctl.unlink()
+    assert release_tree.recover(str(home), UNIT) == {"changed": is_missing}
+    assert systemctl.exists() == is_missing
+    assert holds(home) in (["5.18.3"], ["5.18.6"])
+    release_tree.replace_running(str(home), "5.18.6", UNIT)
+    assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
+
+
+@pytest.mark.parametrize("number", CUTS)
+def test_the_next_run_goes_back_after_an_exchange_that_was_cut_short_anywhere(
+    home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    lay_out(home, "5.18.3")
+    lay_out(beside(home, ".new"), "5.18.6")
+    is_cut_short(monkeypatch, number, lambda: release_tree.replace_running(str(home), "5.18.6", UNIT))
+    release_tree.roll_back(str(home), "5.18.6", UNIT)
+    assert holds(home) == ["5.18.3"]
+    assert not beside(home, ".old").exists()
+
+
+@pytest.mark.parametrize("number", CUTS)
+def test_a_way_back_that_is_cut_short_anywhere_is_gone_to_its_end(
+    home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    lay_out(home, "5.18.6")
+    lay_out(beside(home, ".old"), "5.18.3")
+    is_cut_short(monkeypatch, number, lambda: release_tree.roll_back(str(home), "5.18.6", UNIT))
+    release_tree.roll_back(str(home), "5.18.6", UNIT)
+    assert holds(home) == ["5.18.3"]
+    assert not beside(home, ".old").exists()
+
+
+@pytest.mark.parametrize("number", CUTS)
+def test_half_of_what_was_replaced_is_never_put_back(home: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    lay_out(home, "5.18.6")
+    lay_out(beside(home, ".old"), "5.18.3")
+    is_cut_short(monkeypatch, number, lambda: release_tree.clear(str(home), "5.18.6"))
+    is_there = beside(home, ".old").exists()
+    assert not is_there or holds(beside(home, ".old")) == ["5.18.3"]
+    assert release_tree.clear(str(home), "5.18.6") == {"changed": is_there}
+    assert (holds(home), beside(home, ".old").exists()) == (["5.18.6"], False)
+
+
+def test_what_was_replaced_stays_while_a_process_runs_from_it(home: Path) -> None:
+    lay_out(home, "5.18.6")
+    old = lay_out(beside(home, ".old"), "5.18.3")
+    with running_from(old):
+        assert release_tree.clear(str(home), "5.18.6") == {"changed": False}
+    assert release_tree.clear(str(home), "5.18.6") == {"changed": True}
+    assert names(home) == [home.name]
+
+
+@pytest.mark.parametrize("at", [("5.18.6", "5.18.6"), ("5.18.3", "5.18.1")])
+def test_a_copy_that_somebody_made_is_neither_removed_nor_put_back(
+    home: Path, systemctl: Path, at: tuple[str, str]
+) -> None:
+    lay_out(home, at[0])
+    lay_out(beside(home, ".old"), at[1])
+    assert release_tree.clear(str(home), "5.18.6") == {"changed": False}
+    assert release_tree.roll_back(str(home), "5.18.6", UNIT) == {"changed": False}
+    assert (holds(home), holds(beside(home, ".old"))) == ([at[0]], [at[1]])
     assert not systemctl.exists()
