@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import select
 import signal
 import time
@@ -28,8 +27,6 @@ from ansible_collections.activemq.fleet.plugins.module_utils.store import read_m
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory, open_directory
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout, Version, read_version
 
-# Debian's jars have no release in their names: what its package runs is the business of apt.
-_JAR = re.compile(r"/(activemq-(?:broker|core|all)-\d[^/]*\.jar)(?: \(deleted\))?$")
 _HOME = "-Dactivemq.home="
 _PATIENCE = 10.0
 
@@ -42,8 +39,10 @@ def gather(layout: Layout, process: Process | None, owed: Owed | None, store: st
     free = {layout.base: _free(layout.base)}
     if store:
         free[store] = shown.get("free")
+    release, unseen = release_seen(process) if process else (None, "")
     return {
-        "release": running_release(process) if process else None,
+        "release": release,
+        "release_unseen": unseen,
         "home": _home(process) if process else None,
         "age": round(uptime() - process.started, 2) if process else None,
         "clock": time.time(),
@@ -62,18 +61,27 @@ def running_release(process: Process) -> str | None:
 
     It is what the jar itself says, whatever its name is. None where that cannot be seen.
     """
+    return release_seen(process)[0]
+
+
+def release_seen(process: Process) -> tuple[str | None, str]:
+    """The release that a process runs, and why none was seen; one of both is always empty."""
     place = f"/proc/{process.pid}/fd"
     try:
         numbers = os.listdir(place)
-    except OSError:
-        return None
+    except OSError as error:
+        return None, f"{place} cannot be read: {os.strerror(error.errno or 0).lower()}"
+    silent = ""
     for number in numbers:
         with contextlib.suppress(OSError):
-            found = _JAR.search(os.readlink(os.path.join(place, number)))
-            if found:
-                release: str | None = jars.release_of_jar_at(os.path.join(place, number), found[1])
-                return release
-    return None
+            link = os.path.join(place, number)
+            name = os.path.basename(os.readlink(link)).removesuffix(" (deleted)")
+            if jars.is_broker_jar(name):
+                release = jars.release_of_jar_at(link, name)
+                if release:
+                    return release, ""
+                silent = f"{name} says no release, neither inside nor by its name"
+    return None, silent or f"none of its {len(numbers)} open files is activemq-broker, -core or -all"
 
 
 def _home(process: Process) -> str | None:

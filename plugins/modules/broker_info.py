@@ -155,6 +155,10 @@ release:
   description: The release whose jars the process has open, or null where that cannot be seen.
   type: str
   returned: always
+release_unseen:
+  description: Why no release can be seen, or an empty text. Empty where no process runs, too.
+  type: str
+  returned: always
   sample: 5.18.3
 home:
   description: Where the process was told that its release is, or null.

@@ -140,6 +140,10 @@ def test_an_upgrade_does_not_mind_another_release() -> None:
     assert problems({"release": "5.17.6"}, upgrade=True) == []
 
 
+def test_a_package_brings_another_release_which_a_restart_puts_in_force() -> None:
+    assert problems({"release": "5.17.6", "is_packaged": True}) == []
+
+
 def test_a_broker_on_its_own_needs_no_peer() -> None:
     assert problems_of([replace(ACTIVE, ha="none")]) == []
     assert "is stopped" in only(problems_of([replace(ACTIVE, ha="none", **GONE)])).text

@@ -19,7 +19,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.process import Proc
 from ansible_collections.activemq.fleet.plugins.module_utils.store import MARKER
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
-from tests.unit.release_jars import lay_out
+from tests.unit.release_jars import jar, lay_out
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes another account")
@@ -61,7 +61,7 @@ def gather(
 
 
 @pytest.mark.parametrize(
-    ("jar", "release"),
+    ("name", "release"),
     [
         ("activemq-broker-5.18.3.jar", "5.18.3"),
         ("activemq-core-5.5.1.jar", "5.5.1"),
@@ -70,26 +70,47 @@ def gather(
         ("activemq-broker-jmx.jar", None),
     ],
 )
-def test_the_release_is_that_of_the_jars_a_process_has_open(tmp_path: Path, jar: str, release: str | None) -> None:
-    (tmp_path / jar).touch()
+def test_the_release_is_that_of_the_jars_a_process_has_open(tmp_path: Path, name: str, release: str | None) -> None:
+    (tmp_path / name).touch()
     (tmp_path / "activemq-http-9.9.9.jar").touch()
-    with process(tmp_path / "activemq-http-9.9.9.jar", tmp_path / jar) as running:
+    with process(tmp_path / "activemq-http-9.9.9.jar", tmp_path / name) as running:
         assert fitness.running_release(running) == release
 
 
 def test_a_jar_that_a_process_has_open_is_of_the_release_that_it_says_inside(tmp_path: Path) -> None:
-    jar = lay_out(tmp_path, "5.18.3", name="5.18.6") / "lib/activemq-broker-5.18.6.jar"
-    with process(jar) as running:
+    path = lay_out(tmp_path, "5.18.3", name="5.18.6") / "lib/activemq-broker-5.18.6.jar"
+    with process(path) as running:
         assert fitness.running_release(running) == "5.18.3"
-        jar.unlink()
+        path.unlink()
         assert fitness.running_release(running) == "5.18.3"
+
+
+def test_a_jar_without_a_number_is_of_the_release_that_it_says_inside(tmp_path: Path) -> None:
+    path = tmp_path / "activemq-broker.jar"
+    path.write_bytes(jar(record="5.17.2"))
+    with process(path) as running:
+        assert fitness.release_seen(running) == ("5.17.2", "")
+
+
+def test_why_no_release_is_seen_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "activemq-broker.jar"
+    path.touch()
+    with process(path) as running:
+        assert fitness.release_seen(running) == (
+            None,
+            "activemq-broker.jar says no release, neither inside nor by its name",
+        )
+    with process() as running:
+        release, why = fitness.release_seen(running)
+    assert release is None
+    assert why.endswith("open files is activemq-broker, -core or -all")
 
 
 def test_jars_that_were_removed_since_still_tell_the_release(tmp_path: Path) -> None:
-    jar = tmp_path / "activemq-broker-5.18.3.jar"
-    jar.touch()
-    with process(jar) as running:
-        jar.unlink()
+    path = tmp_path / "activemq-broker-5.18.3.jar"
+    path.touch()
+    with process(path) as running:
+        path.unlink()
         assert fitness.running_release(running) == "5.18.3"
 
 

@@ -29,7 +29,7 @@ class Node:
     ``frozen``: a signal stopped its process. ``age`` is in seconds since that was started, by a
     clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``access``
     is why the broker's account could not open the lock of the store, empty when it can. ``free``
-    are bytes by directory.
+    are bytes by directory. ``is_packaged``: its release comes with a package of the system.
     """
 
     host: str
@@ -47,6 +47,7 @@ class Node:
     clock: float | None = None
     release: str | None = None
     wanted: str | None = None
+    is_packaged: bool = False
     version: str | None = "known"
     complete: bool = True
     drift: tuple[str, ...] = ()
@@ -98,6 +99,7 @@ def node_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> No
         unit_name=f"{broker['instance']}.service",
         base=broker["base"],
         wanted=broker["release"],
+        is_packaged=broker.get("install") == "package",
         drift=tuple(look.get("drift", ())),
         marker=None if marker is None else tuple(marker),
         # What a fleet shares is said by the inventory, what there is of it by the host.
@@ -217,7 +219,8 @@ def _store(node: Node, settle: float) -> Iterator[Problem]:
 
 
 def _release(node: Node) -> Iterator[Problem]:
-    if node.release and node.wanted and node.release != node.wanted:
+    # A package of the system brings its release itself, and a restart is what then puts it in force.
+    if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
         yield Problem(
             node.host,
             f"runs {node.release}, and the inventory says {node.wanted}: that is an upgrade and no restart: "
