@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 PYTHON = sys.executable
@@ -39,6 +40,7 @@ CHECKS = (
     Check("ruff", [PYTHON, "-m", "ruff", "check", "--quiet", "."]),
     Check("ruff format", [PYTHON, "-m", "ruff", "format", "--quiet", "--diff", "."]),
     Check("mypy --strict", [PYTHON, "-m", "mypy", "--no-error-summary"]),
+    Check("imports", [str(Path(PYTHON).parent / "lint-imports"), "--no-cache"]),
     Check("ansible-lint", [PYTHON, "-m", "ansiblelint", "--offline", "-q", "--nocolor"]),
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
