@@ -1,4 +1,4 @@
-"""``lab up`` with a link that its far end does not let in, and with the same link when it may: real brokers and TLS."""
+"""Labs whose brokers ask for certificates: links that are let in and links that are not, and a drill. Real TLS."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
 from tests.integration.labs import pair, processes_of
 
@@ -87,3 +88,31 @@ def test_the_same_link_with_a_certificate_comes_up(tmp_path: Path, tls: dict[str
     assert up.returncode == 0, up.stderr
     bridges = {host["host"]: host["bridges"] for host in json.loads(up.stdout)}
     assert bridges[NORTH[0]] == ["south-mq01"]
+
+
+def test_a_pair_that_asks_for_certificates_is_drilled_with_those_of_an_agent(
+    tmp_path: Path, tls: dict[str, Any], directory: Path
+) -> None:
+    """The certificates name the hosts, and the lab's brokers listen on loopback addresses."""
+    key, certificate, _ = pkcs12.load_key_and_certificates(Path(tls["keystore"]).read_bytes(), PASSWORD.encode())
+    assert key
+    assert certificate
+    shown, trusted = tmp_path / "key.pem", tmp_path / "broker.pem"
+    shown.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    shown.chmod(0o600)
+    trusted.write_bytes(certificate.public_bytes(Encoding.PEM))
+    hosts = inventory(tmp_path, {name: {"activemq_tls": tls} for name in ("north", "south")})
+    content = json.loads(hosts.read_text())
+    agent = {
+        "activemq_agent_username": "till", "activemq_agent_password": "of-the-till",
+        "activemq_agent_topics": ["till/#"], "activemq_agent_group": "south", "activemq_agent_tls_ca": str(trusted),
+        "activemq_agent_tls_certificate": str(trusted), "activemq_agent_tls_key": str(shown),
+    }  # fmt: skip
+    content["all"]["children"] = {"activemq_agents": {"hosts": {"till-1.example.com": agent}}}
+    hosts.write_text(json.dumps(content))
+
+    drilled = activemq_fleet(
+        "lab", "drill", "-i", str(hosts), "--dir", str(directory), "--target", "south", "--kills", "1", "--rate", "20"
+    )
+    assert drilled.returncode == 0, drilled.stderr
+    assert drilled.stdout.startswith("Nothing was lost: 1 blow, ")

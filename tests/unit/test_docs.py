@@ -28,7 +28,9 @@ def agent_keys() -> str:
     for entry in KEYS:
         default = spell(entry.default) if isinstance(entry.default, str | int | float | tuple) else ""
         variable = f"`{VARIABLES[entry.name]}`" if entry.name in VARIABLES else ""
-        rows.append(f"| `{entry.name}` | {default} | {variable} | {entry.what} |".replace("|  |", "| |"))
+        rows.append(
+            f"| `{entry.name}` | {default} | {variable} | {entry.what} |".replace("|  |", "| |").replace("|  |", "| |")
+        )
     return "\n".join(rows)
 
 

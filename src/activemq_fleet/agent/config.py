@@ -36,6 +36,17 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateName:
+    """One entry of ``tls.names``: the name that the certificate of ``host`` must hold, as in ``mb.urls``."""
+
+    host: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.host}={self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """How a field stands in the file, and what it means."""
 
@@ -58,6 +69,15 @@ def _brokers(value: Any) -> Any:
     if again is not None:
         raise ValueError(f"names {again} twice")
     return found
+
+
+def _certificate_names(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    pairs = [entry.partition("=") for entry in words(value)]
+    if not all(host and name for host, _, name in pairs):
+        raise ValueError("must be HOST=NAME,HOST=NAME")
+    return tuple(CertificateName(host, name) for host, _, name in pairs)
 
 
 def _address(value: Any) -> Any:
@@ -105,6 +125,11 @@ class Tls(BaseModel):
     ca: Annotated[Path | None, Key("tls.ca", "authorities of brokers' certificates; the system's without it")] = None
     certificate: Annotated[Path | None, Key("tls.certificate", "the agent's own certificate, with its chain")] = None
     key: Annotated[Path | None, Key("tls.key", "the key of that certificate, without a passphrase")] = None
+    names: Annotated[
+        tuple[CertificateName, ...],
+        BeforeValidator(_certificate_names),
+        Key("tls.names", "`HOST=NAME`, with commas: the name that the certificate of a host of `mb.urls` must hold"),
+    ] = ()
 
 
 class Config(BaseModel):

@@ -24,7 +24,7 @@ _PATHS = {entry.path: entry.name for entry in KEYS}
 _FILES = {
     "mb.password.file", "state.directory", "socket", "tls.ca", "tls.certificate", "tls.key", "handlers",
 }  # fmt: skip
-_LISTS = {"mb.urls", "topics"}
+_LISTS = {"mb.urls", "topics", "tls.names"}
 _TOGETHER = (
     ("mb.password", ("mb.username",)),
     ("mb.password.file", ("mb.username",)),
@@ -153,7 +153,7 @@ def _refuse_open(path: Path, descriptor: int | None = None) -> None:
 def _check_tls(values: Mapping[str, str], found: _Problems) -> None:
     if "ssl://" in values.get("mb.urls", "").lower():
         return
-    for key in ("tls.ca", "tls.certificate", "tls.key"):
+    for key in ("tls.ca", "tls.certificate", "tls.key", "tls.names"):
         if key in values:
             found.add(key, "does nothing: no entry of mb.urls begins with ssl://")
             return

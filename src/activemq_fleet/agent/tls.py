@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from activemq_fleet.addresses import join
@@ -18,16 +20,33 @@ if TYPE_CHECKING:
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING", "PACKET_LENGTH_TOO_LONG"}
 
 
+class _Context(ssl.SSLContext):
+    """Expects of a host in ``names`` a certificate for the name there, and of any other one for the host."""
+
+    names: Mapping[str, str] = MappingProxyType({})
+
+    def wrap_socket(  # type: ignore[override]  # of what may be said, a client says its socket and the host
+        self, sock: socket.socket, *, server_hostname: str, do_handshake_on_connect: bool = True
+    ) -> ssl.SSLSocket:
+        name = self.names.get(server_hostname, server_hostname)
+        return super().wrap_socket(sock, do_handshake_on_connect=do_handshake_on_connect, server_hostname=name)
+
+
 def tls_context(tls: Tls | None) -> ssl.SSLContext:
     """TLS 1.2 or later; the broker's certificate and host name are always checked.
 
     Raises ConfigError naming the key and the file that cannot be used.
     """
     try:
-        context = ssl.create_default_context(cafile=str(tls.ca) if tls and tls.ca else None)
+        context = _Context(ssl.PROTOCOL_TLS_CLIENT)  # checks certificate and name
+        if tls and tls.ca:
+            context.load_verify_locations(cafile=str(tls.ca))
+        else:
+            context.load_default_certs()
     except OSError as error:  # ssl.SSLError is one
         raise _unusable("tls.ca", tls.ca if tls else None, error) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.names = {entry.host: entry.name for entry in tls.names} if tls else {}
     if tls and tls.certificate:
         _must_be_there("tls.certificate", tls.certificate)
         if tls.key:

@@ -20,9 +20,9 @@ from activemq_fleet.lab.drill_files import machine, phases, settle, spans
 from activemq_fleet.lab.drill_seats import Load, load_for, speaks_mqtt
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
-from activemq_fleet.operate.drill import Candidate, schedule
+from activemq_fleet.operate.drill import Candidate, refusal, schedule
 from activemq_fleet.operate.target import Place, resolve_target
-from activemq_fleet.topology import Pair
+from activemq_fleet.topology import Fleet, Pair
 
 WINDOW = 5.0
 """Seconds before a blow in which the rate is measured."""
@@ -56,10 +56,14 @@ def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> 
     Whatever happens, nothing stays frozen and no agent is left. Raises FleetError for what cannot
     be drilled at all; what goes wrong on the way is in the result.
     """
+    progress = progress or (lambda _line: None)
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     ran = _runs(lab)
+    lab.prepare()
+    order = _order(lab.fleet, options, seed, progress)
     try:
         lab.up()
-        return _Drill(lab, options, progress or (lambda _line: None)).run()
+        return _Drill(lab, options, progress).run(order, seed)
     finally:
         if not ran:
             lab.down()
@@ -86,6 +90,22 @@ def candidates(lab_pairs: Sequence[Pair]) -> list[Candidate]:
     ]
 
 
+def _order(fleet: Fleet, options: DrillOptions, seed: int, progress: Progress) -> tuple[str, ...]:
+    """The pair of each blow; pairs of the target that get none are named. Raises InputError."""
+    places = [Place(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
+    try:
+        target = resolve_target(places, options.target)
+    except InputError as error:
+        raise InputError(str(error).replace("activemq_target", "--target")) from None
+    chosen = [one for one in candidates(list(fleet.pairs.values())) if one.pair in target.pairs]
+    order = schedule(chosen, options.blows, seed, options.what)
+    for one in chosen:
+        if one.pair not in order:
+            why = "is pure: drill its group with --target" if one.ha == "pure" else "has no turn: raise --kills"
+            progress(f"not drilled: {one.pair}, which {refusal(one, options.what) or why}")
+    return order
+
+
 @dataclass
 class _Drill:
     lab: Lab
@@ -95,9 +115,7 @@ class _Drill:
     _frozen: set[str] = field(default_factory=set)
     _ended: set[str] = field(default_factory=set)
 
-    def run(self) -> DrillResult:
-        seed = self.options.seed if self.options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
-        order = self._order(seed)
+    def run(self, order: Sequence[str], seed: int) -> DrillResult:
         pairs = {name: self.lab.fleet.pairs[name] for name in dict.fromkeys(order)}
         directory = self._directory()
         first: dict[str, State] = {host.host: host.state for host in self.lab.status()}
@@ -123,16 +141,6 @@ class _Drill:
         )
 
     # -- before -------------------------------------------------------------------------------
-
-    def _order(self, seed: int) -> tuple[str, ...]:
-        fleet = self.lab.fleet
-        places = [Place(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
-        try:
-            target = resolve_target(places, self.options.target)
-        except InputError as error:
-            raise InputError(str(error).replace("activemq_target", "--target")) from None
-        chosen = [one for one in candidates(list(fleet.pairs.values())) if one.pair in target.pairs]
-        return schedule(chosen, self.options.blows, seed, self.options.what)
 
     def _directory(self) -> Path:
         directory = self.lab.directory / "drill"

@@ -70,15 +70,15 @@ def seat_spec(fleet: Fleet, pair: Pair, rate: float) -> SeatSpec:
     guarded = any(broker.permissions for broker in pair.brokers)
     own = f"{PROBE.replace('.', '/')}/drill/{pair.name}"
     if not guarded:
-        return _spec(pair.name, own, rate, _keys_of(agents[0]) if agents else _keys_of_account(pair))
+        return _spec(pair.name, own, rate, _keys_of(agents[0], pair) if agents else _keys_of_account(pair))
     who = credentials_of(pair.preferred_master)
     if agents and who is not None and who.username == LAB_USER:
-        keys = {**_keys_of(agents[0]), "mb.username": who.username, "mb.password": who.password}
+        keys = {**_keys_of(agents[0], pair), "mb.username": who.username, "mb.password": who.password}
         return _spec(pair.name, own, rate, keys)
     for agent in agents:
         for prefix in agent.settings.agent_publish_prefixes:
             if any(matches(topic, f"{prefix}/#") for topic in agent.settings.agent_topics if topic.endswith("#")):
-                spec = _spec(pair.name, prefix.replace("+", "drill"), rate, _keys_of(agent))
+                spec = _spec(pair.name, prefix.replace("+", "drill"), rate, _keys_of(agent, pair))
                 # Its account may send the barriers and canaries of this name, and of no other.
                 return replace(spec, publisher={**spec.publisher, "agent.name": access.agent_name(agent)})
     return _spec(pair.name, own, rate, _keys_of_account(pair))
@@ -122,12 +122,17 @@ def _can_log_in(agent: Agent) -> bool:
     return agent.settings.agent_username is not None and not isinstance(agent.settings.agent_password, Sealed)
 
 
-def _keys_of(agent: Agent) -> dict[str, str]:
+def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:
     files = render_agent(agent, reveal=True)
     parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
     parser.read_string(files[CONFIGURATION].decode())
     keys = {key: text for key, text in parser["agent"].items() if key not in _ITS_OWN}
-    return {**keys, "mb.password": files[PASSWORD].decode().strip()}
+    keys["mb.password"] = files[PASSWORD].decode().strip()
+    named = {broker.address: broker.settings.address or broker.identity.name for broker in pair.brokers}
+    moved = [f"{address}={name}" for address, name in named.items() if address != name]
+    if agent.tls and moved:  # a lab's addresses stand in no certificate
+        keys["tls.names"] = ",".join(moved)
+    return keys
 
 
 def _keys_of_account(pair: Pair) -> dict[str, str]:

@@ -65,6 +65,7 @@ def test_every_key_of_the_table_can_be_written_as_it_is_spelt(tmp_path: Path) ->
         "mb.urls": "ssl://a:1", "mb.username": "u", "topics": "a/#,b", "metrics.address": "localhost:9",
         "client.id": "c", "agent.name": "d", "socket": "s.sock", "mb.password.file": "secret",
         "tls.certificate": "cert", "tls.key": "cert", "tls.ca": "ca", "handlers": "h",
+        "tls.names": "10.0.0.1=a.example.com,10.0.0.2=b.example.com",
     }  # fmt: skip
     lines = {key.name: special.get(key.name) or spell(key.default) for key in KEYS if key.name != "mb.password"}
     config = read(tmp_path, *(f"{name} = {text}" for name, text in lines.items()))

@@ -7,10 +7,11 @@ import ssl
 import warnings
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.config import Tls
+from activemq_fleet.agent.config import CertificateName, Tls
 from activemq_fleet.agent.errors import ConfigError
 from activemq_fleet.agent.tls import speaks_tls, tls_context, why
 
@@ -48,6 +49,15 @@ def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None
             "mb.urls must name it as the certificate does"
         )
         assert "not for 127.0.0.1" in shake_hands(Tls(ca=authority.ca), port)
+
+
+def test_a_host_may_show_the_certificate_of_the_name_that_it_was_given_and_of_no_other(authority: Authority) -> None:
+    names = (CertificateName("127.0.0.1", "mq.example.com"), CertificateName("127.0.0.2", "else.example.com"))
+    tls = Tls(ca=authority.ca, names=names)
+    with server(serving(authority.certificate("mq.example.com"))) as port:
+        assert shake_hands(tls, port, "127.0.0.1") == "TLSv1.3"
+        assert "not for 127.0.0.2" in shake_hands(tls, port, "127.0.0.2")
+        assert "not for 127.0.0.3" in shake_hands(tls, port, "127.0.0.3")
 
 
 def test_an_expired_certificate_is_refused(authority: Authority) -> None:
@@ -121,8 +131,9 @@ class TestClientCertificates:
         good = authority.certificate("agent-1")
         (tmp_path / "bad").write_text("not PEM\n")
         for path, reason in ((tmp_path / "none", "No such file or directory"), (tmp_path / "bad", "no usable PEM")):
+            files: dict[str, Any] = {"ca": authority.ca, "certificate": good, "key": good, part: path}
             with pytest.raises(ConfigError) as caught:
-                tls_context(Tls(**({"ca": authority.ca, "certificate": good, "key": good} | {part: path})))
+                tls_context(Tls(**files))
             assert f"tls.{part}" in str(caught.value)
             assert reason in str(caught.value)
 
