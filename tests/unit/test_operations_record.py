@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,28 @@ def test_a_line_that_a_full_disk_cut_short_does_not_spoil_the_next(tmp_path: Pat
     assert len(found) == 1
     assert found[0].ended - found[0].began < operations_of.__globals__["UNENDED"]
     assert "1 of 3 lines" in problems[0]
+
+
+def test_a_file_that_has_grown_too_large_keeps_its_newest_records(tmp_path: Path) -> None:
+    line = record("begin", tmp_path)
+    file = tmp_path / "activemq-fleet/operations.jsonl"
+    file.write_text((line + "\n") * (operations.LARGEST // len(line)))
+    newest = record("end", tmp_path)
+    assert operations.LARGEST // 2 - len(line) <= file.stat().st_size <= operations.LARGEST // 2
+    lines = file.read_text().splitlines()
+    assert (lines[0], lines[-1]) == (line, newest)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert operations_of("host", file.read_bytes())[1] == ()
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_records_that_are_written_at_once_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "LARGEST", 30_000)
+    with ThreadPoolExecutor(8) as pool:
+        written = list(pool.map(lambda _number: record("begin", tmp_path), range(300)))
+    lines = (tmp_path / "activemq-fleet/operations.jsonl").read_text().splitlines()
+    assert 100 < len(lines) < 300
+    assert set(lines) <= set(written)
 
 
 @pytest.mark.parametrize("kind", ["link", "second name", "directory is a link"])

@@ -116,7 +116,7 @@ def inputs_of(
         for name in names
     }
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
-    problems += _absent(files, hosts)
+    problems += [*_absent(files, hosts), *_too_large(files)]
     return Inputs(root, files, hosts, tuple(problems))
 
 
@@ -219,3 +219,17 @@ def _absent(files: Iterable[InputFile], hosts: Mapping[str, Host]) -> list[str]:
     """Hosts of which nothing was brought but their host.json."""
     there = {file.host for file in files if file.kind in ("log", "journal")}
     return [f"{name}: no log and no journal" for name in hosts if name not in there]
+
+
+def _too_large(files: Iterable[InputFile]) -> list[str]:
+    """Files about a host that are not read, because they have more than a host ever writes."""
+    what_to_do = {
+        "operations": f"the planned work on it is not known: keep the newest lines, tail -n 4000 {OPERATIONS_FILE}",
+        "host": "nothing of it is known: bring it again with the playbook collect",
+    }
+    return [
+        f"{file.host}: {file.file} has {file.size / (1 << 20):.0f} MiB, and a file of more than "
+        f"{LARGEST_HOST_FILE >> 20} is not read; {what_to_do[file.kind]}"
+        for file in files
+        if file.kind in what_to_do and file.size > LARGEST_HOST_FILE
+    ]

@@ -40,3 +40,14 @@ def test_a_file_that_is_renamed_while_it_is_listed_is_left_to_the_next_look(tmp_
     (tmp_path / "mq01a" / "activemq.log.1").symlink_to("gone meanwhile")
     (tmp_path / "mq01a" / "activemq.log").write_text("a line\n")
     assert [file.file for file in listed(str(tmp_path), None).files] == ["activemq.log"]
+
+
+def test_a_file_about_a_host_that_is_too_large_to_be_read_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "mq01a").mkdir()
+    (tmp_path / "mq01a" / "activemq.log").write_text("a line\n")
+    with (tmp_path / "mq01a" / "operations.jsonl").open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    assert (
+        "mq01a: operations.jsonl has 16 MiB, and a file of more than 16 is not read; the planned work on it is not "
+        "known: keep the newest lines, tail -n 4000 operations.jsonl"
+    ) in listed(str(tmp_path), None).problems
