@@ -23,6 +23,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils import gathered, ma
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.bundle import TIME_IS_OVER, Bundle, open_all
 from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import counted
 from ansible_collections.activemq.fleet.plugins.module_utils.process import (
     Process,
     account_of_broker,
@@ -95,8 +96,8 @@ class _Work:
             homes.append(Layout(f"{agent['config']}.d", agent["config"], ""))
         self.known = Known(gathered.known_secrets([version for home in homes for version in _versions(home)]))
         if self.known.indistinct:
-            how = "so short or plain that they are masked only where a password stands"
-            self.notes.append(f"{self.known.indistinct} secrets are {how}")
+            number = counted(self.known.indistinct, "secret")
+            self.notes.append(f"masked only where a password stands, because so short or plain: {number}")
         facts = _machine()
         process = find_broker(homes[0].base, broker.get("unit")) if broker else None
         if broker:
@@ -112,9 +113,10 @@ class _Work:
                 beside = {os.path.basename(path) for path in (tree.files if tree else ()) if _UNIT.fullmatch(path)}
                 for unit in sorted({part["unit"], *beside}):
                     self._unit(unit)
-        # Brokers of a lab are no units, and share one machine.
-        is_own_host = bool((broker or {}).get("unit"))
-        self._logs(homes[0].data if broker else "", agent["state"] if agent else "", is_own_host)
+        # Brokers of a lab are no units, and share one machine: each has its records beside its base.
+        is_lab = bool(broker) and not (broker or {}).get("unit")
+        records = os.path.dirname(homes[0].base) if is_lab else operations.DIRECTORY if broker else ""
+        self._logs(homes[0].data if broker else "", agent["state"] if agent else "", records)
         return facts
 
     def _tree(self, home: Layout, prefix: str) -> gathered.Tree | None:
@@ -190,14 +192,14 @@ class _Work:
             self.bundle.leave_out(f"journal/{unit}.log", dropped, "only its newest lines fit")
         self._text(f"journal/{unit}.log", journal)
 
-    def _logs(self, data: str, state: str, is_own_host: bool) -> None:
+    def _logs(self, data: str, state: str, records: str) -> None:
         opened = open_all(data, lambda name: bool(_LOG.match(name)), "", self.bundle) if data else []
         opened += open_all(data, lambda name: bool(_MORE.match(name)), "more/", self.bundle) if data else []
         if state:
             journals = os.path.join(state, "agent")
             opened += open_all(journals, lambda name: bool(_JOURNAL.fullmatch(name)), "agent/", self.bundle)
-        if is_own_host:
-            opened += open_all(operations.DIRECTORY, lambda name: name == operations.FILE, "", self.bundle)
+        if records:
+            opened += open_all(records, lambda name: name == operations.FILE, "", self.bundle)
         self.bundle.add_logs(opened, lambda text: masking.mask_text(text, self.known))
 
     def _text(self, name: str, text: str) -> None:

@@ -22,6 +22,8 @@ from activemq_fleet.lab.clients import (
     stomp_round_trip,
     stomp_send,
 )
+from activemq_fleet.lab.collected import lay_down
+from activemq_fleet.pipeline.operations import operations_of
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
@@ -103,6 +105,34 @@ def test_a_frozen_broker_hangs_until_it_goes_on(tmp_path: Path, lab_of: LabOf) -
     assert lab.state(B) == "hung"
     lab.stop(B)
     assert lab.state(B) == "stopped"
+
+
+def test_what_a_lab_does_itself_is_planned_and_what_is_done_to_it_is_not(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(orders(tmp_path))
+    lab.up()
+    moments = []
+    for stopped, successor in ((A, B), (B, A), (A, B)):
+        lab.stop(stopped)
+        lab.wait_state(successor, "active")
+        moments.append((successor, lab.started(successor) or 0))
+        lab.start(stopped)
+    at = lab.kill(B)
+    lab.wait_state(A, "active")
+    killed = A, lab.started(A) or 0
+    lay_down(lab, {}, tmp_path / "collected")
+    found, problems = operations_of(A, (tmp_path / "collected" / A / "operations.jsonl").read_bytes())
+    assert problems == ()
+    assert [one.operation for one in found] == ["lab up", *["lab stop", "lab start"] * 3]
+    for host, moment in moments:
+        assert is_planned(tmp_path / "collected", host, moment)
+    assert killed[1] >= at
+    assert not is_planned(tmp_path / "collected", *killed)
+
+
+def is_planned(collected: Path, host: str, moment: float) -> bool:
+    """Whether the lab was at work when a host became active, as the host has it."""
+    found, _ = operations_of(host, (collected / host / "operations.jsonl").read_bytes())
+    return any(one.began.timestamp() <= moment <= one.ended.timestamp() for one in found)
 
 
 def test_a_durable_mqtt_session_follows_its_pair(tmp_path: Path, lab_of: LabOf) -> None:

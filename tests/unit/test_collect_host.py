@@ -96,6 +96,11 @@ def test_it_brings_logs_journals_configuration_and_listing(host: Host) -> None:
     assert result["left_out"] == []
 
 
+def test_the_records_of_a_lab_are_those_of_each_broker(host: Host) -> None:
+    (host.base.parent / "operations.jsonl").write_text('{"v":1}\n')
+    assert host.collect()[0]["operations.jsonl"] == b'{"v":1}\n'
+
+
 def test_the_configuration_is_what_render_writes(host: Host) -> None:
     files, _ = host.collect()
 

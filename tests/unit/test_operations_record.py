@@ -82,11 +82,10 @@ def test_no_link_is_followed(tmp_path: Path, kind: str) -> None:
     assert not other.is_dir() or list(other.iterdir()) == []
 
 
-def test_collect_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collect_brings_it(tmp_path: Path) -> None:
     record("begin", tmp_path)
-    monkeypatch.setattr(operations, "DIRECTORY", str(tmp_path / "activemq-fleet"))
     archive = bundle.Bundle(str(tmp_path / "archive"), 1 << 20)
-    collecting._Work(archive, 7, "never")._logs("", "", is_own_host=True)
+    collecting._Work(archive, 7, "never")._logs("", "", str(tmp_path / "activemq-fleet"))
     archive.close()
     import tarfile
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +22,8 @@ def lay_down(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Path) 
         home.mkdir(parents=True)
         for log in sorted(lab.log(broker.host).parent.glob(f"{LOG}*")):
             shutil.copy2(log, home / log.name)
+        with suppress(FileNotFoundError):
+            shutil.copy2(lab.operations(broker.host), home)
         _tell(home, broker.group, broker.pair, broker)
     for name, (state, pair) in agents.items():
         home = directory / name

@@ -19,7 +19,7 @@ def install(broker: Broker, software: Software) -> str:
 
     Raises LabError when the disk refuses, or when the collection is not beside the library.
     """
-    archive, installer, vendor = (_module(name) for name in ("archive", "install", "vendor"))
+    archive, installer, vendor = (collection_module(name) for name in ("archive", "install", "vendor"))
     tree: dict[str, Any] = vendor.vendor_files(software.home) if software.whole else {}
     for path, file in files_of(broker).items():
         tree[path] = archive.File(file.content, file.mode, file.masked, file.hidden)
@@ -33,7 +33,8 @@ def install(broker: Broker, software: Software) -> str:
         raise LabError(f"{broker.host}: its files cannot be installed: {where}: {error.strerror or error}") from None
 
 
-def _module(name: str) -> Any:
+def collection_module(name: str) -> Any:
+    """A module of the collection's ``module_utils``. Raises LabError when the collection is not beside the library."""
     try:
         return importlib.import_module(f"{_UTILS}.{name}")
     except ImportError as error:

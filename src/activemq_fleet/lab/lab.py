@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from activemq_fleet.lab.claims import Claims
 from activemq_fleet.lab.hosts import Hosts, Sight
 from activemq_fleet.lab.layout import Layout, layout_for, resolved, write
 from activemq_fleet.lab.links import Links
+from activemq_fleet.lab.operations import recorded
 from activemq_fleet.lab.overlay import Substitution
 from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.readiness import State, credentials_of
@@ -35,6 +37,7 @@ WAIT_TIMEOUT = 120.0
 """Seconds to wait for what a broker does by itself; a busy machine needs many times what an idle one does."""
 _STOP_GRACE = 30.0
 _DOWN_GRACE = 10.0
+_HANDOVER = 10.0
 _POLL = 0.1
 _Found = TypeVar("_Found")
 
@@ -148,18 +151,9 @@ class Lab:
                 hosts.wipe(hosts.fleet.brokers)
             versions = {broker.host: hosts.install(broker) for broker in hosts.fleet.brokers}
             self._write_clients()
-            self._end_outdated(versions)
-            for pair in hosts.fleet.pairs.values():
-                check_pair(hosts, pair)
-            for broker in hosts.fleet.brokers:
-                if not hosts.is_alive(broker):
-                    hosts.check_ports(broker)
-            try:
-                self._start(lambda startup: startup.run(list(hosts.fleet.pairs.values())), timeout)
-                self._await_links(timeout)
-            except BaseException:
-                self._down()
-                raise
+            with self._recorded("lab up", [broker.host for broker in hosts.fleet.brokers]):
+                self._end_outdated(versions)
+                self._start_all(timeout)
         return self.status()
 
     def down(self) -> int:
@@ -204,14 +198,24 @@ class Lab:
                 raise LabError(f"another lab has taken the addresses 127.{hosts.lab.block}.*: run lab up")
             check_start(hosts, broker)
             hosts.check_ports(broker)
-            if wait:
-                self._start(lambda startup: startup.start(broker), timeout)
-            else:
-                self._start(lambda _startup: hosts.launch(broker), timeout)
+            with self.recorded("lab start", host):
+                if wait:
+                    self._start(lambda startup: startup.start(broker), timeout)
+                else:
+                    self._start(lambda _startup: hosts.launch(broker), timeout)
 
     def stop(self, host: str) -> None:
-        """End a broker in good order. A pure broker is killed: its controlled stop loses messages."""
-        self._hosts.stop(self._broker(host), _STOP_GRACE)
+        """End a broker in good order. A pure broker is killed: its controlled stop loses messages.
+
+        Returns when its peer has taken over, where there is one that can; it is waited for ``_HANDOVER`` seconds.
+        """
+        broker = self._broker(host)
+        with self.recorded("lab stop", host):
+            peer = self.fleet.broker(broker.peer) if broker.peer else None
+            hands_over = peer is not None and self._hosts.is_alive(peer)
+            self._hosts.stop(broker, _STOP_GRACE)
+            if peer is not None and hands_over:
+                _poll(lambda: self._hosts.look(peer).state == "active" or None, _HANDOVER)
 
     def kill(self, host: str) -> float:
         """SIGKILL to the broker's process group. Returns when, in seconds since the epoch."""
@@ -246,6 +250,14 @@ class Lab:
         """When the log of an active broker said that it is started, in seconds since the epoch."""
         story = self._hosts.story(self._broker(host))
         return story.since.timestamp() if story.phase == "started" and story.since else None
+
+    def operations(self, host: str) -> Path:
+        """Where it is written down what the lab has done to a broker, as ``recorded`` does."""
+        return self._layout.operations(self._broker(host).host)
+
+    def recorded(self, operation: str, host: str) -> AbstractContextManager[None]:
+        """Write down on both nodes of a host's pair when this work began and when it ended."""
+        return self._recorded(operation, [broker.host for broker in self._pair(self._broker(host).pair).in_order])
 
     def log(self, host: str) -> Path:
         """Where a broker's log is."""
@@ -325,6 +337,23 @@ class Lab:
 
     # -- inside -------------------------------------------------------------------------------
 
+    def _recorded(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
+        return recorded(self._layout, hosts, operation, self._progress)
+
+    def _start_all(self, timeout: float) -> None:
+        hosts = self._hosts
+        for pair in hosts.fleet.pairs.values():
+            check_pair(hosts, pair)
+        for broker in hosts.fleet.brokers:
+            if not hosts.is_alive(broker):
+                hosts.check_ports(broker)
+        try:
+            self._start(lambda startup: startup.run(list(hosts.fleet.pairs.values())), timeout)
+            self._await_links(timeout)
+        except BaseException:
+            self._down()
+            raise
+
     def _look(self) -> dict[str, Sight]:
         """One look at every broker, by inventory name, in the order of the inventory."""
         hosts = self._hosts
@@ -393,8 +422,9 @@ class Lab:
         return len(living)
 
     def _end_all(self) -> int:
-        state = load(self._layout)
-        count = self._end(self._hosts.fleet.brokers) if state else 0
+        brokers = self._hosts.fleet.brokers if load(self._layout) else ()
+        with self._recorded("lab down", [broker.host for broker in brokers]):
+            count = self._end(brokers)
         # What is left was started by a command that was killed before it could write it down.
         strays = processes.strays(self._layout)
         processes.end(strays, grace=0)

@@ -72,6 +72,10 @@ class Layout:
         """``activemq_base`` of a host."""
         return self.hosts / host
 
+    def operations(self, host: str) -> Path:
+        """What the lab has done to a host's broker and when."""
+        return self.base(host) / "operations.jsonl"
+
     def make(self) -> None:
         """Make the directory, private. Raises LabError when it cannot be made or is another's."""
         try:

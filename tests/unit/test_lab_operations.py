@@ -1,0 +1,49 @@
+"""What a lab writes down of its own work, in the form of the hosts' own records."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.operations import recorded
+from activemq_fleet.pipeline.operations import Operation, operations_of
+
+A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """A lab in which something was installed for two of three hosts."""
+    for host in (A, B):
+        Layout(tmp_path).base(host).mkdir(parents=True)
+    return Layout(tmp_path)
+
+
+def read(layout: Layout, host: str) -> tuple[Operation, ...]:
+    found, problems = operations_of(host, layout.operations(host).read_bytes())
+    assert problems == ()
+    return found
+
+
+def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: Layout) -> None:
+    said: list[str] = []
+    with pytest.raises(RuntimeError), recorded(layout, (A, B, NEW), "lab stop", said.append):
+        raise RuntimeError
+    for host in (A, B):
+        (one,) = read(layout, host)
+        assert one.operation == "lab stop"
+        assert one.ended - one.began < timedelta(seconds=30)
+    assert not layout.base(NEW).exists()
+    assert said == []
+
+
+def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: Layout) -> None:
+    layout.operations(A).mkdir()
+    said: list[str] = []
+    with recorded(layout, (A,), "lab stop", said.append):
+        said.append("done")
+    assert said[1] == "done"
+    assert all("audit will not know it as planned" in line for line in (said[0], said[2]))
