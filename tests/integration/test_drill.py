@@ -12,14 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from activemq_fleet.agent.seats import Seat
+from activemq_fleet.agent.seats import Seat, SeatSpec
 from activemq_fleet.drills import DrillResult, html_report, judge
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import settle
@@ -200,6 +202,20 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
 
 
 @pytest.mark.timeout(400)
+def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*arguments: Any) -> SeatSpec:
+        right = seat_spec(*arguments)
+        return replace(right, publisher={**right.publisher, "mb.username": "till", "mb.password": "wrong"})
+
+    monkeypatch.setattr("activemq_fleet.lab.drill.seat_spec", wrong)
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"brokers refuse the login of the load: .*'till' or its password"):
+        drill(lab, DrillOptions(blows=1, rate=RATE))
+    assert time.monotonic() - began < 30
+
+
 def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: Lab) -> None:
     before = {host.host: host.pid for host in lab.status()}
     command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]

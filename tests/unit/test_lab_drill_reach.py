@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from activemq_fleet.agent.running import _plain
 from activemq_fleet.agent.seats import SeatSpec
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.drill_reach import refuse_unreachable
+from tests.unit.agent.certificates import Authority, server, serving
 
 NOWHERE = "nowhere.invalid:1883"
 
@@ -75,8 +77,8 @@ def silent() -> Iterator[str]:
             client.close()
 
 
-def spec(*addresses: str, name: str = "orders-mq01") -> SeatSpec:
-    keys = {"mb.urls": ",".join(addresses)}
+def spec(*addresses: str, name: str = "orders-mq01", **more: str) -> SeatSpec:
+    keys = {"mb.urls": ",".join(addresses), **more}
     return SeatSpec(name=name, topic="t", filters=("t/#",), rate=1, publisher=keys, subscriber=keys)
 
 
@@ -104,12 +106,41 @@ def test_a_node_to_which_the_load_could_not_move_is_refused(served: str) -> None
 
 def test_a_connection_that_is_taken_by_something_else_proves_nothing(taken: str, refused: str) -> None:
     assert f"{taken} (something answers there that is no broker with MQTT)" in refusal(spec(taken, refused))
-    assert f"{taken} (something answers there that is no broker with TLS)" in refusal(spec(f"ssl://{taken}"))
+    assert f"{taken} (does not speak TLS: ssl:// needs the broker's TLS port)" in refusal(spec(f"ssl://{taken}"))
 
 
-def test_a_broker_that_refuses_the_login_is_one() -> None:
-    with server_of(b"\x20\x02\x00\x05") as address:
-        refuse_unreachable([spec(address)])
+@pytest.mark.parametrize("code", [3, 4, 5])
+def test_a_login_that_a_broker_refuses_is_named_within_seconds(refused: str, code: int) -> None:
+    began = time.monotonic()
+    with server_of(bytes([0x20, 2, 0, code])) as address:
+        keys = {"mb.username": "till", "mb.password": "canary-wrong"}
+        said = refusal(spec(address, refused, **keys))
+        assert f"brokers refuse the login of the load: {address} (it refuses 'till' or its password" in said
+        assert "activemq_agent_password" in said
+        assert "canary" not in said
+        assert f"{address} (it refuses a client without a login" in refusal(spec(address))
+    assert time.monotonic() - began < 10
+
+
+def test_the_login_is_tried_over_tls_too(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = serving(authority.certificate("127.0.0.1"))
+    for code, says in ((0, ""), (5, "it refuses 'till' or its password")):
+        with server(context, says=bytes([0x20, 2, 0, code])) as port:
+            keys = {"mb.username": "till", "mb.password": "wrong", "tls.ca": str(authority.ca)}
+            one = spec(f"ssl://127.0.0.1:{port}", **keys)
+            if says:
+                assert says in refusal(one)
+            else:
+                refuse_unreachable([one], timeout=5)
+
+
+def test_a_certificate_that_agents_do_not_accept_is_named(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with server(serving(Authority(tmp_path).certificate("127.0.0.1"))) as port:
+        said = refusal(spec(f"ssl://127.0.0.1:{port}", **{"tls.ca": str(Authority(other, "stranger").ca)}))
+    assert "shows a certificate of an authority that is not trusted here" in said
 
 
 def test_a_silent_host_is_named_within_seconds(served: str, silent: str) -> None:

@@ -1,20 +1,25 @@
-"""Whether this machine can open the MQTT connectors that the load of a drill dials.
+"""Whether this machine can open the MQTT connectors that the load of a drill dials, and log in there.
 
 A connection that is taken proves nothing: proxies and firewalls take them for hosts that are not there. So each
-connector must answer CONNECT, be it by a refusal, or begin a TLS handshake. Logins and rights are the load's affair.
+connector must answer CONNECT, over TLS where the load speaks it, and accept the login. Rights are the load's affair.
 """
 
 from __future__ import annotations
 
 import secrets
 import socket
+import ssl
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 from activemq_fleet.addresses import Address, join, parse_url
+from activemq_fleet.agent.config import Tls
+from activemq_fleet.agent.errors import ConfigError
 from activemq_fleet.agent.seats import SeatSpec
-from activemq_fleet.agent.tls import speaks_tls
+from activemq_fleet.agent.tls import tls_context, why
 from activemq_fleet.errors import InputError
 from activemq_fleet.render.checks import mqtt_connect
 
@@ -25,62 +30,112 @@ _REFUSED = "connection refused"
 _SILENT = "no answer in {:g} s"
 _OTHER = "something answers there that is no broker with {}"
 _CONNACK = 0x20
+_UNAVAILABLE = 3
+_BAD_LOGIN = (_UNAVAILABLE, 4, 5)
+"""Codes of CONNACK. A wrong password is 3 on 5.8 to 5.10 and 5 on 5.18 and 6.3, as measured."""
+_ACCEPTED = b"\x20\x02\x00\x00"
 _DISCONNECT = b"\xe0\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class _Dial:
+    """A connector as the load dials it. ``login`` is None for a client without one; ``tls`` for a plain connection."""
+
+    address: Address
+    login: tuple[str, str] | None
+    tls: Tls | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """``problem`` is empty where a broker accepted the login; ``is_denied``: it refused that."""
+
+    problem: str = ""
+    is_denied: bool = False
 
 
 def refuse_unreachable(specs: Sequence[SeatSpec], timeout: float = _PATIENCE) -> None:
     """Raises InputError, in one line, where the load could not be put on a pair or could not move to its other node.
 
     Of each pair one connector must answer. The node that stands by listens nowhere, so it may refuse, but
-    its name must resolve and its host must answer.
+    its name must resolve and its host must answer. No broker may refuse the login.
     """
-    wanted = {spec.name: _urls(spec) for spec in specs}
-    logins = {url: _login(spec) for spec in specs for url in wanted[spec.name]}
+    wanted = {spec.name: _dials(spec) for spec in specs}
+    dials = list(dict.fromkeys(dial for pair in wanted.values() for dial in pair))
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        problems_of_all = pool.map(lambda url: _problem(url[0], url[1], logins[url], timeout), logins)
-        answers = dict(zip(logins, problems_of_all, strict=True))
+        answers = dict(zip(dials, pool.map(lambda dial: _answer(dial, timeout), dials), strict=True))
     bad: dict[Address, str] = {}
-    for urls in wanted.values():
-        problems = {url: answers[url] for url in urls if answers[url]}
-        none_open = len(problems) == len(urls)
-        bad |= {address: why for (address, _), why in problems.items() if none_open or why != _REFUSED}
+    for pair in wanted.values():
+        none_open = all(answers[dial].problem and not answers[dial].is_denied for dial in pair)
+        for dial in pair:
+            problem = answers[dial].problem
+            if problem and not answers[dial].is_denied and (none_open or problem != _REFUSED):
+                bad[dial.address] = problem
     if bad:
         raise InputError(
             f"nothing is struck, because this controller cannot open MQTT at {_listed(bad)}. The load of a drill is "
             "put on from here: let this machine resolve and reach these ports, start what does not serve, or run the "
             "playbook from a machine that agents could run on"
         )
+    denied = {dial.address: answers[dial].problem for dial in dials if answers[dial].is_denied}
+    if denied:
+        raise InputError(
+            f"nothing is struck, because brokers refuse the login of the load: {_listed(denied)}. Put right "
+            "activemq_agent_username and activemq_agent_password of the pair's agents, or activemq_users, and bring "
+            "that to the brokers"
+        )
 
 
-def _urls(spec: SeatSpec) -> list[tuple[Address, bool]]:
-    """Address, and whether with TLS."""
-    return [parse_url(url) for url in spec.publisher["mb.urls"].split(",")]
+def _dials(spec: SeatSpec) -> list[_Dial]:
+    keys = spec.publisher
+    user, password = keys.get("mb.username"), keys.get("mb.password")
+    login = (user, password) if user and password else None
+    files = {name: Path(keys[f"tls.{name}"]) for name in ("ca", "certificate", "key") if keys.get(f"tls.{name}")}
+    urls = map(parse_url, keys["mb.urls"].split(","))
+    return [_Dial(address, login, Tls(**files) if tls else None) for address, tls in urls]
 
 
-def _login(spec: SeatSpec) -> tuple[str | None, str | None]:
-    user, password = spec.publisher.get("mb.username"), spec.publisher.get("mb.password")
-    return (user, password) if user and password else (None, None)
-
-
-def _problem(address: Address, tls: bool, login: tuple[str | None, str | None], timeout: float) -> str:
-    """Why no broker answers; empty when one does."""
+def _answer(dial: _Dial, timeout: float) -> _Answer:
+    """What a connector answers to the load's CONNECT."""
     try:
-        with socket.create_connection(address, timeout) as connection:
-            if tls:
-                return "" if speaks_tls(address, timeout) else _OTHER.format("TLS")
-            connection.sendall(mqtt_connect(f"look-{secrets.token_hex(4)}", *login))
+        with _opened(dial, timeout) as connection:
+            connection.sendall(mqtt_connect(f"look-{secrets.token_hex(4)}", *(dial.login or (None, None))))
             answer = connection.recv(4)
             with suppress(OSError):
                 connection.sendall(_DISCONNECT)  # who refused the login is gone already
+    except ConfigError as error:
+        return _Answer(str(error))
+    except ssl.SSLError as error:
+        reason = why(error, dial.address, seconds=timeout, tls=True)
+        return _Answer(reason.removeprefix(f"{join(*dial.address)} "))
     except socket.gaierror:
-        return "its name does not resolve"
+        return _Answer("its name does not resolve")
     except TimeoutError:
-        return _SILENT.format(timeout)
+        return _Answer(_SILENT.format(timeout))
     except ConnectionRefusedError:
-        return _REFUSED
+        return _Answer(_REFUSED)
     except OSError as error:
-        return (error.strerror or str(error)).lower()
-    return "" if answer[:1] == bytes([_CONNACK]) else _OTHER.format("MQTT")
+        return _Answer((error.strerror or str(error)).lower())
+    if len(answer) < len(_ACCEPTED) or answer[0] != _CONNACK:
+        return _Answer(_OTHER.format("MQTT"))
+    if answer[3] in _BAD_LOGIN:
+        who = f"{dial.login[0]!r} or its password" if dial.login else "a client without a login"
+        also = ", unless it is just starting" if answer[3] == _UNAVAILABLE else ""
+        return _Answer(f"it refuses {who}{also}", is_denied=True)
+    return _Answer(f"refuses CONNECT with code {answer[3]}" if answer[3] else "")
+
+
+def _opened(dial: _Dial, timeout: float) -> socket.socket:
+    """A connection to the connector, over TLS as agents speak it. Raises OSError, ConfigError."""
+    context = tls_context(dial.tls) if dial.tls else None
+    connection = socket.create_connection(dial.address, timeout)
+    if context is None:
+        return connection
+    try:
+        return context.wrap_socket(connection, server_hostname=dial.address[0])
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _listed(bad: dict[Address, str]) -> str:
