@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from ansible_collections.activemq.fleet.plugins.module_utils import journal
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.journal import Command
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import counted
 from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import open_directory
 
 MAX_RECORDS = 20_000_000
@@ -63,8 +64,8 @@ def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Cou
     if tail.damaged or tail.unread:
         places = tail.damaged + tail.unread
         raise InstallError(
-            f"{directory}: {places} places of its journal cannot be read: nothing can be counted. It is damaged, or of "
-            "a release after 5.8"
+            f"{directory}: {counted(places, 'place')} of its journal cannot be read: nothing can be counted. It is "
+            "damaged, or of a release after 5.8"
         )
     counts = replay.counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1

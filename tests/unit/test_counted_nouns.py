@@ -26,13 +26,8 @@ def test_an_irregular_plural_is_named() -> None:
 
 @pytest.mark.parametrize(("number", "said"), [(1, "was 3.5 s, in 1 gap"), (2, "was 3.5 s, in 2 gaps")])
 def test_a_switchover_counts_the_gaps_of_its_clients(number: int, said: str) -> None:
-    tasks: list[dict[str, Any]] = yaml.safe_load(SWITCHOVER.read_text())
-    (message,) = [
-        task["ansible.builtin.debug"]["msg"] for task in tasks if task["name"] == "Say how long nobody served"
-    ]
     environment = Environment(autoescape=False)  # noqa: S701 - a sentence for a terminal
-    environment.filters["ternary"] = lambda value, yes, no: yes if value else no
-    rendered = environment.from_string(message).render(
+    rendered = environment.from_string(message_of(SWITCHOVER, "Say how long nobody served")).render(
         inventory_hostname="orders-mq01-a",
         __activemq_step={"peer": "orders-mq01-b"},
         __activemq_seen={"longest": 3.5, "gaps": [{}] * number},
@@ -40,3 +35,36 @@ def test_a_switchover_counts_the_gaps_of_its_clients(number: int, said: str) -> 
     )
 
     assert rendered.endswith(said)
+
+
+def message_of(file: Path, name: str) -> str:
+    """What the task of a name says, in a file of tasks or of plays."""
+    found: list[dict[str, Any]] = yaml.safe_load(file.read_text())
+    tasks = [task for play in found for task in play.get("tasks", [play])]
+    (message,) = [task["ansible.builtin.debug"]["msg"] for task in tasks if task["name"] == name]
+    return str(message)
+
+
+SENTENCES = [
+    (REPOSITORY / "playbooks/check.yml", "Say what was checked", "1 broker and 1 agent: no errors"),
+    (REPOSITORY / "playbooks/collect.yml", "Say what was collected", "DIR: 1 of 1 host"),
+    (REPOSITORY / "playbooks/plays/target.yml", "Say how to go on when this run is cut short", ": 1 broker. If"),
+    (REPOSITORY / "roles/broker/tasks/drill_begin.yml", "Say whom the blows are for", "1 blow, seed 7"),
+]
+
+
+@pytest.mark.parametrize(("file", "name", "said"), SENTENCES, ids=[file.name for file, _, _ in SENTENCES])
+def test_a_playbook_that_counts_one_thing_says_so(file: Path, name: str, said: str) -> None:
+    environment = Environment(autoescape=False)  # noqa: S701 - a sentence for a terminal
+    environment.filters["difference"] = lambda these, those: [one for one in these if one not in those]
+    counts = dict.fromkeys(("brokers", "agents", "blows", "all_hosts"), 1)
+    rendered = environment.from_string(message_of(file, name)).render(
+        __activemq_begun={"order": ["x"], "seed": 7},
+        __activemq_collection={"directory": "DIR"},
+        __activemq_meant={"target": {"name": "", "since": "now"}},
+        brought=["x"],
+        missing=[],
+        **counts,
+    )
+
+    assert said in rendered

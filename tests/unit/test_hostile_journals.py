@@ -78,7 +78,7 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
         contents.look(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
     assert contents.look(str(tmp_path))["damaged"] == 1
-    with pytest.raises(InstallError, match="places of its journal cannot be read"):
+    with pytest.raises(InstallError, match="1 place of its journal cannot be read"):
         kahadb.count(str(tmp_path))
 
 

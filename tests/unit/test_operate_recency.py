@@ -156,7 +156,7 @@ def test_the_operator_may_decide_and_is_told_what_is_left_in_the_backup() -> Non
     verdict = judge(master("| 1 2 3"), slave("| 1 2 4 5", SERVED), MASTER)
     assert verdict.winner == MASTER
     assert verdict.reasons == (
-        "activemq_resync_from says x-mq01-a; 2 messages that only x-mq01-b has stay in its backup",
+        "activemq_resync_from says x-mq01-a; the backup of x-mq01-b keeps 2 messages that only it has",
     )
 
 

@@ -17,6 +17,7 @@ import click
 
 from activemq_fleet import __version__
 from activemq_fleet.agent.errors import AgentError, ConfigError
+from activemq_fleet.printable import counted
 
 if TYPE_CHECKING:
     from activemq_fleet.agent.client import Client
@@ -117,7 +118,8 @@ def requeue(path: Path, ids: tuple[str, ...], everything: bool) -> None:
     if bool(ids) == everything:
         raise click.UsageError("name ids, or give --all")
     with _client(path) as client:
-        click.echo(f"{client.requeue(None if everything else ids)} events wait to be sent again")
+        count = client.requeue(None if everything else ids)
+    click.echo(f"to be sent again: {counted(count, 'event')}")
 
 
 def _config(path: Path) -> Config:

@@ -254,7 +254,8 @@ def _check_leftovers(masters: Iterable[MigrationLook], looks: Sequence[Migration
                 "again"
             )
         if bridged and _is_stalled(master):
-            raise InputError(f"{master.host}: {bridged[0][3]} messages wait for link {bridged[0][1]} and do not go")
+            _, link, _, left = bridged[0]
+            raise InputError(f"{master.host}: link {link} does not take what waits for it: {counted(left, 'message')}")
 
 
 def _drained(

@@ -228,7 +228,7 @@ def differences(master: Store, slave: Store) -> str:
 def _chosen(master: Store, slave: Store, chosen: str) -> Verdict:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     lost, _ = _unknown(loser, winner)
-    left = f"; {len(lost)} messages that only {loser.host} has stay in its backup" if lost else ""
+    left = f"; the backup of {loser.host} keeps {counted(len(lost), 'message')} that only it has" if lost else ""
     return Verdict(chosen, False, (f"activemq_resync_from says {chosen}{left}",))
 
 

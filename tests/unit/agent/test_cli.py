@@ -96,6 +96,7 @@ def test_requeue_needs_ids_or_all(config: Path, store: Store, capsys: pytest.Cap
     assert run(config, "requeue") == 2
     assert run(config, "requeue", "--all", "x") == 2
     assert run(config, "requeue", "--all") == 0
+    assert capsys.readouterr().out == "to be sent again: 0 events\n"
     assert run(config, "requeue", "nobody") == 1
     assert "neither expired nor unconfirmed: nobody" in capsys.readouterr().err
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from activemq_fleet.printable import counted
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -46,7 +48,7 @@ class Damage:
         missing = "an unknown number of" if self.missing is None else str(self.missing)
         gaps = "; ".join(map(str, self.gaps[:5])) + ("; …" if len(self.gaps) > 5 else "")
         return (
-            f"the store was damaged ({self.reasons[0]}): {self.kept['outbox']} events of the outbox are kept, "
+            f"the store was damaged ({self.reasons[0]}): {counted(self.kept['outbox'], 'event')} of the outbox kept, "
             f"{missing} not readable{f', in places {gaps}' if self.gaps else ''}; its files are in {self.directory}"
         )
 

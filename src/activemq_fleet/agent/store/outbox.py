@@ -9,6 +9,7 @@ from activemq_fleet.agent.identity import EventId, check_id, id_in
 from activemq_fleet.agent.store.rows import UNREADABLE, Outgoing, Sent, checksum
 from activemq_fleet.agent.store.schema import EVENT_COLUMNS
 from activemq_fleet.agent.store.turn import Turn
+from activemq_fleet.printable import counted
 
 Values = tuple[int, str, str, bytes, float, float]
 Event = tuple[int, str, str, bytes, float, float, bytes]
@@ -39,8 +40,8 @@ def accept(turn: Turn, topic: str, payload: bytes, event_id: str | None, timeout
         return event_id
     if not _has_room(turn, size_of(topic, payload)):
         raise Full(
-            f"the outbox is full ({tally.outbox_rows} events, {tally.outbox_bytes} bytes): the event was not taken; "
-            "try again when a broker is back"
+            f"the outbox is full ({counted(tally.outbox_rows, 'event')}, {counted(tally.outbox_bytes, 'byte')}): the "
+            "event was not taken; try again when a broker is back"
         )
     if event_id is None:
         tally.seq += 1
