@@ -242,8 +242,6 @@ class Session:
             return
         self._put(TransportUp(self._conn))
         client.loop_start()
-        if self._closed:
-            self.close()
 
     def _over(self, reason: str, *, silent: bool = False, hostile: bool = False) -> None:
         self._gone.set()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.agent.config import Broker, Config
+from activemq_fleet.agent.packet_limits import BoundedClient
 from activemq_fleet.agent.session import (
     Connack,
     Gone,
@@ -214,6 +215,33 @@ def test_an_orderly_end_says_goodbye(peer: Peer, opened: Opened, monkeypatch: py
     opened.session.close(orderly=True)
     assert peer.packet(DISCONNECT) == b""
     assert isinstance(opened.next(), Gone)
+
+
+def test_an_orderly_end_right_after_the_connection_says_goodbye(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that made the connection may still be at work, and does not cut the farewell short."""
+    monkeypatch.setattr("activemq_fleet.agent.session.FAREWELL", 30.0)
+    start, disconnect = BoundedClient.loop_start, BoundedClient.disconnect
+    connecting: list[threading.Thread] = []
+    leaving = threading.Event()
+
+    def start_and_linger(client: BoundedClient) -> object:
+        connecting.append(threading.current_thread())
+        started = start(client)
+        leaving.wait(60)
+        return started
+
+    def disconnect_afterwards(client: BoundedClient) -> object:
+        leaving.set()
+        connecting[0].join(60)
+        return disconnect(client)
+
+    monkeypatch.setattr(BoundedClient, "loop_start", start_and_linger)
+    monkeypatch.setattr(BoundedClient, "disconnect", disconnect_afterwards)
+    opened = Opened(peer.port)
+    assert opened.next() == TransportUp(7)
+    assert opened.next() == Connack(7, None, False)
+    opened.session.close(orderly=True)
+    assert peer.packet(DISCONNECT) == b""
 
 
 @pytest.mark.parametrize("orderly", [False, True])
