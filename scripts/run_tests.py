@@ -15,13 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scripts.junit import count
-from scripts.tiers import CHECKS, PYTHON, SECOND_TRY, TIERS, Check, Tier
+from scripts.tiers import CHECKS, PYTHON, TIERS, Check, Tier
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -38,8 +38,6 @@ class Result:
     reasons: dict[str, int] = field(default_factory=dict)
     problem: str = ""
     ran: bool = True
-    retried: tuple[str, ...] = ()
-    """The tests that failed once and were tried again, each with how it failed."""
 
     @property
     def only_skipped(self) -> bool:
@@ -117,29 +115,21 @@ def _capture(check: Check) -> tuple[int, str, float]:
 
 
 def _run_pytest(tier: Tier, report: Path) -> Result:
-    second_tries = report.with_suffix(".retried")
-    code = _call(
-        [PYTHON, "-m", "pytest", *tier.command, *SECOND_TRY, f"--junit-xml={report}", "--quiet"],
-        report.parent,
-        {"FLEET_SECOND_TRIES": str(second_tries)},
-    )
-    retried = tuple(second_tries.read_text(encoding="utf-8").splitlines()) if second_tries.exists() else ()
+    code = _call([PYTHON, "-m", "pytest", *tier.command, f"--junit-xml={report}", "--quiet"], report.parent)
     counts = count(report)
     if counts is None:
-        return Result(tier.name, failed=1, problem=f"pytest ended with {code} and left no report", retried=retried)
+        return Result(tier.name, failed=1, problem=f"pytest ended with {code} and left no report")
     failed, problem = counts.failed, ""
     if not (counts.passed or counts.failed or counts.skipped):
         failed, problem = 1, "no test was found"
     elif code and not failed:
         failed, problem = 1, f"pytest ended with {code}"
-    return Result(
-        tier.name, counts.passed, failed, counts.skipped, reasons=counts.reasons, problem=problem, retried=retried
-    )
+    return Result(tier.name, counts.passed, failed, counts.skipped, reasons=counts.reasons, problem=problem)
 
 
-def _call(command: Sequence[str], reports: Path, variables: Mapping[str, str] | None = None) -> int:
+def _call(command: Sequence[str], reports: Path) -> int:
     # Molecule keeps its state in a place that is fixed by the project's name: two runs would share it.
-    environment = _environment() | {"MOLECULE_EPHEMERAL_DIRECTORY": str(reports / "molecule"), **(variables or {})}
+    environment = _environment() | {"MOLECULE_EPHEMERAL_DIRECTORY": str(reports / "molecule")}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False, stdin=subprocess.DEVNULL).returncode
 
 
@@ -173,7 +163,6 @@ def table(results: Sequence[Result]) -> list[str]:
         lines.append(f"{result.tier:<12} {numbers}")
         if result.problem:
             lines.append(f"{'':<12} failed: {result.problem}")
-        lines.extend(f"{'':<12} TRIED TWICE {test}" for test in result.retried)
         lines.extend(f"{'':<12} SKIPPED {number}: {reason}" for reason, number in result.reasons.items())
     return lines
 

@@ -25,8 +25,8 @@ class Check:
 class Tier:
     """One row of the table. ``command`` is what a tier of that kind runs.
 
-    A pytest tier counts its tests, and tries those that fail a second time; a command counts as one. ``artifacts``
-    says that the releases' jars and schemas are wanted in the cache first: a download is no part of a test.
+    A pytest tier counts its tests; a command counts as one. ``artifacts`` says that the releases' jars and schemas are
+    wanted in the cache first: a download is no part of a test.
     """
 
     name: str
@@ -49,10 +49,6 @@ CHECKS = (
 
 # Brokers, hosts and Spark mostly wait, so two files at a time; a file's tests stay together, with what they share.
 _IN_PARALLEL = ("--numprocesses=2", "--dist=loadfile")
-
-# A busy machine may spoil a test: it is tried a second time, and the table says so. Not those marked ``once``, which
-# count what became of events: a loss that does not come again is a loss all the same.
-SECOND_TRY = ("--reruns=1",)
 
 TIERS = (
     Tier("lint", "ruff, mypy, ansible-lint, both packages, the plugins' documentation", "checks"),

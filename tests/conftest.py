@@ -58,40 +58,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Leave a line about each test that failed and is tried again, for the table of scripts/run_tests.py."""
-    place = os.environ.get("FLEET_SECOND_TRIES")
-    # Both the process that runs a test and the one that gathers the reports come here.
-    if place and str(report.outcome) == "rerun" and "PYTEST_XDIST_WORKER" not in os.environ:
-        crash = getattr(report.longrepr, "reprcrash", None)
-        why = str(crash.message if crash else report.longrepr).partition("\n")[0]
-        with Path(place).open("a", encoding="utf-8") as stream:
-            stream.write(f"{report.nodeid}: {why[:200]}\n")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         tier = tier_of(item)
         item.add_marker(tier)
-        if item.get_closest_marker("once") is not None and config.getoption("reruns"):
-            # A wait that ran out proves nothing either way. By its type: what an error quotes may hold the word.
-            item.add_marker(pytest.mark.flaky(reruns=1, rerun_except=AssertionError))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A second try begins with everything anew: what a module shares is as the first try left it, for good or ill."""
-    if getattr(item, "execution_count", 1) > 1 and isinstance(item, pytest.Function):
-        for definitions in item._fixtureinfo.name2fixturedefs.values():
-            for definition in definitions:
-                if definition.scope == "module":
-                    definition.finish(item._request)  # type: ignore[arg-type]
 
 
 def tier_of(item: pytest.Item) -> str:

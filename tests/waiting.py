@@ -10,7 +10,7 @@ PATIENCE = 300.0
 
 
 class LateError(TimeoutError):
-    """A wait ran out, which proves nothing either way: unlike an AssertionError, it has a test of ``once`` repeated."""
+    """A wait ran out, which proves nothing either way: an AssertionError is a claim that does not hold."""
 
 
 def wait_until(

@@ -42,7 +42,7 @@ def environment(repository: Path, rack: Rack) -> dict[str, str]:
 
 
 class PlaybookError(Exception):
-    """A playbook ended otherwise than it should have. No AssertionError: by itself that is no loss (see ``once``)."""
+    """A playbook ended otherwise than it should have. No AssertionError: by itself that is no loss."""
 
 
 class StreamError(Exception):

@@ -175,7 +175,6 @@ def test_a_master_that_lost_its_lock_lets_go_of_the_store_and_the_pair_is_whole_
     wait_for_pair(pair)
 
 
-@pytest.mark.once
 def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_and_has_lost_nothing(
     controller: Controller, pair: tuple[Machine, Machine], share: Path
 ) -> None:
@@ -186,7 +185,6 @@ def test_a_broker_whose_disk_is_full_ends_and_serves_again_when_there_is_room_an
     assert result["missing"] == []
 
 
-@pytest.mark.once
 def test_what_a_full_disk_refuses_is_never_reported_as_delivered_by_agents(
     controller: Controller, pair: tuple[Machine, Machine], share: Path, tmp_path: Path
 ) -> None:

@@ -83,7 +83,6 @@ def drill(controller: Controller, report: Path, **variables: object) -> tuple[st
     return said, result
 
 
-@pytest.mark.once
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("what", ["kill", pytest.param("stop", marks=LONG)])
 def test_a_blow_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path, what: str) -> None:

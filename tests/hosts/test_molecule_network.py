@@ -101,7 +101,6 @@ def run_the_scenario(scenario: Scenario) -> None:
     assert not scenario.rack.state.exists()
 
 
-@pytest.mark.once
 @pytest.mark.skipif(not SIZE, reason="FLEET_NETWORK=upgrade or full runs two pairs")
 @pytest.mark.timeout(3600)
 def test_two_pairs_are_upgraded_under_load_and_nothing_is_lost(scenario: Scenario) -> None:

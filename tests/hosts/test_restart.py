@@ -51,7 +51,6 @@ def go_on(controller: Controller, said: str) -> str:
     return ended(controller.play("restart", *since(said)))
 
 
-@pytest.mark.once
 def test_a_restart_under_load_loses_nothing_and_touches_each_node_once(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:

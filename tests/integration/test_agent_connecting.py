@@ -189,7 +189,6 @@ def agents(lab: Lab, tmp_path: Path) -> Iterator[tuple[Agent, Agent]]:
         yield sender, receiver
 
 
-@pytest.mark.once
 @pytest.mark.timeout(600 + 240 * KILLS)
 def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_again(
     lab: Lab, agents: tuple[Agent, Agent]
@@ -220,7 +219,6 @@ def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_aga
     assert len(received) == len(set(received))
 
 
-@pytest.mark.once
 @pytest.mark.timeout(900)
 def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, agents: tuple[Agent, Agent]) -> None:
     """It keeps its connections and its lock: nobody can take over before it is killed."""
@@ -246,7 +244,6 @@ def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, 
 AGENT_USER = {"name": "agent", "password": "s3cret-agent", "groups": "agents"}
 
 
-@pytest.mark.once
 def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(
     lab_of: LabOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,7 +142,6 @@ def kill_under_load(directory: Path, seconds: float) -> tuple[list[str], set[str
     return [word[1] for word in words if word[0] == "accepted"], {word[1] for word in words if word[0] == "handled"}
 
 
-@pytest.mark.once
 def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chance, kinds = random.Random(os.environ.get("SEED", "1")), []
     promised, rates, gone = 0, [], set[str]()

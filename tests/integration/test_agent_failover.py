@@ -212,7 +212,6 @@ def is_in_time(silence: float, take_over: float) -> bool:
     return silence <= BOUND or (take_over > ACQUIRE + SPARE and silence - take_over <= KEEPALIVE)
 
 
-@pytest.mark.once
 @pytest.mark.timeout(ATTEMPTS * (240 + 60 * KILLS))
 def test_nothing_is_lost_or_handled_twice_when_the_active_broker_dies_again_and_again(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]
@@ -273,7 +272,6 @@ def until_left(agent: Agent, moment: float) -> float:
     return max(lost().values())
 
 
-@pytest.mark.once
 @pytest.mark.timeout(ATTEMPTS * 300)
 def test_agents_leave_a_frozen_broker_and_go_on_when_it_is_dead(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]
@@ -305,7 +303,6 @@ def deny(site: Site) -> tuple[list[str], list[str]]:
     return ids[::2], ids[1::2]
 
 
-@pytest.mark.once
 def test_a_denied_topic_is_never_reported_as_delivered(sites: Mapping[str, Site]) -> None:
     for site in sites.values():
         site.settle()

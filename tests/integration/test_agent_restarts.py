@@ -122,7 +122,6 @@ def kill_both(publisher: Agent, subscriber: Agent, load: Load, handlers: Handler
     return rate
 
 
-@pytest.mark.once
 @pytest.mark.timeout(240 + 30 * KILLS)
 def test_nothing_accepted_is_lost_when_the_agents_die_again_and_again(
     run: Run, capsys: pytest.CaptureFixture[str]
@@ -169,7 +168,6 @@ LARGE_EVENTS = 350
 LARGE = json.dumps({"filling": "x" * 64_000})
 
 
-@pytest.mark.once
 def test_what_a_full_store_refuses_is_never_reported_as_delivered(lab_of: LabOf, tmp_path: Path, sockets: Path) -> None:
     """A store of 16 MB never has room again once it is full: its file is written to for good."""
     lab = lab_of(_fleet(tmp_path / "inventory", sockets, store_limit="16 mb"))

@@ -79,7 +79,7 @@ def wait_whole(lab: Lab) -> None:
 
 
 def check_clean(result: DrillResult) -> None:
-    """Nothing was lost; and the drill has proved that, or it may be tried again."""
+    """Nothing was lost; and the drill has proved that."""
     assert (result.total("lost"), result.total("duplicate")) == (0, 0), result.reasons
     if result.verdict != "clean":
         pytest.fail(f"{result.verdict}: {result.reasons}; {result.blows}; {result.accounts}")
@@ -87,7 +87,6 @@ def check_clean(result: DrillResult) -> None:
     assert result.total("accepted") == result.total("handled") > 0
 
 
-@pytest.mark.once
 @pytest.mark.timeout(600 + 120 * KILLS)
 def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     result = drill(lab, DrillOptions(blows=KILLS, rate=RATE, seed=1, patience=300))
@@ -176,7 +175,6 @@ def waiting(seat: Seat, since: float) -> int:
     return seat.publisher.tail.read().between("acknowledged", since, time.time())
 
 
-@pytest.mark.once
 @pytest.mark.timeout(900)
 def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, tmp_path: Path) -> None:
     report = tmp_path / "drill.html"

@@ -31,7 +31,6 @@ def _releases() -> Sequence[str]:
     return [str(release) for release in releases_to_download()] if wanted == "all" else wanted.split()
 
 
-@pytest.mark.once
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("release", _releases())
 def test_a_pair_fails_over_without_a_loss_and_its_links_come_back(release: str, tmp_path: Path) -> None:

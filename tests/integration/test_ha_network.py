@@ -48,7 +48,6 @@ def _victims(seed: int) -> list[str]:
             return chosen
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_whichever_nodes_die_nothing_is_stuck_and_nothing_lost(lab: Lab, seed: int) -> None:
     victims = _victims(seed)

@@ -22,7 +22,6 @@ KILLED_AFTER = 50
 SLACK = 2.5  # seconds that a send may be blocked beyond the take-over itself
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
 def test_a_client_with_the_rendered_list_sends_through_a_take_over(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     secrets = {"network_username": "network", "network_password": "s3cret-network"}

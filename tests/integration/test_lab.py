@@ -75,7 +75,6 @@ def test_a_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, l
     assert [host.state for host in lab.up(fresh=True)] == ["active", "standby"]
 
 
-@pytest.mark.once
 def test_a_pure_pair_that_was_taken_down_whole_comes_up_again_with_its_messages(tmp_path: Path, lab_of: LabOf) -> None:
     lab = lab_of(orders(tmp_path, "5.5.1", ha="pure"))
     lab.up()

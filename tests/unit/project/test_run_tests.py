@@ -53,7 +53,7 @@ def test_an_unreadable_report_is_no_count(tmp_path: Path, text: str | None) -> N
 def test_pytest_itself_failing_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, cases: str | None, problem: str
 ) -> None:
-    def call(command: list[str], _: Path, variables: dict[str, str]) -> int:
+    def call(command: list[str], _: Path) -> int:
         if cases is not None:
             _report(Path(command[-2].partition("=")[2]), cases)
         return code
@@ -61,19 +61,6 @@ def test_pytest_itself_failing_is_a_failure(
     monkeypatch.setattr(run_tests, "_call", call)
     result = run_tests.run_tier(TIER, tmp_path)
     assert (result.failed, result.problem) == (1, problem)
-
-
-def test_a_test_that_was_tried_twice_is_named_with_how_it_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def call(command: list[str], _: Path, variables: dict[str, str]) -> int:
-        Path(variables["FLEET_SECOND_TRIES"]).write_text("tests/a.py::test_b: no answer\n")
-        _report(Path(command[-2].partition("=")[2]), '<testcase classname="a" name="x"/>')
-        return 0
-
-    monkeypatch.setattr(run_tests, "_call", call)
-    rows = table([run_tests.run_tier(TIER, tmp_path)])
-    assert rows[-1].split() == ["TRIED", "TWICE", "tests/a.py::test_b:", "no", "answer"]
 
 
 def test_a_tier_that_was_skipped_is_shown_as_skipped_with_its_reason() -> None:
