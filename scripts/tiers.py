@@ -47,13 +47,21 @@ CHECKS = (
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
 )
 
-# Brokers, hosts and Spark mostly wait, so two files at a time; a file's tests stay together, with what they share.
-_IN_PARALLEL = ("--numprocesses=2", "--dist=loadfile")
+# A file's tests stay together, with what they share; tests/order.py says which do not, and puts the longest first.
+_TOGETHER = ("--dist=loadgroup", "--no-loadscope-reorder")
+# Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which takes about 5 GB of memory.
+_SPARK = ("--numprocesses=2", *_TOGETHER)
+_BROKERS = ("--numprocesses=4", *_TOGETHER)
 
 TIERS = (
     Tier("lint", "ruff, mypy, ansible-lint, both packages, the plugins' documentation", "checks"),
-    Tier("unit", "the library alone: no network, no broker", "pytest", ["tests/unit", "--numprocesses=2"]),
-    Tier("pipeline", "Spark on this machine", "pytest", [*_IN_PARALLEL, "tests/pipeline"]),
+    Tier(
+        "unit",
+        "the library alone: no network, no broker",
+        "pytest",
+        ["tests/unit", "--numprocesses=2", "--dist=worksteal"],
+    ),
+    Tier("pipeline", "Spark on this machine", "pytest", [*_SPARK, "tests/pipeline"]),
     Tier(
         "molecule",
         "the collection without containers: converge, idempotence, verify",
@@ -61,6 +69,6 @@ TIERS = (
         [PYTHON, "-m", "molecule", "test", "--scenario-name", "default"],
         artifacts=True,
     ),
-    Tier("integration", "real brokers on loopback", "pytest", [*_IN_PARALLEL, "tests/integration"], artifacts=True),
-    Tier("hosts", "systemd hosts of our own", "pytest", [*_IN_PARALLEL, "tests/hosts"], artifacts=True),
+    Tier("integration", "real brokers on loopback", "pytest", [*_BROKERS, "tests/integration"], artifacts=True),
+    Tier("hosts", "systemd hosts of our own", "pytest", [*_BROKERS, "tests/hosts"], artifacts=True),
 )

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from activemq_fleet._collection import collections_path
 from tests.golden_files import Golden
+from tests.order import APART, LONGEST
 
 TESTS = Path(__file__).resolve().parent
 
@@ -64,10 +65,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
+        if tier != "unit" and place_of(item) not in APART:
+            item.add_marker(pytest.mark.xdist_group(place_of(item)))
+    items.sort(key=lambda item: LONGEST.index(place_of(item)) if place_of(item) in LONGEST else len(LONGEST))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+
+
+def place_of(item: pytest.Item) -> str:
+    """The file of a test, as tests/order.py names it."""
+    return item.path.relative_to(TESTS).as_posix()
 
 
 def tier_of(item: pytest.Item) -> str:

@@ -22,7 +22,7 @@ from tests.waiting import LateError
 
 A, B = NODES
 # How often the controller is killed: a number, or `all` for ten.
-CUTS = int({"all": "10"}.get(said := os.environ.get("CUTS", "3"), said))
+CUTS = int({"all": "10"}.get(said := os.environ.get("CUTS", "1"), said))
 _SINCE = re.compile(r"-e activemq_since=(\S+)")
 
 

@@ -1,6 +1,6 @@
 """Ill pairs, seeded one after the other: ``restart`` and ``upgrade`` refuse each, and touch nothing.
 
-``STATES=all``, as in ``make test-full``, seeds all sixteen, otherwise it is four.
+``STATES=all``, as in ``make test-full``, seeds all sixteen, otherwise it is two.
 """
 
 from __future__ import annotations

@@ -255,4 +255,4 @@ STATES: dict[str, State] = {
         not_reached,
     )
 }
-QUICK = ("stopped", "hung_active", "foreign_marker", "changed_by_hand")
+QUICK = ("hung_active", "foreign_marker")

@@ -14,7 +14,7 @@ from tests.integration.traffic import drain, numbered, send
 from tests.integration.waiting import PATIENCE, until
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "ha-network-5.5"
-ROUNDS = int(os.environ.get("KILLS", "3"))
+ROUNDS = int(os.environ.get("KILLS", "1"))
 MASTERS = ("clustername-mq01-a", "clustername-mq02-a")
 
 

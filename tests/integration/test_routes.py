@@ -29,7 +29,7 @@ from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Answer, Routes, routes_of
 
-NETWORKS = int(os.environ.get("ROUTES", "8"))
+NETWORKS = int(os.environ.get("ROUTES", "2"))
 RELEASES = ("5.18.3", "6.3.1")
 LOSES_DEMAND = ("6.3.1",)
 """Releases in which advisories that are sent at the same moment use one context for evaluating
