@@ -20,6 +20,7 @@ from typing import Any
 from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Listener, read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.probe import Login
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import protocol_of
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
 _TIMEOUT = 30.0
@@ -38,7 +39,7 @@ def hold(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
     if name is None:
         raise InstallError(f"{layout.current} is not there: no broker is configured")
     deployed = read_deployed(layout.directory(name), layout.base)
-    listener = next((one for one in deployed.listeners if one.scheme.partition("+")[0] == "stomp"), None)
+    listener = next((one for one in deployed.listeners if protocol_of(one.scheme) == "stomp"), None)
     if listener is None:
         raise InstallError("this broker has no STOMP connector: add one to activemq_connectors while you migrate")
     wanted = sorted(set(queues))

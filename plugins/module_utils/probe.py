@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import echoes, is_encrypted, protocol_of
+
 TOPIC = "activemq.fleet.probe"
 _LIMIT = 1 << 20
 _PARTING = 1.0
@@ -61,9 +63,9 @@ _SILENCE = (TimeoutError, socket.timeout)
 
 def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = 5.0) -> Answer:
     """Ask one connector. Raises nothing: what goes wrong is the answer."""
-    speak: Callable[[socket.socket, Login], str] | None = _PROTOCOLS.get(_protocol(scheme))
+    speak: Callable[[socket.socket, Login], str] | None = _PROTOCOLS.get(protocol_of(scheme))
     try:
-        with _connect(address, "ssl" in scheme or scheme == "wss", timeout) as connection:
+        with _connect(address, is_encrypted(scheme), timeout) as connection:
             if speak is None:
                 return Answer(True, None, "accepts connections")
             try:
@@ -80,17 +82,12 @@ def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = 5.
         return Answer(False, False, f"accepts connections and says nothing for {timeout:g} s")
     except (OSError, ValueError, struct.error) as error:
         return Answer(False, None, f"{type(error).__name__}: {error}")
-    return Answer(True, True if _protocol(scheme) in ("stomp", "mqtt") else None, detail, greeted=True)
+    return Answer(True, True if echoes(scheme) else None, detail, greeted=True)
 
 
 def speaks(scheme: str) -> bool:
     """Whether connectors of this scheme can be asked for more than an open port."""
-    return _protocol(scheme) in _PROTOCOLS
-
-
-def _protocol(scheme: str) -> str:
-    first = scheme.split("+", 1)[0]
-    return "openwire" if first in ("tcp", "nio", "ssl", "auto") else first
+    return protocol_of(scheme) in _PROTOCOLS
 
 
 def _connect(address: tuple[str, int], encrypted: bool, timeout: float) -> socket.socket:

@@ -19,9 +19,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Dep
 from ansible_collections.activemq.fleet.plugins.module_utils.masking import mask_text
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
 from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import echoes
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
-_ASKED_FIRST = ("stomp", "mqtt")
 _POLL = 0.5
 _HOPELESS = 3
 _HUNG = 30.0  # seconds: a machine under load, or one that collects garbage, may be slow to answer
@@ -193,7 +193,7 @@ def _deployed(layout: Layout, name: str | None) -> Deployed:
 
 def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
     """Ask every connector; one that can give a message back is asked first and alone does so."""
-    order = sorted(deployed.listeners, key=lambda listener: listener.scheme.split("+")[0] not in _ASKED_FIRST)
+    order = sorted(deployed.listeners, key=lambda listener: not echoes(listener.scheme))
     answers: dict[str, probe.Answer] = {}
     for listener in order:
         answers[listener.name] = probe.ask(listener.scheme, listener.address, deployed.login)

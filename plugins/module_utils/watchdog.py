@@ -35,13 +35,13 @@ from ansible_collections.activemq.fleet.plugins.module_utils.process import (
     send_signal,
     uptime,
 )
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import echoes
 from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
 
 EVERY = 6.0
 """Seconds between two looks. With what a look waits for, the third miss is seen within 27 s."""
 PATIENCE = 5.0
 """Seconds that a connector has for each answer."""
-_ASKED_FIRST = ("stomp", "mqtt")
 _REPLICATION = "replication"
 _DUMP = 2.0
 _GONE = 30.0
@@ -118,7 +118,7 @@ class Watchdog:
     def _ask(self, deployed: Deployed) -> dict[str, probe.Answer]:
         """Ask STOMP or MQTT, where a message must come back; where that was or is not well, all."""
         listeners = [one for one in deployed.listeners if probe.speaks(one.scheme) and one.name != _REPLICATION]
-        listeners.sort(key=lambda one: one.scheme.split("+")[0] not in _ASKED_FIRST)
+        listeners.sort(key=lambda one: not echoes(one.scheme))
         first = 1 if self._count.kind == hanging.FINE else len(listeners)
         answers = _answers(listeners[:first], deployed)
         if not all(answer.greeted and answer.returned is not False for answer in answers.values()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from activemq_fleet.protocols import echoes
 from activemq_fleet.render import SECRET_FILES, mode_of, render, render_agent, render_balancer
 from activemq_fleet.render.balancer import DROP_INS
 from activemq_fleet.render.service import (
@@ -111,7 +112,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
 
 def _watched(broker: Broker) -> str | None:
     """What ``broker_watch`` asks: the connector that can give a message back, else the first one."""
-    connectors = sorted(broker.connectors, key=lambda each: each.scheme.split("+")[0] not in ("mqtt", "stomp"))
+    connectors = sorted(broker.connectors, key=lambda each: not echoes(each.scheme))
     if not connectors:
         return None
     host = f"[{broker.address}]" if ":" in broker.address else broker.address

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from activemq_fleet.addresses import Address
+from activemq_fleet.protocols import protocol_of
 from activemq_fleet.topology import Agent, Broker, Connector
-from activemq_fleet.uris import is_openwire
 
 Kind = Literal["closed", "protocol", "clear", "tls", "certificate", "authority", "account"]
 """Why a listener does not let in whoever dials it.
@@ -100,7 +100,7 @@ def compare(
 def _speaks(connector: Connector, protocol: str) -> bool:
     if connector.scheme.startswith("auto"):
         return True
-    return is_openwire(connector.scheme) if protocol == "openwire" else connector.scheme.split("+")[0] == protocol
+    return protocol_of(connector.scheme) == protocol
 
 
 def _knows(broker: Broker, user: str) -> bool:

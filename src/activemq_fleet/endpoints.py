@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from activemq_fleet.addresses import Address, check_host, parse
-
-PORTS = {"openwire": 61616, "mqtt": 1883}
+from activemq_fleet.protocols import PROTOCOLS
 
 
 def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
@@ -36,7 +35,7 @@ def _endpoint(item: Any, connector: str) -> Address:
     if isinstance(item, str):
         text = item.strip()
         has_port = "]:" in text if text.startswith("[") else text.count(":") == 1
-        return parse(text) if has_port else (check_host(text), PORTS[connector])
+        return parse(text) if has_port else (check_host(text), PROTOCOLS[connector].port)
     if not isinstance(item, Mapping):
         raise ValueError("is neither an address nor a broker (a mapping with address and ports)")
     address, ports = item.get("address"), item.get("ports")

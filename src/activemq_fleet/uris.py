@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import InputError
+from activemq_fleet.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
 
-OPENWIRE_SCHEMES = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
 # How often a lost bridge is tried again, in ms. The agent's own default backs off to 30 s, so
 # that a bridge could stay away half a minute after its peer's take-over.
 BRIDGE_MAX_DELAY = 2000
@@ -31,12 +31,12 @@ def listen(scheme: str, bind: str, port: int, options: Mapping[str, str] | None 
 
 def dial(address: Address, scheme: str = "tcp") -> str:
     """What a client or a bridge dials: ``tcp://host:61616``, or ``ssl://`` for a TLS listener."""
-    return f"{'ssl' if 'ssl' in scheme else 'tcp'}://{join(*address)}"
+    return f"{'ssl' if is_encrypted(scheme) else 'tcp'}://{join(*address)}"
 
 
 def is_openwire(scheme: str) -> bool:
     """True for a listener that speaks OpenWire, so that bridges can dial it."""
-    return scheme in OPENWIRE_SCHEMES
+    return protocol_of(scheme) == "openwire"
 
 
 def bridge(addresses: Sequence[Address], release: Release, kind: str | None = None, *, scheme: str = "tcp") -> str:

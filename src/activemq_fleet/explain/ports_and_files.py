@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.render import mode_of, render
 from activemq_fleet.render.service import environment_path, paths, unit_path, watchdog_path
 from activemq_fleet.settings import PREFIX, Settings
 from activemq_fleet.topology import Broker, Connector, Fleet
-from activemq_fleet.uris import is_openwire
 
-_USES = {
-    "stomp": "STOMP clients",
-    "mqtt": "MQTT clients and failover agents",
-    "amqp": "AMQP clients",
-    "ws": "browsers, over WebSocket",
-    "wss": "browsers, over WebSocket",
-    "http": "OpenWire clients behind proxies",
-    "https": "OpenWire clients behind proxies",
-}
 _PURPOSES = {
     "conf/activemq.xml": "the broker: store, lock, links, accounts; passwords only by reference",
     "conf/credentials.properties": "every password that activemq.xml refers to",
@@ -92,10 +83,8 @@ def _connector(broker: Broker, connector: Connector) -> Entry:
 def _use(connector: Connector) -> str:
     if connector.name == "replication":
         return "its slave copies from here"
-    if is_openwire(connector.scheme):
-        return "Java clients and bridges"
-    protocol = connector.scheme.split("+")[0]
-    return _USES.get(protocol, f"{protocol} clients")
+    name = protocol_of(connector.scheme)
+    return PROTOCOLS[name].clients if name in PROTOCOLS else f"{name} clients"
 
 
 def _number(settings: Settings, port: int) -> Iterator[str]:

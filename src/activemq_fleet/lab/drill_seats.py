@@ -94,7 +94,7 @@ def load_for(fleet: Fleet, pair: Pair, rate: float, directory: Path, sockets: Pa
         group = next(group for group in fleet.groups if group.name == pair.group)
         brokers += [other.preferred_master for other in group.pairs if other.name != pair.name]
     addresses = [(broker.address, c.port) for broker in brokers if (c := broker.connector("stomp"))]
-    if not addresses or any("ssl" in c.scheme for b in brokers if (c := b.connector("stomp"))):
+    if not addresses or any(c.tls for b in brokers if (c := b.connector("stomp"))):
         raise LabError(f"pair {pair.name} has neither a usable MQTT connector nor a plain STOMP one: it takes no load")
     return StompSeat(
         pair.name,
@@ -138,7 +138,7 @@ def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:
 def _keys_of_account(pair: Pair) -> dict[str, str]:
     nodes: Sequence[Broker] = pair.in_order
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
-    if any("ssl" in connector.scheme for _, connector in connectors):
+    if any(connector.tls for _, connector in connectors):
         raise LabError(
             f"pair {pair.name} speaks MQTT over TLS only, and no agent of the inventory is at home there "
             "whose certificates could be used"

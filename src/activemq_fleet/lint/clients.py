@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
+from activemq_fleet.uris import is_openwire
 
 # Schemes that speak OpenWire, or find out that a client does.
-OPENWIRE = frozenset({"tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl"})
 _WILDCARDS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- looked for, not bound to
 _INACTIVITY = "wireFormat.maxInactivityDuration"
 
@@ -164,7 +164,7 @@ def too_few_connections(document: Document) -> Iterator[Problem]:
         part = f"maximumConnections={uri.options['maximumConnections']}"
         if limit <= 0:
             yield connector.problem(f"connector {connector.get('name')} takes no connection at all", "uri", part)
-        elif uri.scheme in OPENWIRE and limit < len(document.links):
+        elif is_openwire(uri.scheme) and limit < len(document.links):
             yield connector.problem(
                 f"connector {connector.get('name')} takes {limit} connections, and {len(document.links)} links begin"
                 " here: where the peers link back there is no place for clients",
@@ -200,7 +200,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
                 )
     for connector in document.connectors:
         uri = listens_on(connector)
-        if uri.scheme in OPENWIRE:
+        if is_openwire(uri.scheme):
             for option in _without_monitor(uri):
                 yield connector.problem(
                     f"connector {connector.get('name')} never notices that a client or a bridge is gone: {option}",

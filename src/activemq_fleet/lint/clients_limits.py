@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.clients import inside
 from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.protocols import protocol_of
 
 _MEGABYTE = 1 << 20
 _JOURNAL = 32 * _MEGABYTE
@@ -154,7 +155,7 @@ def refuses_instead_of_waiting(document: Document) -> Iterator[Problem]:
         </broker>
     """
     for broker in document.brokers:
-        schemes = {connector.uri().scheme.split("+")[0] for connector in inside(broker, "transportConnector")}
+        schemes = {protocol_of(connector.uri().scheme) for connector in inside(broker, "transportConnector")}
         loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
         links = inside(broker, "networkConnector")
         for usage in inside(broker, "systemUsage", "policyEntry"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.clients import OPENWIRE, inside, is_loopback, listens_on
+from activemq_fleet.lint.clients import inside, is_loopback, listens_on
 from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
+from activemq_fleet.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
+from activemq_fleet.uris import is_openwire
 
 # Plugins of the schema that look at nobody's password. What is not here, such as a bean, may.
 _ADMITS_ANYONE = frozenset({
@@ -32,11 +34,8 @@ _ADMITS_ANYONE = frozenset({
 _MAX_FRAME_SIZE = "wireFormat.maxFrameSize"
 # What a frame may have where nothing is said: no limit from 5.7 on (OpenWireFormat), 100 MB in 5.6.
 _OPENWIRE_UNLIMITED = "5.7.0"
-# The releases in which the other protocols read the option, and what they allow without it.
-_READ_BY = {"amqp": "5.11.0", "mqtt": "5.12.0"}
-_WITHOUT = {"amqp": "of any size", "mqtt": "of up to 256 MB"}
-# The connectors of the shipped file beside openwire, with their ports; 5.8 has the first only.
-_SHIPPED = {"amqp": 5672, "stomp": 61613, "mqtt": 1883, "ws": 61614}
+# The connectors of the shipped file beside openwire; 5.8 has the first only.
+_SHIPPED = ("amqp", "stomp", "mqtt", "ws")
 _SHIPPED_SPANS = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6", "": "5.9.0 !5.19.7 6.0.0 !6.2.6"}
 
 
@@ -156,15 +155,16 @@ def connectors_as_shipped(document: Document) -> Iterator[Problem]:
             continue
         if all(_as_shipped(name, found[name][1]) for name in wanted):
             for name in wanted:
+                port = PROTOCOLS[name].port
                 yield found[name][0].problem(
-                    f"{name} is open on {_SHIPPED[name]} as the release ships it: is there a client that speaks it?",
+                    f"{name} is open on {port} as the release ships it: is there a client that speaks it?",
                     "uri",
                     f"{name}:",
                 )
 
 
 def _as_shipped(name: str, uri: Uri) -> bool:
-    return (uri.scheme, uri.host, uri.port) == (name, "0.0.0.0", _SHIPPED[name])  # noqa: S104 -- compared, not bound
+    return (uri.scheme, uri.host, uri.port) == (name, "0.0.0.0", PROTOCOLS[name].port)  # noqa: S104 -- compared, not bound
 
 
 @rule(
@@ -225,8 +225,10 @@ def _is_replication(connector: Node, document: Document) -> bool:
 
 def _largest_frame(uri: Uri, release: Release) -> str:
     """What a connector takes without the option; empty where the release bounds it well enough."""
-    if uri.scheme in OPENWIRE:
+    if is_openwire(uri.scheme):
         unlimited = release.within(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
         return "of any size" if unlimited else ""
-    protocol = uri.scheme.split("+")[0]
-    return _WITHOUT[protocol] if protocol in _READ_BY and release.within(_READ_BY[protocol]) else ""
+    protocol = PROTOCOLS.get(protocol_of(uri.scheme))
+    if protocol is None or not protocol.max_frame_size_since or not release.within(protocol.max_frame_size_since):
+        return ""
+    return protocol.default_frames

@@ -9,7 +9,6 @@ from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security import authenticates, reachable
-from activemq_fleet.lint.uri import Uri
 from activemq_fleet.sizes import size_of
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
@@ -102,10 +101,6 @@ def login_in_clear_text(document: Document) -> Iterator[Problem]:
             ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_FEW])
             more = f" and {len(open_ones) - _FEW} more" if len(open_ones) > _FEW else ""
             yield connector.problem(f"clients send passwords in clear text: {ports}{more}")
-
-
-def _has_tls(uri: Uri) -> bool:
-    return "ssl" in uri.scheme or uri.scheme in ("wss", "https")
 
 
 @rule("S017", "warning", source="ManagementContext of the release tags; jmx.remote.x.password.file of JMX")

@@ -194,7 +194,7 @@ def may_have_durable_subscribers(broker: Broker) -> bool:
     without the cache. What that costs is little: 1.03 times the rate online, 0.85 (5.18.3) and 1.33 times (6.3.1) that
     of events which had waited; 8,000 and 5,000 events of 200 bytes, medians of three runs in turn on a loaded machine.
     """
-    return broker.release.supports_agents and any("mqtt" in connector.scheme for connector in broker.connectors)
+    return broker.release.supports_agents and broker.connector("mqtt") is not None
 
 
 def _replay(broker: Broker) -> _Replay | None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from activemq_fleet.alike import Alike
 from activemq_fleet.likeness import but_for_database
+from activemq_fleet.protocols import protocol_of
 from activemq_fleet.render import shapes
 from activemq_fleet.render.memory import broker_memory, watchdog_memory
 from activemq_fleet.render.shapes import Shape, Values
@@ -197,7 +198,7 @@ def _log_files(broker: Broker) -> dict[str, str]:
 
 
 def _has_mqtt(broker: Broker) -> bool:
-    return any(connector.scheme.startswith("mqtt") for connector in broker.connectors)
+    return any(protocol_of(connector.scheme) == "mqtt" for connector in broker.connectors)
 
 
 def _class_path(broker: Broker) -> Iterator[str]:

@@ -78,7 +78,7 @@ def _connect(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, l
             group=pair.group,
             pair=pair.name,
             urls=urls,
-            tls=any(c is not None and "ssl" in c.scheme for _, c in listening),
+            tls=any(c is not None and c.tls for _, c in listening),
             java_urls=tuple((b.address, b.openwire.port) for b in pair.in_order if b.openwire),
             java_schemes=tuple(b.openwire.scheme for b in pair.in_order if b.openwire),
         ),

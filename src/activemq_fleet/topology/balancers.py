@@ -12,9 +12,9 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
 
 from activemq_fleet.findings import Finding
+from activemq_fleet.protocols import protocol_of
 from activemq_fleet.settings import Settings
 from activemq_fleet.topology.balancer_problems import problems_of
 from activemq_fleet.topology.model import (
@@ -28,8 +28,8 @@ from activemq_fleet.topology.model import (
     Server,
     VirtualAddress,
 )
-from activemq_fleet.uris import is_openwire
 
+_BALANCED = ("mqtt", "openwire", "stomp")  # the protocols that HAProxy can check
 _HIGHEST, _STEP = 200, 10
 _ROOM = 10
 """Connections of a broker that clients of a balancer leave free: for its own look, bridges and agents."""
@@ -117,8 +117,8 @@ def _fronts(group: Group) -> Iterator[Front]:
                     found.setdefault(connector.name, []).append((broker, connector))
     for name, members in found.items():
         broker, first = members[0]
-        protocol = _protocol(first.scheme)
-        if protocol is None:
+        protocol = protocol_of(first.scheme)
+        if protocol not in _BALANCED:
             continue
         yield Front(
             connector=name,
@@ -128,14 +128,6 @@ def _fronts(group: Group) -> Iterator[Front]:
             greets=protocol == "openwire" and not first.scheme.startswith("auto"),
             backends=tuple(_backends(group, name, members)),
         )
-
-
-def _protocol(scheme: str) -> Literal["mqtt", "stomp", "openwire"] | None:
-    if is_openwire(scheme):
-        return "openwire"
-    if scheme.startswith("mqtt"):
-        return "mqtt"
-    return "stomp" if scheme.startswith("stomp") else None
 
 
 def _backends(group: Group, connector: str, members: Sequence[tuple[Broker, Connector]]) -> Iterator[Backend]:

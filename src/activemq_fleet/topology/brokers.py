@@ -12,14 +12,15 @@ from activemq_fleet.alike import Alike
 from activemq_fleet.findings import Finding
 from activemq_fleet.likeness import but_for_database
 from activemq_fleet.naming import Identity
+from activemq_fleet.protocols import PROTOCOLS
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import ConnectorSettings, Settings
 from activemq_fleet.topology.model import Broker, Connector
 
 _DEFAULT_CONNECTORS = (
-    ConnectorSettings(name="openwire", scheme="nio", port=61616),
-    ConnectorSettings(name="stomp", scheme="stomp+nio", port=61613),
-    ConnectorSettings(name="mqtt", scheme="mqtt+nio", port=1883),
+    ConnectorSettings(name="openwire", scheme="nio", port=PROTOCOLS["openwire"].port),
+    ConnectorSettings(name="stomp", scheme="stomp+nio", port=PROTOCOLS["stomp"].port),
+    ConnectorSettings(name="mqtt", scheme="mqtt+nio", port=PROTOCOLS["mqtt"].port),
 )
 _NO_OPTIONS: dict[str, str] = {}
 _MOST_PORT = 65535

@@ -17,6 +17,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Role
+from activemq_fleet.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings
@@ -41,7 +42,7 @@ class Connector:
 
     @property
     def tls(self) -> bool:
-        return "ssl" in self.scheme or self.scheme in ("https", "wss")
+        return is_encrypted(self.scheme)
 
     def asks_for_certificate(self, release: Release) -> bool:
         """True where a client without one is refused, which TLS over NIO does not do in every release."""
@@ -158,7 +159,7 @@ class Broker:
 
     def connector(self, protocol: str) -> Connector | None:
         """The first connector of a protocol: ``mqtt``, ``stomp``, ``amqp``, ``ws``."""
-        return next((c for c in self.connectors if c.scheme.split("+")[0] == protocol), None)
+        return next((c for c in self.connectors if protocol_of(c.scheme) == protocol), None)
 
     def joined(
         self,
@@ -277,7 +278,7 @@ class Front:
     """
 
     connector: str
-    protocol: Literal["mqtt", "stomp", "openwire"]
+    protocol: str
     port: int
     tls: bool
     greets: bool

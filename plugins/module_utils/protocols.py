@@ -1,0 +1,76 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The protocols that a broker's connectors speak, one row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_OF_SCHEMES = {
+    "auto": "openwire",
+    "https": "http",
+    "nio": "openwire",
+    "ssl": "openwire",
+    "tcp": "openwire",
+    "wss": "ws",
+}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """``port`` is that of the shipped activemq.xml. ``clients`` says in words who connects.
+
+    ``echoes``: a probe can send a message over it and receive the same message back.
+    ``max_frame_size_since``: the first release whose connectors read ``wireFormat.maxFrameSize``; ``default_frames``
+    says what they accept without it.
+    """
+
+    name: str
+    port: int
+    clients: str
+    echoes: bool = False
+    max_frame_size_since: str = ""
+    default_frames: str = ""
+
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol("openwire", 61616, "Java clients and bridges"),
+        Protocol("stomp", 61613, "STOMP clients", echoes=True),
+        Protocol(
+            "mqtt",
+            1883,
+            "MQTT clients and failover agents",
+            echoes=True,
+            # source: MQTTWireFormat of the release tags
+            max_frame_size_since="5.12.0",
+            default_frames="of up to 256 MB",
+        ),
+        # source: AmqpWireFormat of the release tags
+        Protocol("amqp", 5672, "AMQP clients", max_frame_size_since="5.11.0", default_frames="of any size"),
+        Protocol("ws", 61614, "browsers, over WebSocket"),
+        Protocol("http", 8080, "OpenWire clients behind proxies"),
+    )
+}
+"""By name. Frames of OpenWire depend on the release in ways of their own (``lint.security``)."""
+
+
+def protocol_of(scheme: str) -> str:
+    """Return the name of the protocol that a connector with this scheme speaks; ``auto`` counts as openwire.
+
+    A scheme that is none of ours (``vm``, ``udp``) is returned as it is, without what follows a plus sign.
+    """
+    first = scheme.split("+", 1)[0]
+    return _OF_SCHEMES.get(first, first)
+
+
+def is_encrypted(scheme: str) -> bool:
+    """Return whether a connector with this scheme uses TLS."""
+    return "ssl" in scheme or scheme in ("https", "wss")
+
+
+def echoes(scheme: str) -> bool:
+    """Return whether a probe of a connector with this scheme gets its own message back."""
+    protocol = PROTOCOLS.get(protocol_of(scheme))
+    return protocol is not None and protocol.echoes
