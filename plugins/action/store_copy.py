@@ -12,8 +12,8 @@ from typing import Any
 from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.module_utils import storecopy
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy
 
 _MODULE = "activemq.fleet.store_copy"
 _SPARE = 64 << 20
@@ -23,7 +23,7 @@ _PLACE = "activemq-fleet/resync"
 def _spool(arguments: dict[str, Any]) -> Path:
     """Where the controller keeps what travels, until all of it has arrived."""
     directory = arguments.get("spool") or os.path.join(constants.config.get_config_value("ANSIBLE_HOME"), _PLACE)
-    return Path(os.path.expanduser(directory), storecopy.identity(arguments["files"]))
+    return Path(os.path.expanduser(directory), store_copy.identity(arguments["files"]))
 
 
 def _store(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
         if shutil.disk_usage(spool).free < needed + _SPARE:
             raise InstallError(f"the controller needs {needed >> 20} MiB below {spool}")
         for name in arguments["missing"]:
-            self._fetch_file(arguments, variables, name, spool / storecopy.flat(name))
+            self._fetch_file(arguments, variables, name, spool / store_copy.flat(name))
         return {"changed": bool(arguments["missing"])}
 
     def _fetch_file(self, arguments: dict[str, Any], variables: dict[str, Any], name: str, path: Path) -> None:
@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
             os.chmod(part, 0o600)
             while offset + have < entry["size"]:
                 asked = {"state": "read", **_store(arguments), "files": {name: entry}, "name": name}
-                piece = storecopy.unpack(self._module(asked | {"offset": offset + have}, variables)["data"])
+                piece = store_copy.unpack(self._module(asked | {"offset": offset + have}, variables)["data"])
                 if not piece:
                     raise InstallError(f"{name} is shorter than it was: something writes to the store")
                 file.write(piece)
@@ -84,18 +84,18 @@ class ActionModule(ActionBase):
         """From the spool to the host, which verifies each file when it is whole."""
         files, spool = arguments["files"], _spool(arguments)
         for name, begun in arguments["missing"].items():
-            path = spool / f"{storecopy.flat(name)}.from-{begun}"
+            path = spool / f"{store_copy.flat(name)}.from-{begun}"
             offset = int(begun)
             with path.open("rb") as file:
-                while data := file.read(storecopy.CHUNK):
+                while data := file.read(store_copy.CHUNK):
                     sent = {"state": "written", **_store(arguments), "files": files, "name": name}
                     try:
-                        self._module(sent | {"offset": offset, "data": storecopy.pack(data)}, variables)
+                        self._module(sent | {"offset": offset, "data": store_copy.pack(data)}, variables)
                     except InstallError:
                         path.unlink(missing_ok=True)  # it may be what is wrong: it is fetched again
                         raise
                     offset += len(data)
-        storecopy.tidy(str(spool))
+        store_copy.tidy(str(spool))
         return {"changed": bool(arguments["missing"])}
 
     def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:

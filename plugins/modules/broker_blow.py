@@ -67,8 +67,8 @@ pid:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils import blows
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.host import fault_injection
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 
 
 def main() -> None:
@@ -89,14 +89,14 @@ def main() -> None:
     result: dict[str, object] = {"changed": act in ("kill", "pause", "stop")}
     try:
         if act == "started":
-            result |= blows.started(base, module.params["wait"])
+            result |= fault_injection.started(base, module.params["wait"])
         elif act == "resume":
-            result |= blows.resume(base, unit)
+            result |= fault_injection.resume(base, unit)
         elif act == "stay":
             if unit:
-                blows.stay(unit)
+                fault_injection.stay(unit)
         else:
-            result |= blows.strike(base, unit, act, module.params["again"])
+            result |= fault_injection.strike(base, unit, act, module.params["again"])
     except (InstallError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

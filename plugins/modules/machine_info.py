@@ -129,11 +129,11 @@ import pwd
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils import machine
-from ansible_collections.activemq.fleet.plugins.module_utils.fitness import running_release
-from ansible_collections.activemq.fleet.plugins.module_utils.jars import processes_in
-from ansible_collections.activemq.fleet.plugins.module_utils.process import boot_id, find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.release_tree import releases_of
+from ansible_collections.activemq.fleet.plugins.module_utils.host import machine
+from ansible_collections.activemq.fleet.plugins.module_utils.host.health import running_release
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import boot_id, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in
+from ansible_collections.activemq.fleet.plugins.module_utils.install.release_tree import releases_of
 
 
 def look(parameters: dict[str, Any]) -> dict[str, Any]:

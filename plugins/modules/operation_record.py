@@ -68,8 +68,8 @@ why:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.operations import DIRECTORY, append
+from ansible_collections.activemq.fleet.plugins.module_utils.host.operation_record import DIRECTORY, append
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 
 
 def main() -> None:

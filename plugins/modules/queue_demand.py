@@ -61,8 +61,8 @@ seconds:
 from xml.etree.ElementTree import ParseError
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.demand import hold
+from ansible_collections.activemq.fleet.plugins.module_utils.host.queue_demand import hold
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 
 
 def main() -> None:

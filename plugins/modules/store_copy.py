@@ -120,31 +120,31 @@ backup:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils import storecopy
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy
 
 
 def act(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     """The result of one step. Raises InstallError, OSError."""
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state == "manifest":
-        if storecopy.is_locked(directory, user):
+        if store_copy.is_locked(directory, user):
             raise InstallError(f"the lock of {directory} is held: a broker runs on it")
-        found = storecopy.manifest(directory, user)
-        return {"changed": False, "files": found, "identity": storecopy.identity(found)}
+        found = store_copy.manifest(directory, user)
+        return {"changed": False, "files": found, "identity": store_copy.identity(found)}
     if state == "read":
         size = files[wanted["name"]]["size"]
-        return {"changed": False, "data": storecopy.read(directory, wanted["name"], wanted["offset"], size, user)}
+        return {"changed": False, "data": store_copy.read(directory, wanted["name"], wanted["offset"], size, user)}
     if check:
         return {"changed": True, "missing": {}, "backup": "", "skipped": True}
     if state == "staged":
-        return {"changed": True, "missing": storecopy.stage(directory, files, user)}
+        return {"changed": True, "missing": store_copy.stage(directory, files, user)}
     if state == "written":
-        length = storecopy.write(directory, files, wanted["name"], wanted["offset"], wanted["data"], user)
+        length = store_copy.write(directory, files, wanted["name"], wanted["offset"], wanted["data"], user)
         return {"changed": True, "length": length}
     if state == "switched":
-        return {"changed": True, "backup": storecopy.switch(directory, files, wanted["source"], user)}
-    return {"changed": True, "backup": storecopy.finish(directory, user)}
+        return {"changed": True, "backup": store_copy.switch(directory, files, wanted["source"], user)}
+    return {"changed": True, "backup": store_copy.finish(directory, user)}
 
 
 def main() -> None:

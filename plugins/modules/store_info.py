@@ -139,11 +139,12 @@ from contextlib import suppress
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils import contents, purelog, store_files, storecopy
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.process import boot_id, find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import account_for, run_as
-from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import open_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.host import pure_log
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import boot_id, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import account_for, run_as
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, store_copy, store_files
 
 
 def look(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
@@ -157,10 +158,10 @@ def look(base: str, directory: str, read: bool, user: str | None = None) -> dict
         "changed": False,
         "pid": process.pid if process else None,
         "boot": boot_id(),
-        "unfinished": storecopy.is_unfinished(directory, user),
-        "obstacle": storecopy.obstacle(directory, user=user),
+        "unfinished": store_copy.is_unfinished(directory, user),
+        "obstacle": store_copy.obstacle(directory, user=user),
         "free": free,
-        "runs": run_as(account_for(data, user), purelog.runs, data),
+        "runs": run_as(account_for(data, user), pure_log.runs, data),
         **run_as(account_for(directory, user), _look_into, directory, read),
     }
 
@@ -171,7 +172,7 @@ def _look_into(directory: str, read: bool) -> dict[str, Any]:
         "exists": store_files.store_mode(directory) is not None,
         "locked": store_files.is_locked(directory),
         "allocated": store_files.allocated_bytes(directory),
-        **(contents.look(directory) if read else contents.UNSEEN),
+        **(messages.look(directory) if read else messages.UNSEEN),
     }
 
 

@@ -80,22 +80,22 @@ marked:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils import store
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_marker
 
 
 def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """The module's result. Raises InstallError, OSError."""
     directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
-    seen = store.look(directory, user)
+    seen = store_marker.look(directory, user)
     if state == "look":
         return {"changed": False, **seen}
     if check:
         return {"changed": state == "claimed" and seen["marked"] is None}
     if state == "claimed":
-        return {"changed": store.claim(directory, parameters["pair"], word, user)}
+        return {"changed": store_marker.claim(directory, parameters["pair"], word, user)}
     if state == "withdrawn":
-        return {"changed": store.withdraw(directory, word, user)}
+        return {"changed": store_marker.withdraw(directory, word, user)}
     if word not in (seen["marked"] or ()):
         raise InstallError(
             f"{directory} is not the directory that the other node of {parameters['pair']} has: mount the share on both"

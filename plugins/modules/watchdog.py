@@ -65,9 +65,9 @@ done:
 import sys
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog_installing import Place, install, remove
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog_program import program
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import Place, install, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program_archive import program
 
 
 def main() -> None:

@@ -8,8 +8,11 @@ import hashlib
 import os
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.jars import releases_in_archive, releases_in_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import (
+    releases_in_archive,
+    releases_in_directory,
+)
 
 _CHUNK = 1 << 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, purelog
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, pure_log
 
 from activemq_fleet.logs import Story, last_error, parse
 from tests.log_reading import differences, hostile
@@ -22,9 +22,9 @@ def read(data: bytes) -> str:
     with tempfile.TemporaryDirectory() as directory:
         Path(directory, "activemq.log").write_bytes(data)
         Path(directory, "activemq.log.1").write_bytes(data[::-1])
-        phase = brokerlog.read_phase(directory, 0)
-        told = brokerlog.last_error(directory)
-        runs = purelog.runs(directory)
+        phase = broker_log.read_phase(directory, 0)
+        told = broker_log.last_error(directory)
+        runs = pure_log.runs(directory)
     if "\n" in told or len(told) > 400:
         return f"the last error is not one short line: {told!r}"
     if phase.name == "unknown" and any(run["started"] for run in runs):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from ansible_collections.activemq.fleet.plugins.module_utils import contents, kahadb, store_files
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, remaining_messages, store_files
 
 from tests.unit import kahadb_journals as records
 
@@ -94,13 +94,13 @@ def _run(data: bytes) -> str:
 
 def _read(directory: str) -> str:
     try:
-        found = contents.look(directory)
+        found = messages.look(directory)
         if json.loads(json.dumps(found)) != found:
             return "the contents are no JSON"
     except InstallError:
         pass
     try:
-        counts = kahadb.count(directory)
+        counts = remaining_messages.count(directory)
         if any(number < 0 for number in [*counts.queues.values(), *counts.subscriptions.values()]):
             return f"a count below zero: {counts}"
     except InstallError:

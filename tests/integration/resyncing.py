@@ -67,15 +67,15 @@ class Controller:
 
     def contents(self, directory: str) -> dict[str, Any]:
         """What a store holds, in force or kept."""
-        found: dict[str, Any] = _utility("contents").look(directory)
+        found: dict[str, Any] = _utility("kahadb.messages").look(directory)
         return found
 
     def look(self, host: str, peer: str, role: str) -> Node:
         found = importlib.import_module(f"{_COLLECTION}.modules.store_info").look
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
-            broker = _utility("state").look(self.base(host), None)
+            broker = _utility("host.state").look(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
-        needed = _utility("storecopy").allocated(self.store(peer))
+        needed = _utility("kahadb.store_copy").allocated(self.store(peer))
         return Node.of(Store.of(host, role, store), broker, store, needed)
 
     def step(self, chosen: str = "") -> ResyncStep:
@@ -110,7 +110,7 @@ class Controller:
             self.lab.start(step.hosts[0])
             yield f"start {self._node(step)}"
         elif step.act == "finish":
-            _utility("storecopy").finish(self.store(step.hosts[0]))
+            _utility("kahadb.store_copy").finish(self.store(step.hosts[0]))
             yield "finish"
         elif step.act == "copy":
             self.winner = step.winner
@@ -120,7 +120,7 @@ class Controller:
         return "m" if step.hosts[0] == self.master else "s"
 
     def _copy(self, source: str, target: str, winner: str) -> Iterator[str]:
-        copying = _utility("storecopy")
+        copying = _utility("kahadb.store_copy")
         files = copying.manifest(source)
         yield "manifest"
         missing = copying.stage(target, files)

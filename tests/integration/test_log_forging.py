@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, state, watchdog
-from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, state
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
 
 from activemq_fleet.lab import Lab
 from activemq_fleet.logs import parse
@@ -84,7 +85,7 @@ def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> No
     assert not [row for row in table if row["message"].startswith(FORGED)]
     assert not [row for row in table if row["kind"] in ("LIFE-STOPPING", "LOCK-FILE-WAIT")]
     assert broker.story.phase == "started"
-    assert brokerlog.read_phase(str(broker.data), process.since).name == "started"
+    assert broker_log.read_phase(str(broker.data), process.since).name == "started"
     assert not [line for line in (broker.data / "console.log").read_text().split("\n") if line.startswith("20")]
 
 
@@ -100,7 +101,7 @@ def test_no_text_of_an_exception_begins_a_record(ground: Ground, release: str) -
     assert "forged-1-2-0" in "".join(record.stack for record in parse(log)), log
     assert not [line for line in log.split("\n") if line and not line.startswith(("  ", "20"))]
     assert not [record for record in parse(log) if record.message.startswith(FORGED)]
-    assert brokerlog.last_error(str(broker.data)).startswith("Failed to load: URL")
+    assert broker_log.last_error(str(broker.data)).startswith("Failed to load: URL")
 
 
 @pytest.mark.parametrize("release", [*PLAIN, *ENCODED])

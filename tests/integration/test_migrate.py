@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import depths, kahadb
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import backlog, remaining_messages
 from ansible_collections.activemq.fleet.plugins.plugin_utils import migration
 
 from activemq_fleet.deployment import broker_facts
@@ -77,7 +77,7 @@ def migrate(lab: Lab, tmp_path: Path) -> Migrate:
 
 
 def held(lab: Lab) -> dict[str, Any]:
-    found: dict[str, Any] = depths.look(str(lab.directory / "hosts" / OLD[0] / "activemq"))
+    found: dict[str, Any] = backlog.look(str(lab.directory / "hosts" / OLD[0] / "activemq"))
     return found
 
 
@@ -145,4 +145,4 @@ def test_a_pure_pair_is_emptied_and_what_no_link_can_take_is_found(lab: Lab, mig
     lab.kill(OLD[1])
     lab.kill(OLD[0])
     assert following(lab, counts=[0])["phase"] == "retired"
-    assert kahadb.count(held(lab)["store"]).queues == {}
+    assert remaining_messages.count(held(lab)["store"]).queues == {}

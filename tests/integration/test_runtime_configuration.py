@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import pending
-from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
 
 from activemq_fleet.artifacts import distribution_for
 from activemq_fleet.lab import Lab
@@ -67,7 +67,7 @@ class Running:
         write(self.directory, **variables)
         self.lab.prepare()
         install(self.lab.fleet.broker(WEST), self.software)
-        owed = pending.read(self.layout())
+        owed = pending_restart.read(self.layout())
         assert self.processes() == self.pids, "nobody was restarted"
         return owed.reasons if owed else ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log
 
 from tests.integration.planted import OPENWIRE, Ground, Planted, document
 
@@ -15,7 +15,7 @@ FACTORY = "-Djavax.xml.parsers.DocumentBuilderFactory=no.such.Factory"
 
 
 def printed(broker: Planted) -> str:
-    told: str = brokerlog.printed_error((broker.data / "console.log").read_text().splitlines())
+    told: str = broker_log.printed_error((broker.data / "console.log").read_text().splitlines())
     return told
 
 
@@ -27,7 +27,7 @@ def test_a_key_store_that_cannot_be_read_is_told_by_the_deepest_cause(ground: Gr
 
     assert broker.boot().fate == "refused", broker.said
 
-    told = [text for text in (brokerlog.last_error(str(broker.data)), printed(broker)) if text]  # 5.5 only prints it
+    told = [text for text in (broker_log.last_error(str(broker.data)), printed(broker)) if text]  # 5.5 only prints it
     assert told
     # A cause above the deepest that repeats it, with the file that asked for the store, is taken in its place.
     assert all(text.endswith(": Invalid keystore format") and len(text) < 900 for text in told), told
@@ -41,7 +41,7 @@ def test_a_port_in_use_is_told_by_the_deepest_cause(ground: Ground, release: str
 
     assert second.boot().fate == "refused", second.said
 
-    told = brokerlog.last_error(str(second.data)) or printed(second)
+    told = broker_log.last_error(str(second.data)) or printed(second)
     assert f"{ground.address(1)}" in told
     assert str(OPENWIRE) in told
     assert "Address already in use" in told
@@ -53,7 +53,7 @@ def test_what_ends_java_before_it_has_a_log_is_told_by_its_deepest_cause(ground:
 
     assert broker.boot().fate == "refused", broker.said
 
-    told = brokerlog.last_error(str(broker.data)) or printed(broker)
+    told = broker_log.last_error(str(broker.data)) or printed(broker)
     assert re.search(r"no[./]such[./]Factory", told)
     assert " more" not in told
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import watchdog
-from ansible_collections.activemq.fleet.plugins.module_utils.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
 
 from activemq_fleet.lab.stomp import StompConnection, StompSilence
 from tests.integration.planted import STOMP, Ground, Planted, document, until

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import collecting, threads
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.bundle import Bundle, open_all
-from ansible_collections.activemq.fleet.plugins.module_utils.install import Owners, install
-from ansible_collections.activemq.fleet.plugins.module_utils.process import read_process
+from ansible_collections.activemq.fleet.plugins.module_utils.collect import host_collection
+from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_all
+from ansible_collections.activemq.fleet.plugins.module_utils.host import thread_dumps
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import read_process
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import Owners, install
 
 from activemq_fleet import masking
 from activemq_fleet.deployment import files_of
@@ -46,7 +47,7 @@ class Host:
             "agent.conf": File(b"mb.urls = a:1883\n", 0o640, "mb.urls = a:1883\n"),
             "mb.password": File(f"{KNOWN}-agent\n".encode(), 0o640, "@activemq_agent_password@\n"),
         }
-        install(collecting.Layout(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
+        install(host_collection.Layout(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
         (self.state / "agent").mkdir(parents=True)
         self.data.mkdir(exist_ok=True)
 
@@ -63,7 +64,7 @@ class Host:
             "agent": {"config": f"{self.root}/etc", "state": str(self.state), "unit": None},
             "megabytes": 4, "days": 1, "dumps": "hung",
         }  # fmt: skip
-        result: dict[str, Any] = collecting.collect(parameters | changed)
+        result: dict[str, Any] = host_collection.collect(parameters | changed)
         with tarfile.open(archive) as members:
             files = {member.name: members.extractfile(member).read() for member in members}  # type: ignore[union-attr]
         return files, result
@@ -186,7 +187,7 @@ def test_a_configuration_that_nobody_installed_is_brought_by_rule(tmp_path: Path
 
     archive = tmp_path / "x.tar.gz"
     broker = {"base": str(base), "unit": None, "store": None}
-    collecting.collect(
+    host_collection.collect(
         {"archive": str(archive), "broker": broker, "agent": None, "megabytes": 1, "days": 1, "dumps": "hung"}
     )
 
@@ -270,7 +271,7 @@ def test_what_no_time_was_left_for_is_named(host: Host, monkeypatch: pytest.Monk
         time.sleep(2.1 if len(text) > 1 << 20 else 0)
         return slow(text, known)
 
-    monkeypatch.setattr(collecting.masking, "mask_text", wait_and_mask)
+    monkeypatch.setattr(host_collection.masking, "mask_text", wait_and_mask)
 
     files, result = host.collect(seconds=2, megabytes=8)
 
@@ -324,7 +325,7 @@ def test_a_log_that_rolls_meanwhile_is_neither_lost_nor_doubled(
 @pytest.fixture
 def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
     """A process that answers SIGQUIT as a JVM does, on a file."""
-    monkeypatch.setattr(threads, "_POLL", 0.1)
+    monkeypatch.setattr(thread_dumps, "_POLL", 0.1)
     script = (
         "import signal, time, sys\n"
         "def dump(*_): print('Full thread dump\\n\"main\" waits\\nJNI global refs: 1', flush=True)\n"
@@ -342,10 +343,10 @@ def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpr
     process.wait()
 
 
-def threads_of(process: subprocess.Popen[bytes]) -> threads.Dumps:
+def threads_of(process: subprocess.Popen[bytes]) -> thread_dumps.Dumps:
     while (found := read_process(process.pid)) is None:  # between fork and exec it has no command line
         time.sleep(0.02)
-    dumps: threads.Dumps = threads.dump(found, pause=0.1)
+    dumps: thread_dumps.Dumps = thread_dumps.dump(found, pause=0.1)
     return dumps
 
 
@@ -366,7 +367,7 @@ def test_a_stopped_process_is_not_asked_and_that_is_said(answering: subprocess.P
 
     assert dumps.texts == []
     assert "SIGCONT" in dumps.notes[0]
-    assert str(answering.pid) in threads.kernel_view(answering.pid)
+    assert str(answering.pid) in thread_dumps.kernel_view(answering.pid)
 
 
 def test_a_process_that_the_signal_would_end_is_not_asked() -> None:
@@ -391,6 +392,6 @@ def test_the_zone_is_the_jvms_before_the_hosts(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    process = collecting.Process(0, 0.0, "S", command)
+    process = host_collection.Process(0, 0.0, "S", command)
 
-    assert collecting.timezone(process, str(tmp_path)) == expected
+    assert host_collection.timezone(process, str(tmp_path)) == expected

@@ -8,13 +8,18 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError, pack, unpack
-from ansible_collections.activemq.fleet.plugins.module_utils.configuring import configure
-from ansible_collections.activemq.fleet.plugins.module_utils.vendor import vendor_files
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configure import configure
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import (
+    File,
+    InstallError,
+    pack,
+    unpack,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.install.vendor_files import vendor_files
 
 ROOT = Path(__file__).resolve().parents[2]
 ON_HOST = sorted(
-    path for path in [*(ROOT / "plugins/modules").glob("*.py"), *(ROOT / "plugins/module_utils").glob("*.py")]
+    path for path in [*(ROOT / "plugins/modules").glob("*.py"), *(ROOT / "plugins/module_utils").rglob("*.py")]
 )
 TREE = {"conf/a": File(b"\x00\xff", 0o600, "@a@"), "bin/env": File(b"", 0o755)}
 

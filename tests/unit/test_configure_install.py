@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import disk, process
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import File, InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install import Outcome, Owners, install, put_back
-from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.host import process
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File, InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import (
+    Outcome,
+    Owners,
+    install,
+    put_back,
+)
 
 Tree = Mapping[str, File]
 OLD: Tree = {
@@ -370,11 +376,11 @@ def test_a_first_installation_owes_no_restart(tmp_path: Path) -> None:
 
 
 def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path: Path) -> None:
-    from ansible_collections.activemq.fleet.plugins.module_utils import pending
+    from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
 
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)
-    owed = pending.read(Layout(str(tmp_path)))
+    owed = pending_restart.read(Layout(str(tmp_path)))
     assert owed is not None
     assert owed.previous == first.version
     now = process.uptime()

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, state, threads, vendor
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.bundle import Bundle, open_all
-from ansible_collections.activemq.fleet.plugins.module_utils.collecting import collect
+from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_all
+from ansible_collections.activemq.fleet.plugins.module_utils.collect.host_collection import collect
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, state, thread_dumps
+from ansible_collections.activemq.fleet.plugins.module_utils.install import vendor_files
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 
 from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
 
@@ -85,9 +86,9 @@ def test_a_planted_log_holds_nobody_up_and_shows_nothing_of_roots(
     base: Path, plant: Callable[[Path], None], name: str
 ) -> None:
     do_as(BROKER, lambda: plant(base / "data" / name))
-    phase = within(10, lambda: brokerlog.read_phase(str(base / "data"), 0))
+    phase = within(10, lambda: broker_log.read_phase(str(base / "data"), 0))
     assert "root alone" not in phase.message
-    assert "root alone" not in within(10, lambda: brokerlog.last_error(str(base / "data")))
+    assert "root alone" not in within(10, lambda: broker_log.last_error(str(base / "data")))
     assert within(20, lambda: state.look(str(base), None))["state"] == "stopped"
 
 
@@ -95,14 +96,14 @@ def test_a_hard_link_to_a_file_of_root_is_not_read_as_a_log(base: Path) -> None:
     """As where the kernel lets an account make one (fs.protected_hardlinks is 0)."""
     os.unlink(base / "data/activemq.log")
     os.link(base.parent / "secret", base / "data/activemq.log")
-    assert brokerlog.last_error(str(base / "data")) == ""
+    assert broker_log.last_error(str(base / "data")) == ""
 
 
 def test_a_log_of_another_account_is_not_read(base: Path) -> None:
     os.chown(base / "data/activemq.log", STRANGER, STRANGER)
-    assert brokerlog.last_error(str(base / "data")) == ""
+    assert broker_log.last_error(str(base / "data")) == ""
     os.chown(base / "data/activemq.log", BROKER, BROKER)
-    assert "disk full" in brokerlog.last_error(str(base / "data"))
+    assert "disk full" in broker_log.last_error(str(base / "data"))
 
 
 def test_the_data_directory_as_a_link_of_the_account_is_not_followed(base: Path) -> None:
@@ -117,7 +118,7 @@ def test_the_data_directory_as_a_link_of_the_account_is_not_followed(base: Path)
         (base / "data").symlink_to(elsewhere)
 
     do_as(BROKER, exchange)
-    assert brokerlog.last_error(str(base / "data")) == ""
+    assert broker_log.last_error(str(base / "data")) == ""
 
 
 def collected(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -181,21 +182,21 @@ def test_a_planted_link_in_the_vendors_files_is_not_copied_into_a_version(base: 
     do_as(BROKER, lambda: (home / "conf/jetty.xml").write_text("<own/>"))
     do_as(BROKER, lambda: (home / "conf/planted.xml").symlink_to(base.parent / "secret"))
     do_as(BROKER, lambda: os.mkfifo(home / "conf/fifo.xml"))
-    assert [*within(10, lambda: vendor.vendor_files(str(home)))] == ["conf/jetty.xml"]
+    assert [*within(10, lambda: vendor_files.vendor_files(str(home)))] == ["conf/jetty.xml"]
     os.link(base.parent / "secret", home / "conf/hard.xml")
     with pytest.raises(InstallError, match=r"hard\.xml has another name elsewhere"):
-        vendor.vendor_files(str(home))
+        vendor_files.vendor_files(str(home))
     (home / "conf/hard.xml").unlink()
     do_as(BROKER, lambda: (home / "conf").rename(home / "old"))
     do_as(BROKER, lambda: (home / "conf").symlink_to("/root"))
     with pytest.raises(InstallError, match="is not followed"):
-        vendor.vendor_files(str(home))
+        vendor_files.vendor_files(str(home))
 
 
 def test_a_process_that_prints_into_a_fifo_or_a_device_holds_no_thread_dump_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "out")
     for path in (tmp_path / "out", Path("/dev/zero")):
-        read = threads._of_file(str(path))
+        read = thread_dumps._of_file(str(path))
         assert within(10, read) == ""
 
 
@@ -208,4 +209,4 @@ def test_a_pending_restart_that_is_a_fifo_is_owed_and_not_waited_for(base: Path)
 def test_root_reads_a_log_that_the_account_wrote_in_the_directory_that_an_operator_linked(base: Path) -> None:
     (base / "data").rename(base.parent / "moved")
     (base / "data").symlink_to("../moved")
-    assert "disk full" in brokerlog.last_error(str(base / "data"))
+    assert "disk full" in broker_log.last_error(str(base / "data"))

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import contents, journal, kahadb
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import Account, AccountError, run_as
-from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import Account, AccountError, run_as
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal, messages, remaining_messages
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, batch, remove, subscribe, trace, write
@@ -20,8 +20,8 @@ from tests.unit.kahadb_journals import add, batch, remove, subscribe, trace, wri
 def processor_seconds(store: Path, records: list[bytes]) -> float:
     write(store, *records, each=1000)
     began = time.process_time()
-    kahadb.count(str(store))
-    contents.look(str(store))
+    remaining_messages.count(str(store))
+    messages.look(str(store))
     return time.process_time() - began
 
 
@@ -37,10 +37,10 @@ def test_a_topic_of_many_messages_and_many_subscribers_takes_time_in_proportion_
 
 def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One message, stored again and again, for many subscribers."""
-    monkeypatch.setattr(contents, "MAX_DELIVERIES", 10_000)
+    monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
     write(tmp_path, *(subscribe("news", f"c:{one}") for one in range(200)), *[add("m", "topic/news")] * 200)
     with pytest.raises(InstallError, match="more than 10000 messages for subscribers"):
-        contents.look(str(tmp_path))
+        messages.look(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -54,19 +54,19 @@ def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, mo
 def test_more_than_is_held_in_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, records: list[bytes]
 ) -> None:
-    monkeypatch.setattr(contents, limit, 100)
-    monkeypatch.setattr(kahadb, "MAX_RECORDS", 100)
+    monkeypatch.setattr(messages, limit, 100)
+    monkeypatch.setattr(remaining_messages, "MAX_RECORDS", 100)
     write(tmp_path, *records)
     with pytest.raises(InstallError, match="its journal has more than 100 "):
-        contents.look(str(tmp_path))
+        messages.look(str(tmp_path))
     if limit == "MAX_LIVE":
         with pytest.raises(InstallError, match="its journal has more than 100 "):
-            kahadb.count(str(tmp_path))
+            remaining_messages.count(str(tmp_path))
 
 
 def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> None:
     write(tmp_path, *[trace("x" * 10_000)] * 3000, each=100)
-    loads = contents.look(str(tmp_path))["loads"]
+    loads = messages.look(str(tmp_path))["loads"]
     assert len(loads) == 1000
     assert {len(load) for load in loads} == {200}
 
@@ -75,36 +75,36 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
     write(tmp_path, trace(), add("m"))
     os.truncate(write(tmp_path, add("m"), number=2), 8 << 40)
     with pytest.raises(InstallError, match="its journal looks like 8388608 MiB and takes 0: no broker wrote it"):
-        contents.look(str(tmp_path))
+        messages.look(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
-    assert contents.look(str(tmp_path))["damaged"] == 1
+    assert messages.look(str(tmp_path))["damaged"] == 1
     with pytest.raises(InstallError, match="1 place of its journal cannot be read"):
-        kahadb.count(str(tmp_path))
+        remaining_messages.count(str(tmp_path))
 
 
 def test_a_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
     write(tmp_path, trace(), add("m" * (journal.MAX_NAME + 1)), add("m"))
-    found = contents.look(str(tmp_path))
+    found = messages.look(str(tmp_path))
     assert (found["damaged"], found["messages"]) == (1, 1)
 
 
 def test_a_record_of_no_length_ends_its_batch(tmp_path: Path) -> None:
     path = write(tmp_path, trace())
     path.write_bytes(batch(trace(), bytes(5) * 100) + batch(add("m")))
-    found = contents.look(str(tmp_path))
+    found = messages.look(str(tmp_path))
     assert (found["damaged"], found["messages"]) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["db-99999999999999999999999.log", "db-\u0661.log", "db-1.log.log", "db-.log"])
 def test_a_name_that_is_no_number_of_a_broker_s_is_no_data_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
-    assert contents.look(str(tmp_path))["files"] == []
+    assert messages.look(str(tmp_path))["files"] == []
 
 
 def test_a_journal_that_is_a_fifo_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "db-1.log")
     with pytest.raises(UntrustedPathError, match="is a FIFO, and not a regular file"):
-        kahadb.count(str(tmp_path))
+        remaining_messages.count(str(tmp_path))
 
 
 @needs_root

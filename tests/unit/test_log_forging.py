@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, held_by_process, purelog
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, held_by_process, pure_log
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ def record(message: str, logger: str = "", thread: str = "main", at: float | Non
 
 def phase_of(directory: Path, *records: str) -> str:
     (directory / "activemq.log").write_text("".join(records), newline="")
-    return str(brokerlog.read_phase(str(directory), time.time() - 60).name)
+    return str(broker_log.read_phase(str(directory), time.time() - 60).name)
 
 
 def encoded(text: str) -> str:
@@ -46,9 +46,9 @@ def test_a_name_in_an_encoded_record_makes_no_record_for_any_reader(name: str) -
     log = first + record(encoded(f"User name [{name}{ENDS}{name}{first.rstrip()}{name}"), "o.a.X", CLIENT)
 
     assert len(list(parse(log))) == 2
-    assert len(list(brokerlog.records(log.split("\n")))) == 2
+    assert len(list(broker_log.records(log.split("\n")))) == 2
     assert sum(batch.num_rows for batch in Scanner(Source()).scan(log.encode())) == 2
-    assert Story().read(parse(log)).phase == brokerlog.follow(brokerlog.records(log.split("\n"))).name == "started"
+    assert Story().read(parse(log)).phase == broker_log.follow(broker_log.records(log.split("\n"))).name == "started"
 
 
 @pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\r"])
@@ -56,7 +56,7 @@ def test_only_a_newline_ends_a_line_of_the_log(tmp_path: Path, end: str) -> None
     forged = record(ENDS).rstrip("\n")
     assert phase_of(tmp_path, record(STARTED), record(f"User name [{end}{forged}{end}]", "o.a.X", CLIENT)) == "started"
     (tmp_path / "activemq.log").write_text(record(f"a{end}{record(SERVED).rstrip()}{end}", "o.a.X"), newline="")
-    assert purelog.runs(str(tmp_path)) == []
+    assert pure_log.runs(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_record_of_the_future_counts_for_nothing(tmp_path: Path) -> None:
 def test_a_date_that_does_not_exist_stops_no_reader(tmp_path: Path) -> None:
     wrong = record("no such day").replace("INFO ", "ERROR").replace(time.strftime("%Y-%m"), "2026-99")
     (tmp_path / "activemq.log").write_text(wrong)
-    assert brokerlog.last_error(str(tmp_path)) == ""
+    assert broker_log.last_error(str(tmp_path)) == ""
 
 
 def test_an_encoded_error_is_told_in_one_line_with_its_indented_cause(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_an_encoded_error_is_told_in_one_line_with_its_indented_cause(tmp_path: 
     stack = "  java.lang.RuntimeException: z\n  \tat a.b(C.java)\n  Caused by: java.lang.Root: no class\n"
     (tmp_path / "activemq.log").write_text(error + stack)
     told = "Failed to load: URL [x], reason: line 3 is wrong: java.lang.Root: no class"
-    assert brokerlog.last_error(str(tmp_path)) == told
+    assert broker_log.last_error(str(tmp_path)) == told
 
 
 def test_a_listening_process_is_known_by_its_ports_and_account() -> None:

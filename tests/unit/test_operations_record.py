@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import bundle, collecting, operations
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.collect import bundle, host_collection
+from ansible_collections.activemq.fleet.plugins.module_utils.host import operation_record
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 
 from activemq_fleet.pipeline.operations import OPERATIONS_FILE, operations_of
 
@@ -17,11 +18,11 @@ ABOUT = {"operation": "restart", "run": "1f0c", "by": "ops@controller"}
 
 
 def record(kind: str, directory: Path) -> str:
-    return str(operations.append({"kind": kind, **ABOUT}, str(directory / "activemq-fleet")))
+    return str(operation_record.append({"kind": kind, **ABOUT}, str(directory / "activemq-fleet")))
 
 
 def test_what_a_host_writes_down_is_what_audit_reads(tmp_path: Path) -> None:
-    assert operations.FILE == OPERATIONS_FILE
+    assert operation_record.FILE == OPERATIONS_FILE
     for kind in ("begin", "end", "begin"):
         record(kind, tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
@@ -46,9 +47,9 @@ def test_a_line_that_a_full_disk_cut_short_does_not_spoil_the_next(tmp_path: Pat
 def test_a_file_that_has_grown_too_large_keeps_its_newest_records(tmp_path: Path) -> None:
     line = record("begin", tmp_path)
     file = tmp_path / "activemq-fleet/operations.jsonl"
-    file.write_text((line + "\n") * (operations.LARGEST // len(line)))
+    file.write_text((line + "\n") * (operation_record.LARGEST // len(line)))
     newest = record("end", tmp_path)
-    assert operations.LARGEST // 2 - len(line) <= file.stat().st_size <= operations.LARGEST // 2
+    assert operation_record.LARGEST // 2 - len(line) <= file.stat().st_size <= operation_record.LARGEST // 2
     lines = file.read_text().splitlines()
     assert (lines[0], lines[-1]) == (line, newest)
     assert file.stat().st_mode & 0o777 == 0o600
@@ -57,7 +58,7 @@ def test_a_file_that_has_grown_too_large_keeps_its_newest_records(tmp_path: Path
 
 
 def test_records_that_are_written_at_once_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "LARGEST", 30_000)
+    monkeypatch.setattr(operation_record, "LARGEST", 30_000)
     with ThreadPoolExecutor(8) as pool:
         written = list(pool.map(lambda _number: record("begin", tmp_path), range(300)))
     lines = (tmp_path / "activemq-fleet/operations.jsonl").read_text().splitlines()
@@ -75,7 +76,9 @@ def test_no_link_is_followed(tmp_path: Path, kind: str) -> None:
     else:
         own.mkdir()
         other.write_text("precious\n")
-        os.link(other, own / operations.FILE) if kind == "second name" else (own / operations.FILE).symlink_to(other)
+        os.link(other, own / operation_record.FILE) if kind == "second name" else (
+            own / operation_record.FILE
+        ).symlink_to(other)
     with pytest.raises((InstallError, OSError)):
         record("begin", tmp_path)
     assert not other.is_file() or other.read_text() == "precious\n"
@@ -85,12 +88,12 @@ def test_no_link_is_followed(tmp_path: Path, kind: str) -> None:
 def test_collect_brings_it(tmp_path: Path) -> None:
     record("begin", tmp_path)
     archive = bundle.Bundle(str(tmp_path / "archive"), 1 << 20)
-    collecting._Work(archive, 7, "never")._logs("", "", str(tmp_path / "activemq-fleet"))
+    host_collection._Work(archive, 7, "never")._logs("", "", str(tmp_path / "activemq-fleet"))
     archive.close()
     import tarfile
 
     with tarfile.open(tmp_path / "archive") as found:
-        assert found.getnames() == [operations.FILE]
-        member = found.extractfile(operations.FILE)
+        assert found.getnames() == [operation_record.FILE]
+        member = found.extractfile(operation_record.FILE)
         assert member is not None
         assert json.loads(member.read())["by"] == "ops@controller"

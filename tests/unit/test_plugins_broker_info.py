@@ -16,8 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import brokerlog, deployed, probe, state
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_configuration, broker_log, probe, state
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, uptime
 
 from activemq_fleet.logs import Story, parse
 from activemq_fleet.render import render
@@ -33,7 +33,7 @@ SILENT = probe.Answer(False, False, "accepts connections and says nothing for 5 
 
 def verdict(process: Process | None, phase: str, *answers: probe.Answer, pure: bool = False, **more: bool) -> str:
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
-    said = brokerlog.Phase(phase, "a record", has_started=more.pop("has_started", phase == "started"))
+    said = broker_log.Phase(phase, "a record", has_started=more.pop("has_started", phase == "started"))
     found = state.judge(state.Evidence(process, said, named, pure, **more))
     assert found.how
     return str(found.state)
@@ -159,7 +159,7 @@ STARTS = {
 def test_the_host_reads_a_log_as_the_library_does(name: str) -> None:
     lines = [record(message) for message in STARTS[name]]
     told = Story().read(parse(lines))
-    assert brokerlog.follow(brokerlog.records(line.rstrip("\n") for line in lines)).name == told.phase
+    assert broker_log.follow(broker_log.records(line.rstrip("\n") for line in lines)).name == told.phase
 
 
 def test_what_a_log_says_of_an_earlier_process_counts_for_nothing(tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_what_a_log_says_of_an_earlier_process_counts_for_nothing(tmp_path: Path
     before, after = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + shift)) for shift in (-60, 1))
     log = record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", before)
     (tmp_path / "activemq.log").write_text(log)
-    assert brokerlog.read_phase(str(tmp_path), now).name == "unknown"
+    assert broker_log.read_phase(str(tmp_path), now).name == "unknown"
     (tmp_path / "activemq.log").write_text(log + record(BEGIN, after))
-    assert brokerlog.read_phase(str(tmp_path), now).name == "starting"
+    assert broker_log.read_phase(str(tmp_path), now).name == "starting"
 
 
 def test_a_log_that_rolled_during_the_start_is_read_across_the_files(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_log_that_rolled_during_the_start_is_read_across_the_files(tmp_path: P
         record(STARTS["a modern standby"][0]) + record(STARTS["a modern standby"][1])
     )
     (tmp_path / "activemq.log").write_text("\tat a.stack.trace(X.java)\n")
-    assert brokerlog.read_phase(str(tmp_path), 0).name == "waiting"
+    assert broker_log.read_phase(str(tmp_path), 0).name == "waiting"
 
 
 def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
@@ -188,15 +188,15 @@ def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
         record("later, and harmless"),
     ]
     (tmp_path / "activemq.log").write_text("".join(lines))
-    assert brokerlog.last_error(str(tmp_path)) == ("Failed to load: URL [x], reason: bean y: java.lang.Root: no class")
-    assert brokerlog.last_error(str(tmp_path), time.time() + 3600) == ""
+    assert broker_log.last_error(str(tmp_path)) == ("Failed to load: URL [x], reason: bean y: java.lang.Root: no class")
+    assert broker_log.last_error(str(tmp_path), time.time() + 3600) == ""
 
 
 def test_a_long_message_does_not_hide_its_root_cause(tmp_path: Path) -> None:
     long = "Failed to load: URL [x], reason: " + "nested exception is y; " * 60
     stack = "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: java.net.BindException: Address in use\n"
     (tmp_path / "activemq.log").write_text(record(long).replace("INFO ", "ERROR") + stack + "\t... 20 more\n")
-    told = brokerlog.last_error(str(tmp_path))
+    told = broker_log.last_error(str(tmp_path))
     assert told.startswith("Failed to load: URL [x]")
     assert told.endswith("…: java.net.BindException: Address in use")
     assert len(told) < 450
@@ -228,7 +228,7 @@ STACK = [
     ],
 )  # fmt: skip
 def test_what_was_printed_is_told_by_its_deepest_cause_and_no_count_of_frames(printed: list[str], told: str) -> None:
-    assert brokerlog.printed_error(printed) == told
+    assert broker_log.printed_error(printed) == told
 
 
 RESULT = {
@@ -299,7 +299,7 @@ def test_a_broker_that_systemd_starts_in_vain_is_not_waited_for(
 
 
 def test_no_log_is_no_evidence(tmp_path: Path) -> None:
-    assert brokerlog.read_phase(str(tmp_path), 0) == brokerlog.UNKNOWN
+    assert broker_log.read_phase(str(tmp_path), 0) == broker_log.UNKNOWN
 
 
 @contextmanager
@@ -367,13 +367,13 @@ def unused_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def lay(base: Path, **variables: object) -> deployed.Deployed:
+def lay(base: Path, **variables: object) -> broker_configuration.Deployed:
     broker = fleet("orders-mq01", **variables).broker("orders-mq01-a.example.com")
     for path, content in render(broker, reveal=True).items():
         target = base / "v" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-    return deployed.read_deployed(str(base / "v"), str(base))
+    return broker_configuration.read_deployed(str(base / "v"), str(base))
 
 
 def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path: Path) -> None:
@@ -403,15 +403,15 @@ def test_a_store_below_the_data_directory_is_found_by_its_property(tmp_path: Pat
     (tmp_path / "conf").mkdir()
     xml = '<beans><broker><kahaDB directory="${activemq.data}/kahadb"/></broker></beans>'
     (tmp_path / "conf" / "activemq.xml").write_text(xml)
-    assert deployed.read_deployed(str(tmp_path), "/base").store == "/base/data/kahadb"
+    assert broker_configuration.read_deployed(str(tmp_path), "/base").store == "/base/data/kahadb"
 
 
 def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
-    assert not deployed.has_messages(str(tmp_path))
-    assert not deployed.has_messages(str(tmp_path / "none"))
+    assert not broker_configuration.has_messages(str(tmp_path))
+    assert not broker_configuration.has_messages(str(tmp_path / "none"))
     (tmp_path / "db-1.log").touch()
-    assert deployed.has_messages(str(tmp_path))
+    assert broker_configuration.has_messages(str(tmp_path))
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.watching import Try, summary, watch
+from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import Try, summary, watch
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 
 A, B = "tcp://a:61616", "tcp://b:61616"
 

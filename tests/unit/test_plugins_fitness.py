@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import fitness
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.install import Owners, install
-from ansible_collections.activemq.fleet.plugins.module_utils.pending import Owed
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, read_process
-from ansible_collections.activemq.fleet.plugins.module_utils.store import MARKER
-from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.host import health
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, read_process
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install.pending_restart import Owed
+from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_marker import MARKER
 
 from tests.unit.release_jars import jar, lay_out
 
@@ -56,7 +56,7 @@ def base(tmp_path: Path) -> Layout:
 def gather(
     layout: Layout, running: Process | None = None, owed: Owed | None = None, store: str = ""
 ) -> dict[str, object]:
-    found: dict[str, object] = fitness.gather(layout, running, owed, store)
+    found: dict[str, object] = health.gather(layout, running, owed, store)
     return found
 
 
@@ -74,34 +74,34 @@ def test_the_release_is_that_of_the_jars_a_process_has_open(tmp_path: Path, name
     (tmp_path / name).touch()
     (tmp_path / "activemq-http-9.9.9.jar").touch()
     with process(tmp_path / "activemq-http-9.9.9.jar", tmp_path / name) as running:
-        assert fitness.running_release(running) == release
+        assert health.running_release(running) == release
 
 
 def test_a_jar_that_a_process_has_open_is_of_the_release_that_it_says_inside(tmp_path: Path) -> None:
     path = lay_out(tmp_path, "5.18.3", name="5.18.6") / "lib/activemq-broker-5.18.6.jar"
     with process(path) as running:
-        assert fitness.running_release(running) == "5.18.3"
+        assert health.running_release(running) == "5.18.3"
         path.unlink()
-        assert fitness.running_release(running) == "5.18.3"
+        assert health.running_release(running) == "5.18.3"
 
 
 def test_a_jar_without_a_number_is_of_the_release_that_it_says_inside(tmp_path: Path) -> None:
     path = tmp_path / "activemq-broker.jar"
     path.write_bytes(jar(record="5.17.2"))
     with process(path) as running:
-        assert fitness.release_seen(running) == ("5.17.2", "")
+        assert health.release_seen(running) == ("5.17.2", "")
 
 
 def test_why_no_release_is_seen_is_said(tmp_path: Path) -> None:
     path = tmp_path / "activemq-broker.jar"
     path.touch()
     with process(path) as running:
-        assert fitness.release_seen(running) == (
+        assert health.release_seen(running) == (
             None,
             "activemq-broker.jar says no release, neither inside nor by its name",
         )
     with process() as running:
-        release, why = fitness.release_seen(running)
+        release, why = health.release_seen(running)
     assert release is None
     assert why.endswith("open files is activemq-broker, -core or -all")
 
@@ -111,7 +111,7 @@ def test_jars_that_were_removed_since_still_tell_the_release(tmp_path: Path) -> 
     path.touch()
     with process(path) as running:
         path.unlink()
-        assert fitness.running_release(running) == "5.18.3"
+        assert health.running_release(running) == "5.18.3"
 
 
 def test_the_age_of_a_process_is_that_of_this_boot(base: Layout) -> None:
@@ -185,8 +185,8 @@ def test_a_lock_that_the_brokers_account_cannot_open_is_said(base: Layout, store
 def test_a_store_that_does_not_answer_is_not_waited_for(
     base: Layout, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitness, "_PATIENCE", 0.3)
-    monkeypatch.setattr(fitness, "_look_at", lambda _store: time.sleep(600))
+    monkeypatch.setattr(health, "_PATIENCE", 0.3)
+    monkeypatch.setattr(health, "_look_at", lambda _store: time.sleep(600))
     began = time.monotonic()
     found = gather(base, store=str(store))
     assert found["store_access"] == f"{store} does not answer within 0.3 s"

@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import blows, management, process, state, watchdog
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.host import fault_injection, management, process, state
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
 
 NOBODY = 65534
 AGENT = 65533
@@ -119,10 +120,10 @@ def test_a_drill_strikes_no_process_of_another_account(base: Path) -> None:
     os.chown(base / "data", AGENT, AGENT)
     with java(base, NOBODY) as other:
         with pytest.raises(InstallError, match="nothing was struck"):
-            blows.strike(str(base), None, "kill", 0)
+            fault_injection.strike(str(base), None, "kill", 0)
         os.kill(other, signal.SIGSTOP)
         until(lambda: (now := process.read_process(other)) is not None and now.state == "T")
-        assert blows.resume(str(base), None)["changed"] is False
+        assert fault_injection.resume(str(base), None)["changed"] is False
 
 
 def test_a_signal_for_a_process_that_is_gone_does_not_reach_who_has_its_number(base: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_signal_for_a_process_that_is_gone_does_not_reach_who_has_its_number(b
         before = replace(now, started=now.started - 5)
         with process.process_handle(before) as handle:
             assert not process.send_signal(handle, before, signal.SIGKILL)
-        blows._send(before, signal.SIGKILL)
+        fault_injection._send(before, signal.SIGKILL)
         time.sleep(0.1)
         assert process.is_same(now)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.action import plan
-from ansible_collections.activemq.fleet.plugins.module_utils.jars import processes_in
+from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import look_into
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.activemq.fleet.plugins.action import store_copy
-from ansible_collections.activemq.fleet.plugins.module_utils import contents, storecopy
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
+from ansible_collections.activemq.fleet.plugins.action import store_copy as action
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, store_copy
 from ansible_collections.activemq.fleet.plugins.plugin_utils import resync
 
 from activemq_fleet.errors import FleetError
@@ -42,7 +42,7 @@ def store(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]:
         "free": 1 << 40,
         "allocated": 1,
     }
-    return {**found, **contents.look(str(directory)), **more}
+    return {**found, **messages.look(str(directory)), **more}
 
 
 def ask(states: tuple[str, str], stores: tuple[dict[str, Any], ...], **more: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_a_broker_without_a_unit_is_refused(newer_master: tuple[dict[str, Any], 
         )
 
 
-class Carrier(store_copy.ActionModule):
+class Carrier(action.ActionModule):
     """The action, with hosts that are directories; ``dies`` ends it after so many calls of the module."""
 
     def __init__(self, dies: int = 1 << 30) -> None:
@@ -105,16 +105,16 @@ class Carrier(store_copy.ActionModule):
             raise KeyboardInterrupt
         if arguments["state"] == "read":
             entry = arguments["files"][arguments["name"]]
-            data = storecopy.read(arguments["directory"], arguments["name"], arguments["offset"], entry["size"])
+            data = store_copy.read(arguments["directory"], arguments["name"], arguments["offset"], entry["size"])
             return {"data": data}
         names = ("directory", "files", "name", "offset", "data")
-        return {"length": storecopy.write(*(arguments[name] for name in names))}
+        return {"length": store_copy.write(*(arguments[name] for name in names))}
 
 
 def carry(source: Path, target: Path, spool: Path, dies: int = 1 << 30) -> int:
     """Fetch and place all of a store; returns the calls that it took."""
-    carrier, files = Carrier(dies), storecopy.manifest(str(source))
-    missing = storecopy.stage(str(target), files)
+    carrier, files = Carrier(dies), store_copy.manifest(str(source))
+    missing = store_copy.stage(str(target), files)
     task = {"files": files, "missing": missing, "spool": str(spool)}
     carrier._fetch(task | {"directory": str(source)}, {})
     carrier._place(task | {"directory": str(target)}, {})
@@ -123,7 +123,7 @@ def carry(source: Path, target: Path, spool: Path, dies: int = 1 << 30) -> int:
 
 @pytest.fixture
 def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
-    monkeypatch.setattr(storecopy, "CHUNK", 100)
+    monkeypatch.setattr(store_copy, "CHUNK", 100)
     source, target = tmp_path / "a" / "kahadb", tmp_path / "b" / "kahadb"
     write(source, *(add(f"m{number}") for number in range(20)), reserved=500)
     write(target, add("old"))
@@ -134,8 +134,8 @@ def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
 def test_a_store_travels_through_the_controller_and_leaves_nothing_there(ends: tuple[Path, Path, Path]) -> None:
     source, target, spool = ends
     carry(source, target, spool)
-    storecopy.switch(str(target), storecopy.manifest(str(source)), "a")
-    assert storecopy.manifest(str(target)) == storecopy.manifest(str(source))
+    store_copy.switch(str(target), store_copy.manifest(str(source)), "a")
+    assert store_copy.manifest(str(target)) == store_copy.manifest(str(source))
     assert list(spool.iterdir()) == []
 
 
@@ -150,16 +150,16 @@ def test_a_controller_that_dies_at_any_call_goes_on_where_it_was(ends: tuple[Pat
             break
         except KeyboardInterrupt:
             calls += 3
-    storecopy.switch(str(target), storecopy.manifest(str(source)), "a")
-    assert storecopy.manifest(str(target)) == storecopy.manifest(str(source))
+    store_copy.switch(str(target), store_copy.manifest(str(source)), "a")
+    assert store_copy.manifest(str(target)) == store_copy.manifest(str(source))
     assert runs > 10
     assert calls < 2 * whole  # it does not begin anew each time
 
 
 def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> None:
     source, target, spool = ends
-    carrier, files = Carrier(), storecopy.manifest(str(source))
-    missing = storecopy.stage(str(target), files)
+    carrier, files = Carrier(), store_copy.manifest(str(source))
+    missing = store_copy.stage(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
     with pytest.raises(InstallError, match="something writes to it"):
         carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})
@@ -169,6 +169,6 @@ def test_a_controller_without_room_is_told_before_anything_travels(
     ends: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target, spool = ends
-    monkeypatch.setattr(store_copy, "_SPARE", 1 << 62)
+    monkeypatch.setattr(action, "_SPARE", 1 << 62)
     with pytest.raises(InstallError, match="the controller needs"):
         carry(source, target, spool)

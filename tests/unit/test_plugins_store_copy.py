@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import disk, storecopy
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import Directory
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory
+from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy
 
 
 @pytest.fixture
 def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """A store to copy and one to be replaced; pieces are ten bytes."""
-    monkeypatch.setattr(storecopy, "CHUNK", 10)
+    monkeypatch.setattr(store_copy, "CHUNK", 10)
     source, target = tmp_path / "a" / "kahadb", tmp_path / "b" / "kahadb"
     for store, text in ((source, b"new"), (target, b"old")):
         store.mkdir(parents=True)
@@ -33,21 +34,21 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 
 def transfer(source: str, target: str) -> str:
     """All of it; returns the backup."""
-    files = storecopy.manifest(source)
-    for name, offset in storecopy.stage(target, files).items():
+    files = store_copy.manifest(source)
+    for name, offset in store_copy.stage(target, files).items():
         at = offset
         while at < files[name]["size"]:
-            at = storecopy.write(target, files, name, at, storecopy.read(source, name, at, files[name]["size"]))
-    backup: str = storecopy.switch(target, files, "a")
+            at = store_copy.write(target, files, name, at, store_copy.read(source, name, at, files[name]["size"]))
+    backup: str = store_copy.switch(target, files, "a")
     return backup
 
 
 def test_the_copy_is_the_same_and_what_was_there_is_kept_with_its_sums(stores: tuple[str, str]) -> None:
     source, target = stores
-    before = storecopy.manifest(target)
+    before = store_copy.manifest(target)
     backup = transfer(source, target)
-    assert storecopy.manifest(target) == storecopy.manifest(source)
-    assert storecopy.manifest(backup) == before
+    assert store_copy.manifest(target) == store_copy.manifest(source)
+    assert store_copy.manifest(backup) == before
     assert json.loads(Path(f"{backup}.json").read_text())["files"] == before
     assert sorted(os.listdir(Path(target).parent)) == sorted(["kahadb", Path(backup).name, f"{Path(backup).name}.json"])
 
@@ -60,7 +61,7 @@ def test_the_lock_does_not_travel(stores: tuple[str, str]) -> None:
 
 def test_what_the_other_host_has_does_not_travel(stores: tuple[str, str]) -> None:
     source, target = stores
-    missing = storecopy.stage(target, storecopy.manifest(source))
+    missing = store_copy.stage(target, store_copy.manifest(source))
     assert missing == {"db-2.log": 0, "db.data": 0}
 
 
@@ -83,43 +84,43 @@ def test_each_copy_keeps_a_backup_of_its_own(stores: tuple[str, str]) -> None:
 
 def test_a_file_that_was_cut_short_goes_on_where_it_ended(stores: tuple[str, str]) -> None:
     source, target = stores
-    files = storecopy.manifest(source)
-    storecopy.stage(target, files)
-    storecopy.write(target, files, "db-2.log", 0, storecopy.read(source, "db-2.log", 0, 43))
-    assert storecopy.stage(target, files) == {"db-2.log": 10, "db.data": 0}
+    files = store_copy.manifest(source)
+    store_copy.stage(target, files)
+    store_copy.write(target, files, "db-2.log", 0, store_copy.read(source, "db-2.log", 0, 43))
+    assert store_copy.stage(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
 def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> None:
     source, target = stores
-    files = storecopy.manifest(source)
-    storecopy.stage(target, files)
+    files = store_copy.manifest(source)
+    store_copy.stage(target, files)
     with pytest.raises(InstallError, match="byte 10 was sent, byte 0 was due"):
-        storecopy.write(target, files, "db-2.log", 10, storecopy.read(source, "db-2.log", 10, 43))
+        store_copy.write(target, files, "db-2.log", 10, store_copy.read(source, "db-2.log", 10, 43))
 
 
 def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, str]) -> None:
     source, target = stores
-    files = storecopy.manifest(source)
-    storecopy.stage(target, files)
+    files = store_copy.manifest(source)
+    store_copy.stage(target, files)
     with pytest.raises(InstallError, match="did not arrive as it was sent"):
-        storecopy.write(target, files, "db.data", 0, storecopy.pack(b"nEw"))
-    assert storecopy.stage(target, files)["db.data"] == 0
+        store_copy.write(target, files, "db.data", 0, store_copy.pack(b"nEw"))
+    assert store_copy.stage(target, files)["db.data"] == 0
 
 
 def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
     source, target = stores
-    before = storecopy.manifest(target)
-    files = storecopy.manifest(source)
-    storecopy.stage(target, files)
+    before = store_copy.manifest(target)
+    files = store_copy.manifest(source)
+    store_copy.stage(target, files)
     with pytest.raises(InstallError, match="is not the whole copy"):
-        storecopy.switch(target, files, "a")
-    assert storecopy.manifest(target) == before
+        store_copy.switch(target, files, "a")
+    assert store_copy.manifest(target) == before
 
 
 def test_a_store_that_changes_while_it_is_copied_is_told(stores: tuple[str, str]) -> None:
     source, _ = stores
     with pytest.raises(InstallError, match="has changed while it was copied"):
-        storecopy.read(source, "db.data", 0, 999)
+        store_copy.read(source, "db.data", 0, 999)
 
 
 def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> None:
@@ -135,25 +136,25 @@ def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> N
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        assert storecopy.is_locked(target)
+        assert store_copy.is_locked(target)
         with pytest.raises(InstallError, match="is held: a broker runs on it"):
-            storecopy.stage(target, storecopy.manifest(source))
+            store_copy.stage(target, store_copy.manifest(source))
     finally:
         holder.kill()
         holder.wait()
-    assert not storecopy.is_locked(target)
+    assert not store_copy.is_locked(target)
 
 
 def test_the_reserved_end_of_a_journal_file_stays_a_hole(
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = stores
-    monkeypatch.setattr(storecopy, "CHUNK", 1 << 20)
+    monkeypatch.setattr(store_copy, "CHUNK", 1 << 20)
     with open(f"{source}/db-3.log", "wb") as file:
         file.write(b"record")
         file.truncate(8 << 20)
     transfer(source, target)
-    assert storecopy.manifest(target) == storecopy.manifest(source)
+    assert store_copy.manifest(target) == store_copy.manifest(source)
     assert os.stat(f"{target}/db-3.log").st_blocks * 512 < 1 << 20
 
 
@@ -161,19 +162,19 @@ def test_a_host_without_a_store_gets_one(stores: tuple[str, str]) -> None:
     source, target = stores
     os.rename(target, f"{target}-gone")
     assert transfer(source, target) == ""
-    assert storecopy.manifest(target) == storecopy.manifest(source)
+    assert store_copy.manifest(target) == store_copy.manifest(source)
 
 
 def test_a_link_in_a_store_is_refused(stores: tuple[str, str]) -> None:
     os.symlink("/etc/hostname", f"{stores[0]}/db-9.log")
     with pytest.raises(InstallError, match="neither a file nor a directory"):
-        storecopy.manifest(stores[0])
+        store_copy.manifest(stores[0])
 
 
 def test_a_name_that_leads_out_of_the_store_is_refused(stores: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
     with pytest.raises(InstallError, match="does not lie inside the store"):
-        storecopy.stage(stores[1], files)
+        store_copy.stage(stores[1], files)
 
 
 def _put_behind_a_link(store: str) -> None:
@@ -185,19 +186,19 @@ def _put_behind_a_link(store: str) -> None:
     ("spoil", "said"),
     [
         (
-            lambda store, patch: patch.setattr(storecopy, "_is_mount_point", lambda _, name: name == "kahadb"),
+            lambda store, patch: patch.setattr(store_copy, "_is_mount_point", lambda _, name: name == "kahadb"),
             "mount point",
         ),
-        (lambda store, patch: patch.setattr(storecopy, "_SPARE", 1 << 60), "MiB free, and the copy needs"),
+        (lambda store, patch: patch.setattr(store_copy, "_SPARE", 1 << 60), "MiB free, and the copy needs"),
         (lambda store, _: _put_behind_a_link(store), "is a link"),
     ],
 )
 def test_a_store_that_cannot_be_replaced_is_told_beforehand(
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, spoil: Callable[..., Any], said: str
 ) -> None:
-    assert storecopy.obstacle(stores[1]) == ""
+    assert store_copy.obstacle(stores[1]) == ""
     spoil(stores[1], monkeypatch)
-    assert said in storecopy.obstacle(stores[1])
+    assert said in store_copy.obstacle(stores[1])
 
 
 class PowerCut(BaseException):
@@ -212,7 +213,7 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     source, target = stores
-    before, wanted = storecopy.manifest(target), storecopy.manifest(source)
+    before, wanted = store_copy.manifest(target), store_copy.manifest(source)
     count, limit = 0, 0
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -240,13 +241,13 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
             pass
         parent = Path(target).parent
         kept = [path for path in (Path(target), *parent.glob("kahadb.before-*")) if path.is_dir()]
-        assert any(storecopy.manifest(str(path)) == before for path in kept), limit
+        assert any(store_copy.manifest(str(path)) == before for path in kept), limit
         limit, here = 0, limit
-        if storecopy.is_unfinished(target):
-            storecopy.finish(target)
-        if storecopy.manifest(target) != wanted:
+        if store_copy.is_unfinished(target):
+            store_copy.finish(target)
+        if store_copy.manifest(target) != wanted:
             transfer(source, target)
-        assert storecopy.manifest(target) == wanted
+        assert store_copy.manifest(target) == wanted
         limit = here
         _begin_anew(target, before, parent)
     assert limit > 10
@@ -255,7 +256,7 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
 def _begin_anew(target: str, before: dict[str, Any], parent: Path) -> None:
     """The old store back in its place."""
     backup = next(path for path in parent.glob("kahadb.before-*") if path.is_dir())
-    assert storecopy.manifest(str(backup)) == before
+    assert store_copy.manifest(str(backup)) == before
     for path in parent.iterdir():
         if path != backup:
             disk.remove_tree(str(path))

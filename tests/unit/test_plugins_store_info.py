@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import contents, journal, purelog
+from ansible_collections.activemq.fleet.plugins.module_utils.host import pure_log
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal, messages
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +32,7 @@ from tests.unit.kahadb_journals import (
 
 def look(store: Path, *records: bytes, **more: Any) -> dict[str, Any]:
     write(store, *records, **more)
-    found: dict[str, Any] = contents.look(str(store))
+    found: dict[str, Any] = messages.look(str(store))
     return found
 
 
@@ -96,13 +97,13 @@ def test_stores_that_hold_the_same_are_equal_however_they_came_to_it(tmp_path: P
 def test_a_record_that_a_killed_broker_left_half_is_not_damage(tmp_path: Path) -> None:
     path = write(tmp_path, add("m1"), add("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
-    found = contents.look(str(tmp_path))
+    found = messages.look(str(tmp_path))
     assert (found["messages"], found["damaged"]) == (1, 0)
 
 
 def test_damage_between_two_batches_is_told(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(batch(add("m1")) + b"\x07 rubbish " + batch(add("m2")))
-    found = contents.look(str(tmp_path))
+    found = messages.look(str(tmp_path))
     assert (found["messages"], found["damaged"]) == (2, 1)
 
 
@@ -110,16 +111,16 @@ def test_a_file_that_ends_early_is_damage_when_another_follows(tmp_path: Path) -
     path = write(tmp_path, add("m1"), add("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
     write(tmp_path, add("m3"), number=2)
-    assert contents.look(str(tmp_path))["damaged"] == 1
+    assert messages.look(str(tmp_path))["damaged"] == 1
 
 
 def test_no_store_is_an_empty_one(tmp_path: Path) -> None:
-    found = contents.look(str(tmp_path / "nowhere"))
+    found = messages.look(str(tmp_path / "nowhere"))
     assert (found["files"], found["messages"]) == ([], 0)
 
 
 def test_only_the_newest_records_are_told_of_a_huge_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "LIMIT", 3)
+    monkeypatch.setattr(messages, "LIMIT", 3)
     found = look(tmp_path, *(add(f"m{number}") for number in range(8)), *(remove(f"m{number}") for number in range(7)))
     assert found["whole"] is False
     assert found["records"] == 15
@@ -130,7 +131,7 @@ def test_no_bytes_whatever_stop_the_reader(tmp_path_factory: pytest.TempPathFact
     store = tmp_path_factory.mktemp("store")
     sound = batch(add("m1"), remove("m1", subscription="s", transaction=3), subscribe("news", "one"))
     (store / "db-1.log").write_bytes(sound[:cut] + data + sound[cut:])
-    contents.look(str(store))
+    messages.look(str(store))
     list(journal.commands(str(store), journal.Tail()))
 
 
@@ -158,7 +159,7 @@ def test_a_slave_that_lost_its_master_has_served(tmp_path: Path) -> None:
         ("2026-11-21 13:46:34", "ActiveMQ JMS Message Broker (b, ID:b-1-2-3:4) started"),
         ("2026-11-21 13:50:00", "Master Failed - starting all connectors"),
     )
-    assert purelog.runs(str(tmp_path)) == [
+    assert pure_log.runs(str(tmp_path)) == [
         {"began": "2026-11-21 13:46:33", "started": True, "attached": 0, "established": True, "served": True}
     ]
 
@@ -171,7 +172,7 @@ def test_runs_are_followed_across_logs_that_were_rolled(tmp_path: Path) -> None:
         ("2026-11-21 11:00:00", BEGAN),
         ("2026-11-21 11:00:01", "Active Slave Broker b is attached"),
     )
-    runs = purelog.runs(str(tmp_path))
+    runs = pure_log.runs(str(tmp_path))
     assert [run["began"] for run in runs] == ["2026-11-21 09:00:00", "2026-11-21 11:00:00"]
     assert [run["served"] for run in runs] == [True, False]
     assert [run["attached"] for run in runs] == [0, 1]
@@ -179,7 +180,7 @@ def test_runs_are_followed_across_logs_that_were_rolled(tmp_path: Path) -> None:
 
 def test_a_run_whose_beginning_is_gone_is_told_as_such(tmp_path: Path) -> None:
     log(tmp_path, ("2026-11-21 13:46:34", ESTABLISHED))
-    assert purelog.runs(str(tmp_path))[0]["began"] == ""
+    assert pure_log.runs(str(tmp_path))[0]["began"] == ""
 
 
 def test_the_module_tells_of_lock_log_and_store_without_touching_them(tmp_path: Path) -> None:

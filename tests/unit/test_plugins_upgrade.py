@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.action import plan
-from ansible_collections.activemq.fleet.plugins.module_utils.deployed import persistence_of, read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import (
+    persistence_of,
+    read_deployed,
+)
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.operate import RefusalError

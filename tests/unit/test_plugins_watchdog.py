@@ -15,10 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import hanging, probe, watchdog, watchdog_program
-from ansible_collections.activemq.fleet.plugins.module_utils.brokerlog import UNKNOWN, Phase
-from ansible_collections.activemq.fleet.plugins.module_utils.deployed import Listener
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process, find_broker, send_signal
+from ansible_collections.activemq.fleet.plugins.module_utils.host import probe
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Listener
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_log import UNKNOWN, Phase
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, send_signal
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, program_archive, watchdog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ def kind(
 ) -> str:
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
-    opinion = hanging.judge(hanging.Glance(process, named, said, known, slave, listens))
+    opinion = hang_detection.judge(hang_detection.Glance(process, named, said, known, slave, listens))
     assert opinion.text
     return str(opinion.kind)
 
@@ -126,18 +127,23 @@ def test_whatever_its_log_says_a_frozen_broker_with_open_ports_is_hung(
 
 
 def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while() -> None:
-    for phase, patience in (("starting", hanging.BUSY), ("stopping", hanging.BUSY), ("waiting", 0), ("started", 0)):
-        opinion = hanging.judge(hanging.Glance(ALIVE, {"stomp": SILENT}, Phase(phase, "x"), listens=True))
+    for phase, patience in (
+        ("starting", hang_detection.BUSY),
+        ("stopping", hang_detection.BUSY),
+        ("waiting", 0),
+        ("started", 0),
+    ):
+        opinion = hang_detection.judge(hang_detection.Glance(ALIVE, {"stomp": SILENT}, Phase(phase, "x"), listens=True))
         assert (opinion.kind, opinion.patience) == ("hung", patience)
     count = counted(*[("hung", ALIVE)] * 4)
     assert count.is_due(4.0)
     assert not count.is_due(4.0, 60.0)
 
 
-def counted(*looks: tuple[str, Process | None]) -> hanging.Count:
-    count = hanging.Count()
+def counted(*looks: tuple[str, Process | None]) -> hang_detection.Count:
+    count = hang_detection.Count()
     for moment, (kind, process) in enumerate(looks):
-        count = count.after(hanging.Opinion(kind, ""), process, float(moment))
+        count = count.after(hang_detection.Opinion(kind, ""), process, float(moment))
     return count
 
 
@@ -158,9 +164,9 @@ def test_what_lasts_is_said_again_every_ten_minutes() -> None:
 
 
 def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
-    assert hanging.may_kill([10, 20], 30)
-    assert not hanging.may_kill([10, 20, 30], 40)
-    assert hanging.may_kill([10, 20, 30], 3611)
+    assert hang_detection.may_kill([10, 20], 30)
+    assert not hang_detection.may_kill([10, 20, 30], 40)
+    assert hang_detection.may_kill([10, 20, 30], 3611)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
     ],
 )
 def test_the_journal_says_state_and_remedy(action: str, ha: str, kills: bool, said: str) -> None:
-    line = hanging.said_of_hung("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
+    line = hang_detection.said_of_hung("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
     assert line.startswith("the broker is hung: 3 looks in 24 s had no answer; seen. ")
     assert said in line
 
@@ -336,7 +342,7 @@ def test_a_forged_log_does_not_keep_a_frozen_broker_with_open_ports_alive(rig: R
 def test_a_forged_log_keeps_a_silent_broker_with_open_ports_alive_for_a_while_only(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, forged: str
 ) -> None:
-    monkeypatch.setattr(hanging, "BUSY", 2.0)
+    monkeypatch.setattr(hang_detection, "BUSY", 2.0)
     rig.log(STARTED)
     rig.log(forged)
     dog = rig.watchdog("kill")
@@ -439,7 +445,7 @@ def answering(*replies: bytes) -> Iterator[tuple[str, int]]:
 
 def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "activemq-watchdog"
-    path.write_bytes(watchdog_program.program(sys.executable))
+    path.write_bytes(program_archive.program(sys.executable))
     path.chmod(0o755)
     rig.log(STARTED)
     stopped(rig)
@@ -459,5 +465,5 @@ def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_pat
 
 
 def test_the_same_sources_give_the_same_bytes() -> None:
-    assert watchdog_program.program("/usr/bin/python3") == watchdog_program.program("/usr/bin/python3")
-    assert watchdog_program.program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")
+    assert program_archive.program("/usr/bin/python3") == program_archive.program("/usr/bin/python3")
+    assert program_archive.program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")

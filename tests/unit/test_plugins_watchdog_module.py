@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import pending
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog_installing import Place, install, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import Place, install, remove
 
 UNIT = "/var/lib/activemq/x/current/systemd/x-watchdog.service"
 SYSTEMCTL = """#!/bin/sh
@@ -102,4 +102,4 @@ def test_a_unit_that_systemd_does_not_load_is_an_error(host: Host) -> None:
 
 def test_a_new_unit_of_the_watchdog_owes_no_restart_of_the_broker() -> None:
     changed = ["systemd/x-watchdog.service", "systemd/x.service"]
-    assert pending.reasons(changed, None, {}) == ["systemd/x.service changed"]
+    assert pending_restart.reasons(changed, None, {}) == ["systemd/x.service changed"]

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import install, pending, runtime
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.process import Process
-from ansible_collections.activemq.fleet.plugins.module_utils.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.host import runtime_configuration
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart, version_install
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
 from lxml import etree
 
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -36,8 +37,8 @@ def document(**variables: Any) -> bytes:
     return activemq_xml(fleet_of(**variables).broker(HOST))
 
 
-def taken(*, before: dict[str, Any] | None = None, **after: Any) -> runtime.Change | None:
-    return runtime.compare(document(**(before or {})), document(**after))
+def taken(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.Change | None:
+    return runtime_configuration.compare(document(**(before or {})), document(**after))
 
 
 def test_the_plugin_stands_last_and_the_broker_is_started_by_its_command() -> None:
@@ -65,13 +66,15 @@ def test_where_its_classes_are_not_there_it_is_an_error(release: str, place: str
 
 
 def test_an_added_link_is_taken() -> None:
-    assert taken(links=links("b", "c")) == runtime.Change(links=1, plugins=False, period=1.0)
+    assert taken(links=links("b", "c")) == runtime_configuration.Change(links=1, plugins=False, period=1.0)
 
 
 def test_users_and_permissions_are_taken() -> None:
-    assert taken(users=USERS) == runtime.Change(links=0, plugins=True, period=1.0)
+    assert taken(users=USERS) == runtime_configuration.Change(links=0, plugins=True, period=1.0)
     more = {"users": USERS, "acl": ACL}
-    assert taken(before=more, users=USERS, acl=[*ACL, {**ACL[0], "destination": "x"}]) == runtime.Change(0, True, 1.0)
+    assert taken(before=more, users=USERS, acl=[*ACL, {**ACL[0], "destination": "x"}]) == runtime_configuration.Change(
+        0, True, 1.0
+    )
 
 
 NOT_TAKEN: dict[str, dict[str, Any]] = {
@@ -94,7 +97,7 @@ def test_anything_else_needs_a_restart(case: str) -> None:
 def test_a_broker_without_the_plugin_takes_nothing() -> None:
     off = {"runtime_configuration": False}
 
-    assert runtime.compare(document(**off), document(**off, users=USERS)) is None
+    assert runtime_configuration.compare(document(**off), document(**off, users=USERS)) is None
 
 
 SAW = "change in URL [file:/x/conf/activemq.xml] at: Sat Nov 21 14:32:13 UTC 2026"
@@ -124,13 +127,13 @@ def lines(*messages: str, logger: str = "org.apache.activemq.plugin.AbstractRunt
 def test_only_the_plugins_own_words_prove_that_it_took_the_change(
     said: list[str], change: tuple[int, bool], verdict: bool | None
 ) -> None:
-    assert runtime.judge(lines(*said), runtime.Change(*change, period=1.0)) is verdict
+    assert runtime_configuration.judge(lines(*said), runtime_configuration.Change(*change, period=1.0)) is verdict
 
 
 def test_words_of_another_logger_prove_nothing() -> None:
     said = lines(SAW, LINK, logger="org.apache.activemq.network.NetworkConnector")
 
-    assert runtime.judge(said, runtime.Change(1, False, 1.0)) is None
+    assert runtime_configuration.judge(said, runtime_configuration.Change(1, False, 1.0)) is None
 
 
 class Host:
@@ -140,25 +143,25 @@ class Host:
         self.layout = Layout(str(base))
         self.log = base / "data" / "activemq.log"
 
-    def install(self, credentials: str = "activemq.network.password=n\n", **variables: Any) -> install.Outcome:
+    def install(self, credentials: str = "activemq.network.password=n\n", **variables: Any) -> version_install.Outcome:
         tree = {
-            runtime.DOCUMENT: File(document(**variables), 0o640, None),
+            runtime_configuration.DOCUMENT: File(document(**variables), 0o640, None),
             "conf/credentials.properties": File(credentials.encode(), 0o600, None),
         }
-        return install.install(self.layout, tree, install.Owners())
+        return version_install.install(self.layout, tree, version_install.Owners())
 
     def seen(self) -> int:
         """What the plugin goes by."""
-        return os.stat(os.path.join(self.layout.current, runtime.DOCUMENT)).st_mtime_ns
+        return os.stat(os.path.join(self.layout.current, runtime_configuration.DOCUMENT)).st_mtime_ns
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     process = Process(pid=1, started=0.0, state="S", command=("java",))
-    for module in (runtime, pending):
+    for module in (runtime_configuration, pending_restart):
         monkeypatch.setattr(module, "find_broker", lambda _base: process)
-    monkeypatch.setattr(runtime, "_PATIENCE", 0.3)
-    monkeypatch.setattr(runtime, "_SETTLED", 0.0)
+    monkeypatch.setattr(runtime_configuration, "_PATIENCE", 0.3)
+    monkeypatch.setattr(runtime_configuration, "_SETTLED", 0.0)
     host = Host(tmp_path / "broker")
     host.install()
     host.log.write_text("")
@@ -167,15 +170,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 def answers(host: Host, monkeypatch: pytest.MonkeyPatch, *messages: str) -> None:
     """The plugin's answer to whatever is installed next."""
-    found = runtime.mark
+    found = runtime_configuration.mark
 
-    def mark(layout: Layout) -> runtime.Mark:
+    def mark(layout: Layout) -> runtime_configuration.Mark:
         end = found(layout)
         with host.log.open("a") as file:
             file.writelines(f"{line}\n" for line in lines(*messages))
         return end
 
-    monkeypatch.setattr(runtime, "mark", mark)
+    monkeypatch.setattr(runtime_configuration, "mark", mark)
 
 
 def test_a_change_that_was_taken_owes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +188,7 @@ def test_a_change_that_was_taken_owes_nothing(host: Host, monkeypatch: pytest.Mo
     outcome = host.install(links=links("b", "c"))
 
     assert (outcome.changed, outcome.reasons) == (True, ())
-    assert pending.read(host.layout) is None
+    assert pending_restart.read(host.layout) is None
     assert host.seen() > before
 
 
@@ -196,7 +199,7 @@ def test_a_change_that_was_not_seen_to_be_taken_owes_a_restart(
     answers(host, monkeypatch, *said)
 
     assert host.install(links=links("b", "c")).reasons == ("conf/activemq.xml changed",)
-    owed = pending.read(host.layout)
+    owed = pending_restart.read(host.layout)
     assert owed is not None
     assert owed.reasons == ("conf/activemq.xml changed",)
 
@@ -248,8 +251,8 @@ def test_nothing_is_left_to_the_plugin_while_a_restart_is_owed(host: Host, monke
 
 def test_check_mode_foretells_that_no_restart_is_owed(host: Host) -> None:
     tree = {
-        runtime.DOCUMENT: File(document(users=USERS), 0o640, None),
+        runtime_configuration.DOCUMENT: File(document(users=USERS), 0o640, None),
         "conf/credentials.properties": File(b"activemq.network.password=n\n", 0o600, None),
     }
 
-    assert install.install(host.layout, tree, install.Owners(), check=True).reasons == ()
+    assert version_install.install(host.layout, tree, version_install.Owners(), check=True).reasons == ()

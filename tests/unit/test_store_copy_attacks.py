@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import resync_plans, storecopy
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import resync_plans, store_copy
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 
 from tests.unit.attackers import BROKER, common_directory, do_as, doing_as, needs_root, owned_directory
@@ -40,8 +40,8 @@ class Host:
         (self.source / "below" / "more").write_bytes(bytes(range(256)) * 8)
         owned_directory(self.store)
         do_as(BROKER, lambda: write(self.store, trace(), add("old")))
-        self.files = storecopy.manifest(str(self.source))
-        self.staging = Path(f"{self.store}.resync-{storecopy.identity(self.files)}")
+        self.files = store_copy.manifest(str(self.source))
+        self.staging = Path(f"{self.store}.resync-{store_copy.identity(self.files)}")
         self.before = self.state_of_secret()
 
     def state_of_secret(self) -> list[tuple[Any, ...]]:
@@ -53,19 +53,19 @@ class Host:
         return found
 
     def stage(self) -> dict[str, int]:
-        missing: dict[str, int] = storecopy.stage(str(self.store), self.files)
+        missing: dict[str, int] = store_copy.stage(str(self.store), self.files)
         return missing
 
     def send(self, missing: dict[str, int]) -> None:
         for name, offset in missing.items():
             at, size = offset, self.files[name]["size"]
             while at < size:
-                data = storecopy.read(str(self.source), name, at, size)
-                at = storecopy.write(str(self.store), self.files, name, at, data)
+                data = store_copy.read(str(self.source), name, at, size)
+                at = store_copy.write(str(self.store), self.files, name, at, data)
 
     def copy(self) -> str:
         self.send(self.stage())
-        backup: str = storecopy.switch(str(self.store), self.files, "a")
+        backup: str = store_copy.switch(str(self.store), self.files, "a")
         return backup
 
     def assert_nothing_of_root_is_touched(self) -> None:
@@ -76,7 +76,7 @@ class Host:
 def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with common_directory() as directory:
         monkeypatch.setattr(resync_plans, "DIRECTORY", str(directory / "kept" / "resync"))
-        monkeypatch.setattr(storecopy, "CHUNK", 700)
+        monkeypatch.setattr(store_copy, "CHUNK", 700)
         yield directory
 
 
@@ -98,7 +98,7 @@ def host_of_root(common: Path) -> Iterator[Host]:
 
 
 def assert_copied(host: Host, backup: str) -> None:
-    assert storecopy.manifest(str(host.store)) == host.files
+    assert store_copy.manifest(str(host.store)) == host.files
     assert "old" in (Path(backup) / "db-1.log").read_text("latin-1")
     for path in (host.store, *host.store.rglob("*")):
         assert (path.stat().st_uid, path.stat().st_gid) == (BROKER, BROKER), path
@@ -138,9 +138,9 @@ PLANS: dict[str, Callable[[Host], dict[str, str]]] = {
 def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str) -> None:
     path = Path(f"{host.store}.resync.json")
     do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[what](host))))
-    assert not storecopy.is_unfinished(str(host.store))
-    assert "is of an earlier version or was planted, and is not trusted" in storecopy.obstacle(str(host.store))
-    for act in (host.stage, lambda: storecopy.finish(str(host.store)), host.copy):
+    assert not store_copy.is_unfinished(str(host.store))
+    assert "is of an earlier version or was planted, and is not trusted" in store_copy.obstacle(str(host.store))
+    for act in (host.stage, lambda: store_copy.finish(str(host.store)), host.copy):
         with pytest.raises(InstallError, match=r"is not trusted: where .* is missing, move the newest"):
             act()
     assert host.store.is_dir()
@@ -151,7 +151,7 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
 def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -> None:
     plan = resync_plans.ResyncPlan(str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a")
     do_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
-    assert storecopy.finish(str(host.store)) == ""
+    assert store_copy.finish(str(host.store)) == ""
     assert host.store.is_dir()
 
 
@@ -170,7 +170,7 @@ def test_plans_are_not_kept_where_others_could_put_some(host: Host, whose: int) 
 
 def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
     host.send(host.stage())
-    account = storecopy.locate(str(host.store)).owner
+    account = store_copy.locate(str(host.store)).owner
     for staging, backup in (
         ("../secret", ""),
         (host.staging.name, "../../x"),
@@ -178,7 +178,7 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
     ):
         resync_plans.write_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
         with pytest.raises(InstallError, match=r"cannot be read, see .*resync-"):
-            storecopy.finish(str(host.store))
+            store_copy.finish(str(host.store))
 
 
 def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,19 +186,19 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     host.send(host.stage())
     monkeypatch.setattr(resync_plans, "remove_plan", _die)
     with pytest.raises(KeyboardInterrupt):
-        storecopy.switch(str(host.store), host.files, "a")
+        store_copy.switch(str(host.store), host.files, "a")
     monkeypatch.undo()
     monkeypatch.setattr(resync_plans, "DIRECTORY", str(host.common / "kept" / "resync"))
     backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
-    assert storecopy.is_unfinished(str(host.store))
+    assert store_copy.is_unfinished(str(host.store))
     do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
     with pytest.raises(InstallError, match="somebody has moved it away"):
-        storecopy.finish(str(host.store))
+        store_copy.finish(str(host.store))
     do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
     with pytest.raises(InstallError, match="is not what the store was before"):
-        storecopy.finish(str(host.store))
+        store_copy.finish(str(host.store))
     do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
-    assert storecopy.finish(str(host.store)) == str(backup)
+    assert store_copy.finish(str(host.store)) == str(backup)
     assert_copied(host, str(backup))
 
 
@@ -327,10 +327,14 @@ def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: st
         do_as(BROKER, lambda: path.rename(f"{path}-away"), lambda: path.symlink_to(host.secret))
     finally:
         os.chown(host.common, 0, 0)
-    for act in (host.stage, lambda: storecopy.manifest(str(host.store)), lambda: storecopy.is_locked(str(host.store))):
+    for act in (
+        host.stage,
+        lambda: store_copy.manifest(str(host.store)),
+        lambda: store_copy.is_locked(str(host.store)),
+    ):
         with pytest.raises(UntrustedPathError, match=f"{path} is a link that account 61616 could have made"):
             act()
-    assert f"{path} is a link" in storecopy.obstacle(str(host.store))
+    assert f"{path} is a link" in store_copy.obstacle(str(host.store))
 
 
 @pytest.mark.parametrize("name", ["db-2.log", "lock", "sub/db"])
@@ -347,10 +351,10 @@ def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host
     do_as(BROKER, plant)
     began = time.monotonic()
     with contextlib.suppress(InstallError):
-        storecopy.is_locked(str(host.store))
+        store_copy.is_locked(str(host.store))
     if name != "lock":
         with pytest.raises(InstallError, match="neither a file nor a directory"):
-            storecopy.manifest(str(host.store))
+            store_copy.manifest(str(host.store))
     if name != "sub/db":
         with pytest.raises(UntrustedPathError, match=f"{name} is {kind}, and not a regular file"):
             store_info.look(str(host.parent), str(host.store), read=True)
@@ -368,17 +372,17 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
     os.link(host.secret / "db-1.log", host.store / "db-2.log")
     store = str(host.store)
     with pytest.raises(PermissionError):
-        storecopy.manifest(store)
+        store_copy.manifest(store)
     with pytest.raises(PermissionError):
         store_info.look(str(host.parent), store, read=True)
     with pytest.raises(PermissionError):
-        storecopy.read(store, "db-2.log", 0, len(SECRET))
+        store_copy.read(store, "db-2.log", 0, len(SECRET))
 
 
 def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:
     missing = host.stage()
     with pytest.raises(InstallError, match="it is no piece of up to 700 bytes"):
-        storecopy.write(str(host.store), host.files, next(iter(missing)), 0, storecopy.pack(bytes(64 << 20)))
+        store_copy.write(str(host.store), host.files, next(iter(missing)), 0, store_copy.pack(bytes(64 << 20)))
 
 
 def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
@@ -390,4 +394,4 @@ def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
 
 def test_who_is_to_act_cannot_be_root_where_the_directory_is_another_s(host: Host) -> None:
     with pytest.raises(InstallError, match="is not touched as root, because a directory on its way belongs to account"):
-        storecopy.stage(str(host.store), host.files, "root")
+        store_copy.stage(str(host.store), host.files, "root")

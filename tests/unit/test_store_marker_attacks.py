@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils import store
-from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_marker
 
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 
@@ -29,41 +29,41 @@ def shared(common: Path) -> Path:
 
 
 def test_a_marker_that_is_a_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
-    do_as(BROKER, lambda: (shared / store.MARKER).symlink_to(common / "secret"))
+    do_as(BROKER, lambda: (shared / store_marker.MARKER).symlink_to(common / "secret"))
     with pytest.raises(UntrustedPathError, match="is a link, and not a regular file"):
-        store.look(str(shared))
+        store_marker.look(str(shared))
 
 
 def test_a_marker_that_is_a_hard_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
-    os.link(common / "secret", shared / store.MARKER)
+    os.link(common / "secret", shared / store_marker.MARKER)
     with pytest.raises(PermissionError):
-        store.look(str(shared))
+        store_marker.look(str(shared))
 
 
 def test_a_marker_that_is_a_fifo_keeps_nobody_waiting(shared: Path) -> None:
-    do_as(BROKER, lambda: os.mkfifo(shared / store.MARKER))
+    do_as(BROKER, lambda: os.mkfifo(shared / store_marker.MARKER))
     with pytest.raises(UntrustedPathError, match="is a FIFO"):
-        store.look(str(shared))
+        store_marker.look(str(shared))
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J\nword\n", "x" * 300 + "\n", "a\rb\n", "\u202emq01\n"])
 def test_a_marker_that_is_no_name_is_shown_as_none(shared: Path, text: str) -> None:
-    do_as(BROKER, lambda: (shared / store.MARKER).write_text(text))
-    assert (store.look(str(shared))["marked"] or [""])[0] == "(not the name of a pair)"
+    do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
+    assert (store_marker.look(str(shared))["marked"] or [""])[0] == "(not the name of a pair)"
 
 
 def test_a_marker_of_megabytes_is_read_to_its_bound(shared: Path) -> None:
-    do_as(BROKER, lambda: (shared / store.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
-    assert store.look(str(shared))["marked"] == ["orders-mq01", "word"]
+    do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
+    assert store_marker.look(str(shared))["marked"] == ["orders-mq01", "word"]
 
 
 def test_a_marker_is_written_as_the_account_and_never_through_a_link(common: Path, shared: Path) -> None:
-    assert store.claim(str(shared), "orders-mq01", "word")
-    assert (shared / store.MARKER).stat().st_uid == BROKER
-    assert store.withdraw(str(shared), "word")
-    (shared / store.MARKER).symlink_to(common / "made")
+    assert store_marker.claim(str(shared), "orders-mq01", "word")
+    assert (shared / store_marker.MARKER).stat().st_uid == BROKER
+    assert store_marker.withdraw(str(shared), "word")
+    (shared / store_marker.MARKER).symlink_to(common / "made")
     with pytest.raises(UntrustedPathError):
-        store.claim(str(shared), "orders-mq01", "word")
+        store_marker.claim(str(shared), "orders-mq01", "word")
     assert not (common / "made").exists()
 
 
@@ -72,17 +72,21 @@ def test_a_store_replaced_by_a_link_is_neither_claimed_nor_given_away(common: Pa
     do_as(BROKER, lambda: (mount / "orders-mq01").symlink_to("/etc"))
     before = os.stat("/etc")
     with pytest.raises(UntrustedPathError, match="is a link that account 61616 could have made"):
-        store.claim(str(mount / "orders-mq01"), "orders-mq01", "word")
+        store_marker.claim(str(mount / "orders-mq01"), "orders-mq01", "word")
     after = os.stat("/etc")
     assert (after.st_uid, after.st_mode) == (before.st_uid, before.st_mode)
-    assert not Path("/etc", store.MARKER).exists()
+    assert not Path("/etc", store_marker.MARKER).exists()
 
 
 def test_a_store_is_made_for_the_account_below_a_mount_point_of_root(
     common: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.os.path, "ismount", lambda path: path == str(common))
-    assert store.claim(str(common / "eu" / "orders-mq01"), "orders-mq01", "word", "daemon")
+    monkeypatch.setattr(store_marker.os.path, "ismount", lambda path: path == str(common))
+    assert store_marker.claim(str(common / "eu" / "orders-mq01"), "orders-mq01", "word", "daemon")
     made = common / "eu" / "orders-mq01"
-    assert (made.owner(), made.stat().st_mode & 0o777, (made / store.MARKER).owner()) == ("daemon", 0o750, "daemon")
+    assert (made.owner(), made.stat().st_mode & 0o777, (made / store_marker.MARKER).owner()) == (
+        "daemon",
+        0o750,
+        "daemon",
+    )
     assert (common / "eu").owner() == "root"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts import (
+from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import (
     Account,
     AccountError,
     account_for,
@@ -20,7 +19,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.system_accounts imp
     own_account,
     run_as,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 

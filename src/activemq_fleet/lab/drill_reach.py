@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from activemq_fleet.addresses import Address, join, parse_url
 from activemq_fleet.agent.config import Tls
@@ -90,9 +89,9 @@ def _dials(spec: SeatSpec) -> list[_Dial]:
     keys = spec.publisher
     user, password = keys.get("mb.username"), keys.get("mb.password")
     login = (user, password) if user and password else None
-    files = {name: Path(keys[f"tls.{name}"]) for name in ("ca", "certificate", "key") if keys.get(f"tls.{name}")}
+    given = {field: keys[f"tls.{field}"] for field in Tls.model_fields if keys.get(f"tls.{field}")}
     urls = map(parse_url, keys["mb.urls"].split(","))
-    return [_Dial(address, login, Tls(**files) if tls else None) for address, tls in urls]
+    return [_Dial(address, login, Tls.model_validate(given) if tls else None) for address, tls in urls]
 
 
 def _answer(dial: _Dial, timeout: float) -> _Answer:

@@ -19,7 +19,9 @@ def install(broker: Broker, software: Software) -> str:
 
     Raises LabError when the disk refuses, or when the collection is not beside the library.
     """
-    archive, installer, vendor = (collection_module(name) for name in ("archive", "install", "vendor"))
+    archive = collection_module("install.host_archive")
+    installer = collection_module("install.version_install")
+    vendor = collection_module("install.vendor_files")
     tree: dict[str, Any] = vendor.vendor_files(software.home) if software.whole else {}
     for path, file in files_of(broker).items():
         tree[path] = archive.File(file.content, file.mode, file.masked, file.hidden)

@@ -1,0 +1,245 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The archive that brings one host's evidence to the controller: masked, bounded, and true about what it lacks.
+
+Files that grow and roll while they are read are opened first, all of a kind at once, and read as
+long as they were then.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+    Directory,
+    UntrustedPathError,
+    open_directory,
+    open_owned_file,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
+
+_CHUNK = 1 << 20
+_LINE = 1 << 18
+TIME_IS_OVER = "the time for this host was over"
+_TRIES = 5
+
+Mask = Callable[[str], str]
+Late = Callable[[], bool]
+
+
+@dataclass
+class Opened:
+    """A regular file that is held open; ``size`` and ``mtime`` are those of that moment."""
+
+    name: str
+    file: BinaryIO = field(repr=False)
+    size: int
+    mtime: float
+
+
+@dataclass
+class Bundle:
+    """A gzipped tar at ``path`` of at most ``limit`` bytes, counted before compression.
+
+    ``seconds`` after it was made it takes no more logs. ``left_out`` has ``{path, bytes, why}`` for everything
+    that is not in it, or not whole.
+    """
+
+    path: str
+    limit: int
+    seconds: float = math.inf
+    left_out: list[dict[str, Any]] = field(default_factory=list)
+    files: int = 0
+
+    def __post_init__(self) -> None:
+        self.rest = self.limit
+        self._until = time.monotonic() + self.seconds
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self._out = os.fdopen(descriptor, "wb")
+        self._tar = tarfile.open(fileobj=self._out, mode="w:gz", compresslevel=4)  # noqa: SIM115 -- close() ends it
+
+    def close(self) -> None:
+        self._tar.close()
+        self._out.close()
+
+    def is_late(self) -> bool:
+        """True when no time is left for what takes some."""
+        return time.monotonic() > self._until
+
+    @property
+    def remaining_seconds(self) -> float:
+        """Seconds until it is late; negative afterwards."""
+        return self._until - time.monotonic()
+
+    def give(self) -> None:
+        """Let whoever is logged in fetch it: the directory is that account's own, and holds no secret any more."""
+        owner = os.stat(os.path.dirname(self.path))
+        if os.geteuid() == 0:
+            os.fchown(self._out.fileno(), owner.st_uid, owner.st_gid)
+        elif owner.st_uid != os.geteuid():
+            os.fchmod(self._out.fileno(), 0o644)
+
+    def leave_out(self, path: str, size: int, why: str) -> None:
+        self.left_out.append({"path": printable(path), "bytes": size, "why": printable(why)})
+
+    def add(self, name: str, data: bytes, mtime: float = 0) -> bool:
+        """Add a small file that is masked already. False when it does not fit."""
+        if len(data) > self.rest:
+            self.leave_out(name, len(data), "does not fit")
+            return False
+        self._write(name, io.BytesIO(data), len(data), mtime)
+        self.rest -= len(data)
+        return True
+
+    def add_logs(self, opened: Iterable[Opened], mask: Mask) -> None:
+        """Add masked logs, newest first. The first that does not fit is cut to its newest lines."""
+        for log in sorted(opened, key=lambda log: log.mtime, reverse=True):
+            with log.file:
+                try:
+                    (self._add_packed if log.name.endswith(".gz") else self._add_log)(log, mask)
+                except (OSError, EOFError, ValueError) as error:
+                    self.leave_out(log.name, log.size, f"cannot be read: {error}")
+
+    def _add_log(self, log: Opened, mask: Mask) -> None:
+        if not self.rest or self.is_late():
+            self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else "does not fit")
+            return
+        skipped = max(0, log.size - self.rest)
+        log.file.seek(skipped)
+        if skipped:
+            skipped += len(log.file.readline(_CHUNK))  # the line that the cut goes through
+            self.leave_out(log.name, skipped, "only its newest lines fit")
+        size = log.size - skipped
+        with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
+            read, dropped = _mask(log.file, masked, size, mask, self.is_late, whole_lines=log.name.endswith(".jsonl"))
+            self._say_what_lacks(log, size - read, dropped)
+            self._write(log.name, masked, masked.tell(), log.mtime)
+        self.rest -= size
+
+    def _add_packed(self, log: Opened, mask: Mask) -> None:
+        if self.is_late():
+            self.leave_out(log.name, log.size, TIME_IS_OVER)
+            return
+        with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
+            target = gzip.GzipFile(fileobj=masked, mode="wb", compresslevel=6, mtime=0, filename="")
+            with target, gzip.GzipFile(fileobj=log.file) as source:
+                size, dropped = _mask(source, target, self.rest, mask, self.is_late)
+                if self.is_late():
+                    self.leave_out(log.name, log.size, TIME_IS_OVER)
+                    return
+                if source.read(1):
+                    self.leave_out(log.name, log.size, "does not fit once unpacked")
+                    return
+            self._say_what_lacks(log, 0, dropped)
+            self._write(log.name, masked, masked.tell(), log.mtime)
+        self.rest -= size
+
+    def _say_what_lacks(self, log: Opened, unread: int, dropped: int) -> None:
+        if unread > 0 and self.is_late():
+            self.leave_out(log.name, unread, TIME_IS_OVER)
+        if dropped:
+            self.leave_out(log.name, dropped, "the rest of lines that are too long")
+
+    def _write(self, name: str, data: Any, size: int, mtime: float) -> None:
+        member = tarfile.TarInfo(name)
+        member.size, member.mtime, member.mode = size, int(mtime), 0o600
+        data.seek(0)
+        self._tar.addfile(member, data)
+        self.files += 1
+
+
+def _mask(source: Any, target: Any, size: int, mask: Mask, is_late: Late, whole_lines: bool = False) -> tuple[int, int]:
+    """Copy at most ``size`` bytes, masked line by line; returns how many were read, and how many of them dropped.
+
+    What a line has after ``_LINE`` bytes more than a chunk is dropped: the masker cuts it anyway, and none may
+    fill the memory. When the time is over nothing more is read.
+    """
+    rest, dropped = size, 0
+    while rest > 0 and not is_late():
+        chunk = source.read(min(_CHUNK, rest))
+        if not chunk:
+            break
+        if not chunk.endswith(b"\n"):
+            chunk += source.readline(min(_LINE, rest - len(chunk)))
+        rest -= len(chunk)
+        if rest and not chunk.endswith(b"\n"):
+            skipped = _skip_line(source, rest)
+            rest, dropped = rest - skipped, dropped + skipped
+            chunk += b"\n" if skipped else b""
+        if whole_lines and not chunk.endswith(b"\n"):
+            chunk = chunk[: chunk.rfind(b"\n") + 1]
+        # Bytes that are no UTF-8 come out as they went in.
+        target.write(mask(chunk.decode(errors="surrogateescape")).encode(errors="surrogateescape"))
+    return size - rest, dropped
+
+
+def _skip_line(source: Any, most: int) -> int:
+    """Read on to the end of a line; returns how many bytes that were."""
+    skipped = 0
+    while skipped < most:
+        piece = source.readline(min(_CHUNK, most - skipped))
+        skipped += len(piece)
+        if not piece or piece.endswith(b"\n"):
+            break
+    return skipped
+
+
+def open_regular(directory: Directory, name: str, shown: str) -> Opened:
+    """Open a file that the directory's owner, or root, has written there. Raises UntrustedPathError, OSError."""
+    descriptor = open_owned_file(directory, name)
+    status = os.fstat(descriptor)
+    return Opened(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
+
+
+def open_all(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[Opened]:
+    """Open the files of a directory that are wanted, as they stood at one moment.
+
+    Should one be renamed meanwhile, as a log is that rolls, they are opened again. What is not opened is named in
+    ``bundle``, also a directory that is behind a link of the account's own.
+    """
+    try:
+        with open_directory(path) as directory:
+            return _open_all(directory, wanted, prefix, bundle)
+    except FileNotFoundError:
+        return []
+    except (UntrustedPathError, OSError) as error:
+        bundle.leave_out(prefix or path, 0, str(error))
+        return []
+
+
+def _open_all(directory: Directory, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[Opened]:
+    for attempt in range(_TRIES):
+        before = _inodes(directory, wanted)
+        opened: dict[int, Opened] = {}
+        problems = []
+        for name, inode in before.items():
+            try:
+                opened.setdefault(inode, open_regular(directory, name, prefix + name))
+            except (UntrustedPathError, OSError) as error:
+                problems.append((prefix + name, str(error)))
+        if _inodes(directory, wanted) == before or attempt == _TRIES - 1:
+            for path, why in problems:
+                bundle.leave_out(path, 0, why)
+            return list(opened.values())
+        for log in opened.values():
+            log.file.close()
+    return []
+
+
+def _inodes(directory: Directory, wanted: Callable[[str], bool]) -> dict[str, int]:
+    found = {}
+    for name in directory.names():
+        if wanted(name):
+            with suppress(FileNotFoundError):
+                found[name] = directory.status(name).st_ino
+    return found

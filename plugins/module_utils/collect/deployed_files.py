@@ -1,0 +1,167 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration in use on a host, masked: what its manifests say was deployed, and what is there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils import masking
+from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import TIME_IS_OVER, Bundle, open_regular
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+    Directory,
+    UntrustedPathError,
+    open_directory,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import PRIVATE, Version, read_version
+from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known, Secret
+
+_LARGEST = 1 << 20
+
+
+@dataclass
+class Tree:
+    """What lies in a directory. ``manifest`` and ``found`` are as they leave the host."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    manifest: dict[str, str] = field(default_factory=dict)
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def known_secrets(versions: list[Version]) -> list[Secret]:
+    """The secrets of these versions: what stands where the planned files say ``@VARIABLE@``.
+
+    A file that was changed by hand counts only as far as its secrets are shown to be those
+    deployed: put into the planned text they give the very bytes that were.
+    """
+    secrets: list[Secret] = []
+    changed = []
+    for version in versions:
+        for path, masked in version.masked.items():
+            content = _text(version.read(path))
+            if content is None:
+                continue
+            found = masking.learn(masked, content)
+            if _sha256(content) == version.manifest[path]:
+                secrets += found
+            else:
+                changed.append((masked, found, version.manifest[path]))
+    elsewhere = {secret.variable: secret.value for secret in reversed(secrets)}
+    for masked, found, deployed in changed:
+        # Either none of its secrets is new, or those are that other files have otherwise.
+        other = [Secret(elsewhere.get(s.variable, s.value), s.variable, s.before) for s in found]
+        secrets += next((guess for guess in (found, other) if _sha256(_filled(masked, guess)) == deployed), [])
+    return secrets
+
+
+def _filled(masked: str, secrets: list[Secret]) -> str:
+    text = masked
+    for secret in secrets:
+        text = text.replace(f"{secret.before}@{secret.variable}@", secret.before + secret.value, 1)
+    return text
+
+
+def read_tree(path: str, known: Known, bundle: Bundle, prefix: str) -> Tree:
+    """Every file below a directory, masked. Those of a version of ours are compared with its manifest."""
+    version, tree = read_version(path), Tree()
+    deployed = version.manifest if version else {}
+    try:
+        with open_directory(path) as top:
+            for directory, name in top.walk():
+                file = os.path.relpath(os.path.join(directory.path, name), top.path)
+                if file not in PRIVATE:
+                    _read_file(directory, name, file, version, known, bundle, prefix, tree)
+    except (UntrustedPathError, OSError) as error:
+        bundle.leave_out(prefix, 0, str(error))
+    for file in sorted({*deployed} - PRIVATE - {*tree.found}):
+        tree.found[file] = {"status": "removed"}
+        tree.manifest[file] = _planned_hash(version, file)
+    return tree
+
+
+def _planned_hash(version: Version | None, path: str) -> str:
+    """The hash of a deployed file as the plan has it. Raises KeyError where it was not deployed."""
+    assert version is not None  # noqa: S101 -- for the type alone
+    if path in version.masked:
+        # The hash of what is secret would let one try passwords: that of the masked text says as much.
+        return _sha256(masking.mask(path, version.masked[path]))
+    return str(version.manifest[path])
+
+
+def _read_file(
+    directory: Directory,
+    name: str,
+    path: str,
+    version: Version | None,
+    known: Known,
+    bundle: Bundle,
+    prefix: str,
+    tree: Tree,
+) -> None:
+    deployed = version.manifest.get(path) if version else None
+    if bundle.is_late():
+        bundle.leave_out(prefix + path, 0, TIME_IS_OVER)
+        tree.found[path] = {"status": "unreadable"}
+        return
+    try:
+        with open_regular(directory, name, path).file as file:
+            content = file.read(_LARGEST + 1)
+    except FileNotFoundError:
+        return  # it went away just now
+    except (UntrustedPathError, OSError) as error:
+        bundle.leave_out(prefix + path, 0, str(error))
+        tree.found[path] = {"status": "unreadable"}
+        content = None
+    if deployed and version:
+        tree.manifest[path] = _planned_hash(version, path)
+    if content is None:
+        return
+    digest = hashlib.sha256(content).hexdigest()
+    same = "unknown" if version is None else "same" if digest == deployed else "changed" if deployed else "added"
+    why = "larger than 1 MiB" if len(content) > _LARGEST else masking.why_left_out(path, content)
+    if why:
+        bundle.leave_out(prefix + path, len(content), why)
+        tree.found[path] = {"status": same, "why": why, **({} if "MiB" in why else {"sha256": digest})}
+        return
+    planned = version.masked.get(path) if version and same == "same" else None
+    text = masking.mask(path, planned) if planned is not None else masking.mask(path, content.decode(), known)
+    if same == "same" and planned is None:
+        tree.manifest[path] = _sha256(text)
+    tree.files[path] = text
+    tree.found[path] = {"status": same, "sha256": _sha256(text)}
+
+
+def add_tree(tree: Tree, bundle: Bundle, prefix: str) -> None:
+    for path, text in sorted(tree.files.items()):
+        bundle.add(prefix + path, text.encode())
+
+
+def add_records(trees: list[Tree], bundle: Bundle, prefix: str) -> None:
+    """``.fleet-manifest.json``, hashes as planned files have them, and ``.fleet-found.json``."""
+    manifest: dict[str, str] = {}
+    found: dict[str, Any] = {}
+    for tree in trees:
+        manifest.update(tree.manifest)
+        found.update(tree.found)
+    bundle.add(f"{prefix}.fleet-manifest.json", dump(manifest))
+    bundle.add(f"{prefix}.fleet-found.json", dump(found))
+
+
+def dump(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(content: bytes | None) -> str | None:
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

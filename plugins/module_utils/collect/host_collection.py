@@ -1,0 +1,315 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What ``activemq.fleet.collect`` does on a host: reads, masks and packs. It changes nothing there.
+
+What is small and says most comes first, then logs and journals, newest first, as far as the bound
+allows. What cannot be had is named and keeps nothing else from being collected.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils import masking
+from ansible_collections.activemq.fleet.plugins.module_utils.collect import deployed_files
+from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import TIME_IS_OVER, Bundle, open_all
+from ansible_collections.activemq.fleet.plugins.module_utils.host import machine, operation_record, thread_dumps
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import (
+    Process,
+    account_of_broker,
+    boot_id,
+    find_broker,
+    read_process,
+    uptime,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.host.state import look
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version, read_version
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import counted
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "archive": {"type": "path", "required": True},
+    "broker": {"type": "dict"},
+    "agent": {"type": "dict"},
+    "megabytes": {"type": "int", "default": 200},
+    "seconds": {"type": "int", "default": 600},
+    "days": {"type": "int", "default": 7},
+    "dumps": {"type": "str", "choices": ["hung", "always", "never"], "default": "hung"},
+}
+CONFIGURATION = "configuration/"
+_LOG = re.compile(r"activemq\.log(?!.*\.lck$)")
+_MORE = re.compile(r"(?:hs_err_pid|audit\.log|console\.log|wrapper\.log)")
+_UNIT = re.compile(r"systemd/[^/]+\.(?:service|timer)")
+_JOURNAL = re.compile(r".*\.jsonl(?:\.\d+)?(?:\.gz)?")
+# Of all that a bundle may hold, what one journal of systemd may take.
+_SHARE = 8
+_ENTRIES = 50_000
+_PATIENCE = 60
+
+
+def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the archive and return what the host shows: ``facts``, ``left_out`` and ``notes``.
+
+    Raises InstallError with one line when there can be no archive.
+    """
+    if parameters["megabytes"] < 1:
+        raise InstallError("megabytes must be at least 1")
+    if parameters.get("seconds", 600) < 1:
+        raise InstallError("seconds must be at least 1")
+    bundle = Bundle(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
+    work = _Work(bundle, parameters["days"], parameters["dumps"])
+    try:
+        facts = work.run(parameters.get("broker"), parameters.get("agent"))
+    except OSError as error:
+        raise InstallError(f"{error.filename or parameters['archive']}: {error.strerror or error}") from None
+        bundle.give()
+    finally:
+        bundle.close()
+    told = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
+    shown = masking.mask_data(told, work.known)
+    assert isinstance(shown, dict)  # noqa: S101 -- for the type alone
+    size = os.path.getsize(parameters["archive"])
+    return {"changed": False, "files": bundle.files, "bytes": size, **shown}
+
+
+class _Work:
+    """One collection. ``known`` is what the host's own files say about secrets."""
+
+    def __init__(self, bundle: Bundle, days: int, dumps: str) -> None:
+        self.bundle, self.days, self.dumps = bundle, days, dumps
+        self.notes: list[str] = []
+        self.known = masking.NOBODY
+
+    def run(self, broker: Mapping[str, Any] | None, agent: Mapping[str, Any] | None) -> dict[str, Any]:
+        homes = []
+        if broker:
+            homes.append(Layout(os.path.abspath(broker["base"])))
+        if agent:
+            homes.append(Layout(f"{agent['config']}.d", agent["config"], ""))
+        self.known = Known(deployed_files.known_secrets([version for home in homes for version in _versions(home)]))
+        if self.known.indistinct:
+            number = counted(self.known.indistinct, "secret")
+            self.notes.append(f"masked only where a password stands, because so short or plain: {number}")
+        facts = _machine()
+        process = find_broker(homes[0].base, broker.get("unit")) if broker else None
+        if broker:
+            facts["broker"] = self._broker(broker, homes[0], process)
+        if agent:
+            facts["agent"] = {"version": _current(homes[-1])}
+        facts["timezone"] = timezone(process)
+        trees = [self._tree(home, CONFIGURATION) for home in homes]
+        deployed_files.add_records([tree for tree in trees if tree], self.bundle, CONFIGURATION)
+        for part, tree in zip([part for part in (broker, agent) if part], trees):  # noqa: B905 -- of Python 3.10
+            if part.get("unit"):
+                # A watchdog's unit lies beside the broker's.
+                beside = {os.path.basename(path) for path in (tree.files if tree else ()) if _UNIT.fullmatch(path)}
+                for unit in sorted({part["unit"], *beside}):
+                    self._unit(unit)
+        # Brokers of a lab are no units, and share one machine: each has its records beside its base.
+        is_lab = bool(broker) and not (broker or {}).get("unit")
+        records = os.path.dirname(homes[0].base) if is_lab else operation_record.DIRECTORY if broker else ""
+        self._logs(homes[0].data if broker else "", agent["state"] if agent else "", records)
+        return facts
+
+    def _tree(self, home: Layout, prefix: str) -> deployed_files.Tree | None:
+        found = _directory(home)
+        if found is None:
+            self.notes.append(f"there is no configuration below {home.base}")
+            return None
+        directory, prefix = found[0], prefix + found[1]
+        tree = deployed_files.read_tree(directory, self.known, self.bundle, prefix)
+        deployed_files.add_tree(tree, self.bundle, prefix)
+        return tree
+
+    def _broker(self, broker: Mapping[str, Any], home: Layout, process: Process | None) -> dict[str, Any]:
+        try:
+            seen: dict[str, Any] = look(home.base, broker.get("unit"))
+        except (InstallError, OSError) as error:
+            self.notes.append(f"the broker's state is not known: {error}")
+            seen = {"state": None, "how": str(error)}
+        seen.pop("changed", None)
+        if process:
+            self._process(process, seen["state"])
+        running = seen.get("previous")
+        directory = home.directory(running) if running else ""
+        if running and os.path.isdir(directory):
+            self.notes.append(f"the broker runs with version {running}, which is in running/, and not with current")
+            tree = deployed_files.read_tree(directory, self.known, self.bundle, "running/")
+            deployed_files.add_tree(tree, self.bundle, "running/")
+        for name, place in (("store", seen.get("store") or broker.get("store")), ("data", home.data)):
+            if place:
+                self._listing(name, place, account_of_broker(home.base))
+        return seen
+
+    def _process(self, process: Process, state: str | None) -> None:
+        status = thread_dumps.contents(f"/proc/{process.pid}/status") + thread_dumps.contents(
+            f"/proc/{process.pid}/limits"
+        )
+        command = masking.mask_words(process.command, self.known)
+        self._text("process.txt", "\n".join([*command, "", status]))
+        if self.dumps == "never" or (self.dumps == "hung" and state != "hung"):
+            return
+        self._text("threads/kernel.txt", thread_dumps.kernel_view(process.pid))
+        dumps = thread_dumps.dump(read_process(process.pid) or process)
+        self.notes += dumps.notes
+        for number, text in enumerate(dumps.texts, 1):
+            self._text(f"threads/{number}.txt", text)
+
+    def _listing(self, name: str, directory: str, account: int | None) -> None:
+        """Names, sizes and times, never contents, as the broker's account sees them.
+
+        A share that is away must not hold up everything else.
+        """
+        done = _run(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"], account)
+        entries = [] if done is None else done.decode(errors="replace").split("\0")[:-1]
+        if not entries:
+            self.notes.append(f"{directory} cannot be listed")
+            return
+        if len(entries) > _ENTRIES:
+            self.bundle.leave_out(f"{name}.txt", 0, f"only {_ENTRIES} of {len(entries)} entries are listed")
+        lines = sorted(entries[:_ENTRIES], key=lambda line: line.split("\t", 3)[3])
+        self._text(f"listing/{name}.txt", "\n".join([directory, *lines, ""]))
+
+    def _unit(self, unit: str) -> None:
+        if not shutil.which("systemctl"):
+            return
+        for name, command in (
+            (f"units/{unit}", ["systemctl", "cat", "--no-pager", unit]),
+            (f"units/{unit}.show", ["systemctl", "show", "--no-pager", unit]),
+        ):
+            text = _run(command)
+            if text:
+                self._text(name, text.decode(errors="replace"))
+        command = ["journalctl", f"--unit={unit}", f"--since=-{self.days}d", "--output=short-iso-precise", "--utc"]
+        journal, dropped = _tail([*command, "--no-pager"], self.bundle.limit // _SHARE, self.bundle.remaining_seconds)
+        if dropped:
+            self.bundle.leave_out(f"journal/{unit}.log", dropped, "only its newest lines fit")
+        self._text(f"journal/{unit}.log", journal)
+
+    def _logs(self, data: str, state: str, records: str) -> None:
+        opened = open_all(data, lambda name: bool(_LOG.match(name)), "", self.bundle) if data else []
+        opened += open_all(data, lambda name: bool(_MORE.match(name)), "more/", self.bundle) if data else []
+        if state:
+            journals = os.path.join(state, "agent")
+            opened += open_all(journals, lambda name: bool(_JOURNAL.fullmatch(name)), "agent/", self.bundle)
+        if records:
+            opened += open_all(records, lambda name: name == operation_record.FILE, "", self.bundle)
+        self.bundle.add_logs(opened, lambda text: masking.mask_text(text, self.known))
+
+    def _text(self, name: str, text: str) -> None:
+        if text.strip() and self.bundle.is_late():
+            self.bundle.leave_out(name, len(text), TIME_IS_OVER)
+        elif text.strip():
+            self.bundle.add(name, masking.mask_text(text, self.known).encode(errors="replace"))
+
+
+def timezone(process: Process | None, etc: str = "/etc") -> str:
+    """The zone in which the broker's log is written: the JVM's own, else the host's; a name, or ``+02:00``."""
+    for word in process.command if process else ():
+        if word.startswith("-Duser.timezone="):
+            return str(word.partition("=")[2])
+    environment = thread_dumps.contents(f"/proc/{process.pid}/environ").split("\0") if process else []
+    for entry in environment:
+        if entry.startswith("TZ=") and entry[3:].lstrip(":"):
+            return str(entry[3:].lstrip(":"))
+    name = thread_dumps.contents(f"{etc}/timezone").strip()
+    target = os.path.realpath(f"{etc}/localtime")
+    if "/zoneinfo/" in target:
+        return target.partition("/zoneinfo/")[2]
+    offset = time.strftime("%z")
+    return name or f"{offset[:3]}:{offset[3:]}"
+
+
+def _machine() -> dict[str, Any]:
+    system = os.uname()
+    return {
+        "kernel": f"{system.sysname} {system.release} {system.machine}",
+        "boot_id": boot_id(),
+        "uptime": round(uptime()),
+        "clock_synchronised": machine.clock_synchronised(),
+        "collected": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _versions(home: Layout) -> list[Version]:
+    """The version in force first: of two variables with one value its own count."""
+    try:
+        current = home.current_version()
+    except InstallError:
+        current = None
+    others = [read_version(home.directory(name)) for name in home.names()]
+    return [version for version in (current, *others) if version]
+
+
+def _current(home: Layout) -> str | None:
+    try:
+        name: str | None = home.current_name()
+        return name
+    except InstallError:
+        return None
+
+
+def _directory(home: Layout) -> tuple[str, str] | None:
+    """Where the configuration in use lies, also one that the collection has not installed, and its place below."""
+    name = _current(home)
+    places = [(home.directory(name), "")] if name else [(home.current, ""), (os.path.join(home.base, "conf"), "conf/")]
+    return next((place for place in places if os.path.isdir(place[0])), None)
+
+
+def _run(command: list[str], account: int | None = None) -> bytes | None:
+    """What a command prints. ``account``: the uid that root runs it as, with that account's groups."""
+    who: dict[str, Any] = {}
+    if account and os.geteuid() == 0:
+        entry = _entry(account)
+        groups = os.getgrouplist(entry.pw_name, entry.pw_gid) if entry else []
+        who = {"user": account, "group": entry.pw_gid if entry else account, "extra_groups": groups}
+    try:
+        utc = {**os.environ, "TZ": "UTC", "LC_ALL": "C"}
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            command, capture_output=True, timeout=_PATIENCE, check=False, env=utc, cwd="/", **who
+        )
+        return done.stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _entry(uid: int) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        return None
+
+
+def _tail(command: list[str], most: int, seconds: float) -> tuple[str, int]:
+    """The last ``most`` bytes of what a command prints, from the start of a line, and how many came before.
+
+    The command is ended after ``seconds``; what it printed until then counts.
+    """
+    kept: deque[bytes] = deque()
+    size = dropped = 0
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError:
+        return "", 0
+    timer = threading.Timer(min(max(1.0, seconds), threading.TIMEOUT_MAX), process.kill)
+    timer.start()
+    with process:
+        assert process.stdout is not None  # noqa: S101 -- for the type alone
+        for line in process.stdout:
+            kept.append(line)
+            size += len(line)
+            while size > most and kept:
+                gone = len(kept.popleft())
+                size, dropped = size - gone, dropped + gone
+    timer.cancel()
+    return b"".join(kept).decode(errors="replace"), dropped

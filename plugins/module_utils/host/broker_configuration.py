@@ -1,0 +1,143 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a host can read of a broker's own configuration: connectors, store, an account to ask with."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree import ElementTree
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.probe import Login
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
+
+_URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)")
+_REFERENCE = re.compile(r"\$\{([^}]+)\}")
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
+_HOLDERS = ("persistenceAdapter", "persistenceFactory")
+_STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)")
+
+
+@dataclass(frozen=True)
+class Listener:
+    """One transportConnector, and where to ask it."""
+
+    name: str
+    scheme: str
+    address: tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A configuration. ``store`` is kahaDB's directory, empty for another store."""
+
+    listeners: tuple[Listener, ...] = ()
+    login: Login = field(default=Login(), repr=False)
+    store: str = ""
+    pure: bool = False
+    persistence: dict[str, Any] = field(default_factory=dict)
+
+
+def read_deployed(version: str, base: str) -> Deployed:
+    """What ``VERSION/conf`` says. Raises OSError or ElementTree.ParseError when it cannot be read."""
+    conf = os.path.join(version, "conf")
+    root = ElementTree.parse(os.path.join(conf, "activemq.xml")).getroot()  # noqa: S314 -- root's own file
+    places = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
+    stores = [element.get("directory", "") for element in _all(root, "kahaDB")]
+    return Deployed(
+        listeners=tuple(_listeners(root)),
+        login=_login(root, conf),
+        store=_REFERENCE.sub(lambda found: places.get(found[1], found[0]), stores[0]) if stores else "",
+        pure=_is_pure(root),
+        persistence=_persistence(root),
+    )
+
+
+def persistence_of(document: bytes) -> dict[str, Any]:
+    """Where a configuration keeps its messages.
+
+    ``kind`` is the element of the store, None where there is none or the broker keeps nothing;
+    ``openwire`` what ``storeOpenWireVersion`` says, or None; ``pure``: it copies to a slave, or is one.
+    """
+    return _persistence(ElementTree.fromstring(document))  # noqa: S314 -- root's own file
+
+
+def _persistence(root: ElementTree.Element) -> dict[str, Any]:
+    brokers = _all(root, "broker")
+    openwire = brokers[0].get("storeOpenWireVersion") if brokers else None
+    kinds = [child for name in _HOLDERS for element in _all(root, name) for child in element]
+    return {
+        "kind": kinds[0].tag.rpartition("}")[2] if kinds else None,
+        "openwire": int(openwire) if openwire and openwire.isdecimal() else None,
+        "pure": _is_pure(root),
+    }
+
+
+def _is_pure(root: ElementTree.Element) -> bool:
+    waits = any(broker.get("waitForSlave") == "true" for broker in _all(root, "broker"))
+    return waits or bool(_all(root, "masterConnector"))
+
+
+def has_messages(store: str, root: int | None = None) -> bool:
+    """Whether a kahaDB store was ever used. ``root``: a descriptor that stands for ``/``.
+
+    Raises UntrustedPathError for a store behind a link of the account's own.
+    """
+    try:
+        with open_directory(store, root) as directory:
+            return any(_STORED.fullmatch(name) for name in directory.names())
+    except OSError:
+        return False
+
+
+def _all(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [element for element in root.iter() if element.tag.rpartition("}")[2] == name]
+
+
+def _listeners(root: ElementTree.Element) -> list[Listener]:
+    found = []
+    for element in _all(root, "transportConnector"):
+        match = _URI.match(element.get("uri", ""))
+        if match:
+            host = match["host"].strip("[]")
+            host = "127.0.0.1" if host in _WILDCARDS else host
+            found.append(Listener(element.get("name", match["scheme"]), match["scheme"], (host, int(match["port"]))))
+    return found
+
+
+def _login(root: ElementTree.Element, conf: str) -> Login:
+    """The first account whose password stands in the credentials file; the network's, where there is one."""
+    try:
+        with open(os.path.join(conf, "credentials.properties"), encoding="latin-1") as file:
+            entries = dict(read_properties(file.read()))
+    except OSError:
+        return Login()
+    users = _all(root, "authenticationUser")
+    users.sort(key=lambda user: "activemq.network.password" not in user.get("password", ""))
+    for user in users:
+        reference = _REFERENCE.fullmatch(user.get("password", ""))
+        password = entries.get(reference[1]) if reference else None
+        if password:
+            return Login(user.get("username", ""), password)
+    return Login()
+
+
+_ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=#!])(?:\\.|[^\\=])*)=(?P<value>.*)")
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<char>.))")
+_CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+
+
+def read_properties(text: str) -> list[tuple[str, str]]:
+    """Entries of a properties file as the fleet writes them: one a line, ``=`` between."""
+    entries = [_ENTRY.fullmatch(line) for line in text.splitlines()]
+    return [(_unescape(entry["key"]), _unescape(entry["value"])) for entry in entries if entry]
+
+
+def _unescape(text: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        return chr(int(found["code"], 16)) if found["code"] else _CHARS.get(found["char"], found["char"])
+
+    # A character beyond the first 65,536 stands there as two halves.
+    return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16")

@@ -1,0 +1,156 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Strikes the broker of this host, and tells when it took over. What is struck is decided elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, held_by_process
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import (
+    Process,
+    find_broker,
+    is_same,
+    process_handle,
+    send_signal,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, open_file
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+_POLL = 0.2
+_PATIENCE = 90
+_SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM, "resume": signal.SIGCONT}
+
+
+def strike(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
+    """One blow at the broker, now. Returns when, by this host's clock, and at which process.
+
+    Whoever dies here leaves no broker that is down or frozen: after ``again`` seconds systemd itself
+    starts it or lets it go on. Raises InstallError when the broker is not active any more.
+    """
+    layout = Layout(os.path.abspath(base))
+    process = _active(layout, unit)
+    if unit and again:
+        _come_back(unit, act, again)
+    at = time.time()
+    if unit and act == "stop":
+        _systemctl("stop", unit)
+    elif unit:
+        _systemctl("kill", f"--signal={_SIGNALS[act].name}", unit)
+    else:
+        _send(process, _SIGNALS[act])
+    _see(layout, unit, process.pid, act)
+    return {"at": at, "pid": process.pid}
+
+
+def resume(base: str, unit: str | None) -> dict[str, Any]:
+    """Let a frozen broker go on. Does nothing where none is frozen."""
+    process = find_broker(os.path.abspath(base), unit)
+    was_frozen = process is not None and process.state == "T"
+    if process is not None and was_frozen:
+        if unit:
+            _systemctl("kill", "--signal=SIGCONT", unit)
+        else:
+            _send(process, signal.SIGCONT)
+    return {"at": time.time(), "changed": was_frozen}
+
+
+def stay(unit: str) -> None:
+    """The broker is back: systemd need not see to that any more."""
+    _systemctl("stop", f"{_timer(unit)}.timer", must=False)
+
+
+def started(base: str, wait: float) -> dict[str, Any]:
+    """When the broker's log said that it is started, by this host's clock; None if not within ``wait`` seconds."""
+    layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
+    while True:
+        process = find_broker(layout.base)
+        phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
+        if phase.name == "started":
+            return {"at": _moment(layout.data, phase) or time.time()}
+        if time.monotonic() > deadline:
+            return {"at": None}
+        time.sleep(_POLL)
+
+
+def _active(layout: Layout, unit: str | None) -> Process:
+    process = find_broker(layout.base, unit)
+    if process is None:
+        raise InstallError("the broker does not run: nothing was struck")
+    phase = broker_log.read_phase(layout.data, process.since)
+    # No standby listens, and a client may have written into the log.
+    if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
+        raise InstallError(f"the broker is not active any more ({phase.message or phase.name}): nothing was struck")
+    return process
+
+
+def _is_listening(layout: Layout, process: Process) -> bool:
+    name = layout.current_name()
+    try:
+        listeners = read_deployed(layout.directory(name), layout.base).listeners if name else ()
+    except (OSError, ParseError):
+        return False
+    return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
+
+
+def _moment(data: str, phase: broker_log.Phase) -> float | None:
+    """The record's time with its milliseconds, in seconds since the epoch."""
+    if not phase.time:
+        return None
+    try:
+        whole = time.mktime(time.strptime(phase.time, "%Y-%m-%d %H:%M:%S"))
+        with os.fdopen(open_file(os.path.join(data, "activemq.log")), "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - (1 << 20)))
+            text = log.read().decode(errors="replace")
+    except (OSError, ValueError, UntrustedPathError):
+        return None
+    found = re.findall(re.escape(phase.time) + r",(\d{3}) \|[^|]*\| " + re.escape(phase.message[:60]), text)
+    return whole + (int(found[-1]) / 1000 if found else 0.0)
+
+
+def _send(process: Process, number: signal.Signals) -> None:
+    """To its whole group where it leads one, as a lab starts it."""
+    with contextlib.suppress(ProcessLookupError), process_handle(process) as handle:
+        if os.getpgid(process.pid) == process.pid and is_same(process):
+            os.killpg(process.pid, number)
+        else:
+            send_signal(handle, process, number)
+
+
+def _see(layout: Layout, unit: str | None, pid: int, act: str) -> None:
+    """Wait until the blow shows. Raises InstallError when it does not."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        process = find_broker(layout.base, unit)
+        if process is None or process.pid != pid or (act == "pause" and process.state == "T"):
+            return
+        time.sleep(0.05)
+    raise InstallError(f"process {pid} is not {'frozen' if act == 'pause' else 'gone'} after {_PATIENCE} s")
+
+
+def _timer(unit: str) -> str:
+    return f"{unit.rpartition('.')[0] or unit}-fleet-drill"
+
+
+def _come_back(unit: str, act: str, seconds: int) -> None:
+    then = ["kill", "--signal=SIGCONT", unit] if act == "pause" else ["start", unit]
+    stay(unit)
+    command = ["systemd-run", "--collect", f"--unit={_timer(unit)}", f"--on-active={seconds}", "systemctl", *then]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InstallError(f"systemd-run: {done.stderr.strip()[-200:]}: nothing was struck")
+
+
+def _systemctl(*words: str, must: bool = True) -> None:
+    done = subprocess.run(["systemctl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode and must:
+        raise InstallError(f"systemctl {' '.join(words)}: {done.stderr.strip()[-200:]}")

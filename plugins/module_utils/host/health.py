@@ -1,0 +1,200 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What else decides whether a broker may be touched: what it really runs, its files, its store, its clock.
+
+All that asks a shared store is done in a child, as the broker's own account and with a time limit:
+a share whose server is away stops whoever asks it, and a standby whose account cannot open the
+lock says in its log the same as one that waits (every failure to lock reads as a lock that is held).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import has_messages
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version, read_version
+from ansible_collections.activemq.fleet.plugins.module_utils.install import jars
+from ansible_collections.activemq.fleet.plugins.module_utils.install.disk import Owner
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.pending_restart import Owed
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_marker import read_marker
+
+_HOME = "-Dactivemq.home="
+_PATIENCE = 10.0
+
+
+def gather(layout: Layout, process: Process | None, owed: Owed | None, store: str) -> dict[str, Any]:
+    """The results of ``broker_info`` beside the state. ``owed`` is a restart that is owed still."""
+    name = layout.current_name()
+    current = read_version(layout.directory(name)) if name else None
+    shown = _asked_in_child(store, process) if store else {}
+    free = {layout.base: _free(layout.base)}
+    if store:
+        free[store] = shown.get("free")
+    release, unseen = release_seen(process) if process else (None, "")
+    return {
+        "release": release,
+        "release_unseen": unseen,
+        "home": _home(process) if process else None,
+        "age": round(uptime() - process.started, 2) if process else None,
+        "clock": time.time(),
+        "complete": current is not None,
+        "drift": _drift(current) if current else [],
+        "previous_intact": _is_intact(layout, owed.previous) if owed else None,
+        "store_access": shown.get("access") if store else None,
+        "store_marker": shown.get("marker"),
+        "store_used": shown.get("used") if store else None,
+        "free": {directory: room for directory, room in free.items() if room is not None},
+    }
+
+
+def running_release(process: Process) -> str | None:
+    """The release of the broker's jar that the process has open, whatever its home holds by now.
+
+    It is what the jar itself says, whatever its name is. None where that cannot be seen.
+    """
+    return release_seen(process)[0]
+
+
+def release_seen(process: Process) -> tuple[str | None, str]:
+    """The release that a process runs, and why none was seen; one of both is always empty."""
+    place = f"/proc/{process.pid}/fd"
+    try:
+        numbers = os.listdir(place)
+    except OSError as error:
+        return None, f"{place} cannot be read: {os.strerror(error.errno or 0).lower()}"
+    silent = ""
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            link = os.path.join(place, number)
+            name = os.path.basename(os.readlink(link)).removesuffix(" (deleted)")
+            if jars.is_broker_jar(name):
+                release = jars.release_of_jar_at(link, name)
+                if release:
+                    return release, ""
+                silent = f"{name} says no release, neither inside nor by its name"
+    return None, silent or f"none of its {len(numbers)} open files is activemq-broker, -core or -all"
+
+
+def _home(process: Process) -> str | None:
+    return next((word[len(_HOME) :] for word in process.command if word.startswith(_HOME)), None)
+
+
+def _drift(version: Version) -> list[str]:
+    """What was changed by hand. Who owns what is the business of ``configure``."""
+    found = version.drift(lambda _mode: Owner())
+    return [f"{path} {what}" for path, what in sorted(found.items()) if "by hand" in what]
+
+
+def _is_intact(layout: Layout, name: str) -> bool:
+    version = read_version(layout.directory(name)) if name else None
+    return version is not None and not _drift(version)
+
+
+def _free(path: str) -> int | None:
+    """Bytes that an account other than root can still write."""
+    try:
+        room = os.statvfs(path)
+    except OSError:
+        return None
+    return room.f_bavail * room.f_frsize
+
+
+def _asked_in_child(store: str, process: Process | None) -> dict[str, Any]:
+    """``access``, ``marker``, ``used`` and ``free`` of a store as the broker's process sees it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _answer(store, process, writing)
+    os.close(writing)
+    try:
+        data = _read(reading, _PATIENCE)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+            # Who waits for a share cannot even be killed: it is left to end when the share comes back.
+            os.waitpid(child, 0 if data else os.WNOHANG)
+    if not data:
+        return {"access": f"{store} does not answer within {_PATIENCE:g} s"}
+    found: dict[str, Any] = json.loads(data)
+    return found
+
+
+def _read(descriptor: int, patience: float) -> bytes:
+    data, end = b"", time.monotonic() + patience
+    while True:
+        ready = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]
+        part = os.read(descriptor, 1 << 16) if ready else b""
+        if not part:
+            return data if ready else b""
+        data += part
+
+
+def _answer(store: str, process: Process | None, writing: int) -> None:
+    """The child: never returns, and keeps no way open on which the controller waits."""
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        root = _become(process) if process else None
+        try:
+            found = _look_at(store, root)
+        except InstallError as error:
+            found = {"access": str(error)}
+        os.write(writing, json.dumps(found).encode())
+    finally:
+        os._exit(0)
+
+
+def _become(process: Process) -> int | None:
+    """Take the account of the process; return a descriptor of the root directory that it sees."""
+    if os.geteuid() != 0:
+        return None
+    with open(f"/proc/{process.pid}/status") as file:
+        said = dict(line.split(":", 1) for line in file if ":" in line)
+    # Opened as root: who may look at a process is another question than who may open a file.
+    root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    uid, gid = int(said["Uid"].split()[1]), int(said["Gid"].split()[1])
+    os.setgroups([int(word) for word in said["Groups"].split()])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    return root
+
+
+def _look_at(store: str, root: int | None) -> dict[str, Any]:
+    """What the account sees. Raises InstallError for a store or marker that is not what it has to be."""
+    shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
+    try:
+        directory = open_directory(store, root)
+    except FileNotFoundError:
+        return {**shown, "access": f"{store} cannot be written"}
+    except OSError as error:
+        return {**shown, "access": f"{store}: {os.strerror(error.errno or 0).lower()}"}
+    with directory:
+        with contextlib.suppress(OSError):
+            shown["marker"] = read_marker(directory)
+        room = os.fstatvfs(directory.descriptor)
+        free = room.f_bavail * room.f_frsize
+        return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}
+
+
+def _access(directory: Directory) -> str:
+    """Why the lock cannot be opened to be locked; empty when it can. It is not locked here."""
+    try:
+        # No O_CREAT: the lock is made by a broker.
+        os.close(directory.open_file("lock", write=True))
+    except FileNotFoundError:
+        is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
+        return "" if is_writable else f"{directory.path} cannot be written"
+    except OSError as error:
+        return f"lock: {os.strerror(error.errno or 0).lower()}"
+    return ""

@@ -1,0 +1,186 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a broker's management view says, asked without a port, a restart or a tool that is not there.
+
+The view is local to the process. The JVM is asked over its attach socket to open it for this machine
+(what ``jcmd PID ManagementAgent.start_local`` does), and the release's own console command, from
+the class path of the running broker, reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import (
+    Process,
+    account_of,
+    group_of,
+    process_handle,
+    send_signal,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+_WAIT = 10.0
+_POLL = 0.05
+_QUERY = 120
+_LONGEST_ANSWER = 1 << 20
+_ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=(.+)$", re.MULTILINE)
+_VALUE = re.compile(r"([A-Z]\w*) = (.*)")
+# Its log is the broker's: a second process that wrote to it would roll it away.
+_DROPPED = re.compile(r"-agentlib:|-agentpath:|-javaagent:|-Xrun|-Dcom\.sun\.management\.|-Xm|-Xlog|-XX:|-Dlog4j")
+
+
+def query(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[str, str]]:
+    """Attributes ``view`` of all MBeans of ``pattern`` (``Type=Queue,*``): one dict an MBean.
+
+    Raises InstallError when the JVM or the console command says no.
+    """
+    command = [*_java(process), "query", "--jmxurl", _address(process), "--objname", pattern, "--view", ",".join(view)]
+    uid, gid = _account(process)
+    is_root = os.geteuid() == 0
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_QUERY,
+            check=False,
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+            # What runs here is a program of that account's choice.
+            user=uid if is_root else None,
+            group=gid if is_root else None,
+            extra_groups=[] if is_root else None,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InstallError(f"the release's console command could not be run: {error}") from None
+    if done.returncode or "Exception" in done.stdout or "ERROR" in done.stdout:
+        said = " ".join((done.stderr or done.stdout).split())[:400]
+        raise InstallError(f"the release's console command failed: {said}")
+    return [found for found in _read(done.stdout) if view[0] in found]
+
+
+def _read(text: str) -> Iterator[dict[str, str]]:
+    """``Name = value`` lines, an empty line after each MBean."""
+    found: dict[str, str] = {}
+    for line in [*text.splitlines(), ""]:
+        match = _VALUE.fullmatch(line)
+        if match:
+            found[match[1]] = match[2]
+        elif not line.strip() and found:
+            yield found
+            found = {}
+
+
+def _java(process: Process) -> list[str]:
+    """The running broker's own command line up to its verb, as small as it can be."""
+    words = list(process.command)
+    words = words[: words.index("start")]
+    kept = [word for word in words[1:] if not _DROPPED.match(word)]
+    java = os.readlink(f"/proc/{process.pid}/exe")
+    return [
+        java,
+        "-Xmx64m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dlog4j.configuration=file:/dev/null",
+        *kept,
+    ]
+
+
+def _address(process: Process) -> str:
+    """The URL under which this machine reaches the management view; opened where it was not yet."""
+    found = _ADDRESS.search(_ask(process, "agentProperties"))
+    if not found:
+        _ask(process, "jcmd", "ManagementAgent.start_local")
+        found = _ADDRESS.search(_ask(process, "agentProperties"))
+    if not found:
+        raise InstallError(f"process {process.pid} does not open its management view to this machine")
+    return found[1].replace("\\", "").strip()
+
+
+def _ask(process: Process, *words: str) -> str:
+    """One command over the attach socket (three arguments follow its name, whatever it takes)."""
+    pid = process.pid
+    inside = _pid_inside(pid)
+    path = f"/proc/{pid}/root/tmp/.java_pid{inside}"
+    uid, gid = _account(process)
+    data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
+    answer = b""
+    try:
+        with _as(uid, gid):
+            if not os.path.exists(path):
+                _wake(process, inside, path)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(_WAIT)
+                connection.connect(path)
+                connection.sendall(data)
+                while len(answer) < _LONGEST_ANSWER and (part := connection.recv(65536)):
+                    answer += part
+    except OSError as error:
+        raise InstallError(f"process {pid} cannot be asked over its attach socket: {error.strerror or error}") from None
+    code, _, text = answer.decode(errors="replace").partition("\n")
+    if code.strip() != "0":
+        raise InstallError(f"process {pid} does not answer {words[0]}: {' '.join(text.split())[:200]}")
+    return text
+
+
+def _wake(process: Process, inside: str, path: str) -> None:
+    """A JVM opens its socket when it finds this file after SIGQUIT; without it, it would print its threads."""
+    pid = process.pid
+    flags = os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    trigger = f"/proc/{pid}/cwd/.attach_pid{inside}"
+    try:
+        os.close(os.open(trigger, flags, 0o600))
+    except OSError:
+        # A unit's working directory is often the root, which its account may not write to.
+        trigger = f"/proc/{pid}/root/tmp/.attach_pid{inside}"
+        os.close(os.open(trigger, flags, 0o600))
+    try:
+        with process_handle(process) as handle:
+            send_signal(handle, process, signal.SIGQUIT)
+        deadline = time.monotonic() + _WAIT
+        while not os.path.exists(path) and time.monotonic() < deadline:
+            time.sleep(_POLL)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(trigger)
+
+
+def _account(process: Process) -> tuple[int, int]:
+    """Uid and gid of the process. Raises InstallError when it has none of its own to be asked as."""
+    uid, gid = account_of(process.pid), group_of(process.pid)
+    if uid is None or gid is None:
+        raise InstallError(f"process {process.pid} is gone, or runs with more than one account: it is not asked")
+    return uid, gid
+
+
+def _pid_inside(pid: int) -> str:
+    with open(f"/proc/{pid}/status") as file:
+        return next((line.split()[-1] for line in file if line.startswith("NSpid:")), str(pid))
+
+
+@contextlib.contextmanager
+def _as(uid: int, gid: int) -> Iterator[None]:
+    """As the broker's account: older JVMs answer nobody else, not even root."""
+    if os.geteuid() != 0 or uid == 0:
+        yield
+        return
+    group, groups = os.getegid(), os.getgroups()
+    os.setgroups([])
+    os.setegid(gid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)

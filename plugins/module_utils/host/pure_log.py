@@ -1,0 +1,75 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the log of a pure broker says of its runs: whether it was attached, and whether it served alone.
+
+A small part of the grammar in ``activemq_fleet.logs``. A run begins with the choice of the store.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_file
+
+_LONGEST = 64 << 10
+_KEPT = 50
+_FILES = 20
+_BROKER = ("BrokerService",)
+_SLAVE = ("MasterConnector",)
+# What a record says, the classes that write it, and its text.
+_MEANINGS = (
+    ("began", _BROKER, re.compile(r"Using Persistence Adapter: ")),
+    ("started", _BROKER, re.compile(r"(?:Apache ActiveMQ \S+|ActiveMQ JMS Message Broker) \([^()]+\) started")),
+    ("attached", ("TransportConnection",), re.compile(r"(?:Passive|Active|\d+) Slave Broker .+ is attached")),
+    ("established", _SLAVE, re.compile(r"Slave connection between .+ and .+ has been (?:re)?established\.")),
+    ("served", _BROKER, re.compile(r"Master Failed - starting all connectors")),
+    ("served", _SLAVE, re.compile(r"Failed to start network bridge: ")),
+)
+
+
+def runs(data: str) -> list[dict[str, Any]]:
+    """The runs of which ``data``/activemq.log and those before it tell, oldest first.
+
+    One whose beginning is not told any more has no ``began``. Raises UntrustedPathError for a log that is no file.
+    """
+    found: list[dict[str, Any]] = []
+    for name in reversed(["activemq.log", *(f"activemq.log.{number}" for number in range(1, _FILES + 1))]):
+        with suppress(FileNotFoundError), os.fdopen(open_file(os.path.join(data, name)), "rb") as file:
+            _follow(_lines(file), found)
+    return found[-_KEPT:]
+
+
+def _lines(file: BinaryIO) -> Iterator[str]:
+    """The beginnings of the lines, and nothing of the rest of one that is longer than any record of these."""
+    is_begin = True
+    while line := file.readline(_LONGEST):
+        if is_begin:
+            yield line.decode(errors="replace")
+        is_begin = line.endswith(b"\n")
+
+
+def _follow(lines: Iterable[str], found: list[dict[str, Any]]) -> None:
+    for record in broker_log.records(line.rstrip("\n") for line in lines):
+        meaning = _meaning(record)
+        if meaning is None:
+            continue
+        if meaning == "began" or not found:
+            del found[:-_KEPT]
+            found.append({"began": "", "started": False, "attached": 0, "established": False, "served": False})
+        if meaning == "began":
+            found[-1]["began"] = record.time
+        elif meaning == "attached":
+            found[-1]["attached"] += 1
+        else:
+            found[-1][meaning] = True
+
+
+def _meaning(record: broker_log.Record) -> str | None:
+    return next(
+        (name for name, classes, text in _MEANINGS if record.is_by(classes) and text.match(record.message)), None
+    )

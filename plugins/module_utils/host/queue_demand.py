@@ -1,0 +1,101 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Consumers that want a queue and never take a message, so that a bridge brings all of it.
+
+A bridge forwards a queue only while its far side has a consumer. A conduit bridge asks for all
+messages of that queue whatever the consumer's selector is (source: ConduitBridge, 5.3 to 5.7), so a selector
+that nothing matches brings everything and takes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Listener, read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.host.probe import Login
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import protocol_of
+
+_TIMEOUT = 30.0
+_LONGEST = 64 << 10
+"""Bytes of an answer."""
+_NOTHING = "1 = 0"
+
+
+def hold(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
+    """Want ``queues`` at the broker below ``base`` for so many seconds; returns the module's result.
+
+    Raises InstallError when the broker has no STOMP connector or refuses.
+    """
+    layout = Layout(os.path.abspath(base))
+    name = layout.current_name()
+    if name is None:
+        raise InstallError(f"{layout.current} is not there: no broker is configured")
+    deployed = read_deployed(layout.directory(name), layout.base)
+    listener = next((one for one in deployed.listeners if protocol_of(one.scheme) == "stomp"), None)
+    if listener is None:
+        raise InstallError("this broker has no STOMP connector: add one to activemq_connectors while you migrate")
+    wanted = sorted(set(queues))
+    try:
+        with _connect(listener) as connection:
+            for number, queue in enumerate(wanted):
+                _subscribe(connection, deployed.login if number == 0 else None, queue, number)
+            _wait(connection, seconds)
+    except OSError as error:
+        raise InstallError(f"{listener.name} at {listener.address[0]}:{listener.address[1]}: {error}") from None
+    return {"changed": False, "queues": wanted, "seconds": seconds}
+
+
+def _connect(listener: Listener) -> socket.socket:
+    connection = socket.create_connection(listener.address, _TIMEOUT)
+    if not listener.scheme.endswith("ssl"):
+        return connection
+    # This machine's own broker; whose certificate it shows is not the question.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context.wrap_socket(connection)
+
+
+def _subscribe(connection: socket.socket, login: Login | None, queue: str, number: int) -> None:
+    if login is not None:
+        account = {"login": login.username, "passcode": login.password} if login.username else {}
+        _send(connection, "CONNECT", account)
+        _expect(connection, "CONNECTED")
+    headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
+    _send(connection, "SUBSCRIBE", {**headers, "receipt": str(number)})
+    _expect(connection, "RECEIPT")
+
+
+def _send(connection: socket.socket, command: str, headers: dict[str, str]) -> None:
+    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    connection.sendall(f"{command}\n{lines}\n\0".encode())
+
+
+def _expect(connection: socket.socket, command: str) -> None:
+    frame, end = b"", time.monotonic() + _TIMEOUT
+    while not frame.endswith(b"\0"):
+        if len(frame) > _LONGEST or time.monotonic() > end:
+            raise InstallError(f"what the broker answers does not end within {_LONGEST >> 10} KiB and {_TIMEOUT:g} s")
+        part = connection.recv(1)
+        if not part:
+            raise InstallError("the broker closed the connection")
+        frame = (frame + part).lstrip(b"\n")
+    text = frame.decode(errors="replace")
+    if not text.startswith(command):
+        said = next((line[8:] for line in text.splitlines() if line.startswith("message:")), text[:200])
+        raise InstallError(f"the broker does not let the queues be wanted: {said}")
+
+
+def _wait(connection: socket.socket, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if select.select([connection], [], [], left)[0] and not connection.recv(4096):
+            raise InstallError("the broker closed the connection")

@@ -1,0 +1,126 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Round trips against a pair, and the time line that they draw."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host import probe
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+_ADDRESS = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/\[\]]+):(?P<port>\d+)")
+
+
+@dataclass(frozen=True)
+class Try:
+    """One round over all addresses: ``address`` answered, or nobody did (None). Seconds since the epoch."""
+
+    began: float
+    ended: float
+    address: str | None
+
+
+def watch(
+    addresses: list[str], base: str | None, seconds: float, interval: float, timeout: float, flag: str | None
+) -> dict[str, Any]:
+    """The module's result. Raises InstallError for an address or a configuration that cannot be read."""
+    places = {text: _place(text) for text in addresses}
+    login = _login(base) if base else probe.Login()
+    last: dict[str, str] = {}
+    tries: list[Try] = []
+    end, flagged = time.monotonic() + seconds, False
+    # It does not end in a gap: how long that one was would never be known.
+    while time.monotonic() < end and not (flagged and flag and tries[-1].address and not os.path.lexists(flag)):
+        before = tries[-1].address if tries else None
+        tries.append(_round(places, login, timeout, before, last))
+        if flag and not flagged and tries[-1].address:
+            os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+            flagged = True
+        time.sleep(interval)
+    return {**summary(tries), "last": last}
+
+
+def _place(text: str) -> tuple[str, tuple[str, int]]:
+    found = _ADDRESS.fullmatch(text)
+    if not found:
+        raise InstallError(f"{text!r} is no address such as mqtt://orders-mq01-a.example.com:1883")
+    return found["scheme"], (found["host"].strip("[]"), int(found["port"]))
+
+
+def _login(base: str) -> probe.Login:
+    layout = Layout(os.path.abspath(base))
+    name = layout.current_name()
+    try:
+        return read_deployed(layout.directory(name), layout.base).login if name else probe.Login()
+    except (OSError, ParseError) as error:
+        raise InstallError(f"{layout.base}: the configuration cannot be read: {error}") from None
+
+
+def _round(
+    places: dict[str, tuple[str, tuple[str, int]]],
+    login: probe.Login,
+    timeout: float,
+    before: str | None,
+    last: dict[str, str],
+) -> Try:
+    """Ask until one answers, first who did so before."""
+    began = time.time()
+    for text in sorted(places, key=lambda text: text != before):
+        scheme, address = places[text]
+        answer = probe.ask(scheme, address, login, timeout)
+        last[text] = answer.detail
+        if answer.answered:
+            return Try(began, time.time(), text)
+    return Try(began, time.time(), None)
+
+
+def summary(tries: Iterable[Try]) -> dict[str, Any]:
+    """Spans and gaps of a time line. Pure.
+
+    A gap lasts from the end of the last answer to the end of the first one after, so it is never
+    shorter than what a client has seen.
+    """
+    spans: list[dict[str, Any]] = []
+    gaps: list[dict[str, Any]] = []
+    answered: Try | None = None
+    silent: Try | None = None
+    made: Try | None = None
+    trips = 0
+    for made in tries:
+        if made.address is None:
+            silent = silent or made
+            continue
+        trips += 1
+        if silent:
+            gaps.append(_gap(answered.ended if answered else silent.began, made.ended, answered, made.address))
+        if silent or not spans or spans[-1]["address"] != made.address:
+            spans.append({"address": made.address, "began": _moment(made.began), "trips": 0})
+        spans[-1].update(ended=_moment(made.ended), trips=spans[-1]["trips"] + 1)
+        answered, silent = made, None
+    if silent and made:
+        gaps.append(_gap(answered.ended if answered else silent.began, made.ended, answered, None))
+    return {"trips": trips, "spans": spans, "gaps": gaps, "longest": max([gap["seconds"] for gap in gaps], default=0.0)}
+
+
+def _gap(began: float, ended: float, before: Try | None, after: str | None) -> dict[str, Any]:
+    return {
+        "began": _moment(began),
+        "ended": _moment(ended),
+        "seconds": round(ended - began, 3),
+        "before": before.address if before else None,
+        "after": after,
+    }
+
+
+def _moment(seconds: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03d}Z"

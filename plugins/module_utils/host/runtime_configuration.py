@@ -1,0 +1,207 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Changes that a running broker's runtimeConfigurationPlugin takes without a restart, and proof that it did.
+
+The plugin looks at the time of activemq.xml. It takes part of any change, and leaves out the rest without a
+word: so a file that it cannot take whole gets the time of the one before and is not looked at. It takes
+links that were added at the end (a changed or removed one whose password is a reference stays there
+beside its successor: source of 5.11.0 to 6.3.0), users, and entries of the authorization map. It never
+looks at a properties file by itself: a password that changed is not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_properties
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, open_file
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version
+from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
+
+DOCUMENT = "conf/activemq.xml"
+_CREDENTIALS = "conf/credentials.properties"
+_PATIENCE = 30.0
+_SETTLED = 1.0  # seconds: what fails is said within milliseconds after what was begun
+_POLL = 0.25
+_LONGEST = 16 << 20
+"""Bytes of the log that are read for what the plugin says of one change."""
+_PLUGIN = r"[^|]* \| (?:INFO|WARN|ERROR) +\| {} \| org\.apache\.activemq\.plugin\.\w+ \| "
+_SAW = re.compile(_PLUGIN.format(r"(?:change in .+ at: .+|No material change to configuration in .+)"))
+_LINK = re.compile(_PLUGIN.format(r"started new network connector: .+"))
+_CHANGED = re.compile(_PLUGIN.format(r"changes to (\w+)"))
+_FAILED = re.compile(
+    _PLUGIN.format(r"(?:[Ff]ailed |Unexpected |No runtime support |No processor |cannot find |stopped and removed ).*")
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the plugin has to take: so many new links, and whether accounts or permissions changed."""
+
+    links: int
+    plugins: bool
+    period: float
+    """Seconds between two looks of the plugin."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a log ended."""
+
+    path: str
+    inode: int
+    size: int
+
+
+def change(layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> Change | None:
+    """What the running broker can be left to take, or None where it must be started again."""
+    if (
+        old is None
+        or DOCUMENT not in tree
+        or find_broker(layout.base) is None
+        or pending_restart.read(layout) is not None
+    ):
+        return None
+    needed = {path for path in changed if pending_restart.reasons([path], old, tree)}
+    if not needed <= {DOCUMENT, _CREDENTIALS} or DOCUMENT not in needed:
+        return None
+    if not _keeps_passwords(old.read(_CREDENTIALS), tree.get(_CREDENTIALS)):
+        return None
+    return compare(old.read(DOCUMENT) or b"", tree[DOCUMENT].content)
+
+
+def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
+    before = dict(read_properties((old or b"").decode("latin-1")))
+    after = dict(read_properties((new.content if new else b"").decode("latin-1")))
+    return all(after.get(name, value) == value for name, value in before.items())
+
+
+def compare(old: bytes, new: bytes) -> Change | None:
+    """The change between two documents, when the plugin stands in both and can take all of it. Pure."""
+    try:
+        before, after = _Document(old), _Document(new)
+    except ElementTree.ParseError:
+        return None
+    if not before.period or before.rest != after.rest or before.links != after.links[: len(before.links)]:
+        return None
+    added = len(after.links) - len(before.links)
+    return Change(added, before.accounts != after.accounts, before.period)
+
+
+class _Document:
+    """An activemq.xml, taken apart: what the plugin takes, and the rest."""
+
+    def __init__(self, data: bytes) -> None:
+        root = ElementTree.fromstring(data)  # noqa: S314 -- the fleet's own file
+        self.links: list[str] = []
+        self.accounts: list[str] = []
+        self.period = 0.0
+        for plugin in _all(root, "runtimeConfigurationPlugin"):
+            self.period = int(plugin.get("checkPeriod", "0")) / 1000
+        for broker in _all(root, "broker"):
+            for group in [child for child in broker if _name(child) == "networkConnectors"]:
+                self.links += [_text(link) for link in group]
+                broker.remove(group)
+        for plugin in [*_all(root, "simpleAuthenticationPlugin"), *_all(root, "authorizationEntries")]:
+            self.accounts.append(_text(plugin))
+            plugin.clear()
+        self.rest = _text(root)
+
+
+def _all(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [element for element in root.iter() if isinstance(element.tag, str) and _name(element) == name]
+
+
+def _name(element: ElementTree.Element) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def _text(element: ElementTree.Element) -> str:
+    """The element without regard to white space, comments and the order of attributes."""
+    return ElementTree.canonicalize(ElementTree.tostring(element, encoding="unicode"), strip_text=True)
+
+
+def show(layout: Layout, version: str) -> None:
+    """Let the plugin see that this version's document is another."""
+    os.utime(os.path.join(layout.directory(version), DOCUMENT))
+
+
+def hide(layout: Layout, version: str, previous: str | None) -> None:
+    """Keep a plugin from taking part of a document that the broker must be started for."""
+    old = os.path.join(layout.directory(previous), DOCUMENT) if previous else ""
+    new = os.path.join(layout.directory(version), DOCUMENT)
+    try:
+        with open(old, "rb") as file:
+            if b"runtimeConfigurationPlugin" not in file.read():
+                return
+        known = os.stat(old).st_mtime_ns
+        if os.stat(new).st_mtime_ns > known:
+            os.utime(new, ns=(known, known))
+    except FileNotFoundError:
+        return
+
+
+def mark(layout: Layout) -> Mark:
+    """Where the log ends now."""
+    path = os.path.join(layout.data, "activemq.log")
+    try:
+        descriptor = open_file(path)
+    except (OSError, UntrustedPathError):
+        return Mark(path, 0, 0)
+    status = os.fstat(descriptor)
+    os.close(descriptor)
+    return Mark(path, status.st_ino, status.st_size)
+
+
+def is_taken(since: Mark, wanted: Change) -> bool:
+    """Wait until the log says that the plugin has taken the change; False when it failed or was not seen to."""
+    deadline = time.monotonic() + wanted.period + _PATIENCE
+    while time.monotonic() < deadline:
+        found = judge(_read(since), wanted)
+        if found is False:
+            return False
+        if found:
+            time.sleep(_SETTLED)
+            return judge(_read(since), wanted) is True
+        time.sleep(_POLL)
+    return False
+
+
+def judge(lines: Iterable[str], wanted: Change) -> bool | None:
+    """True: all of it is said to be done. False: something failed. None: not yet. Pure."""
+    seen, links, groups = False, 0, set()
+    for line in lines:
+        if _FAILED.match(line):
+            return False
+        seen = seen or bool(_SAW.match(line))
+        links += bool(_LINK.match(line))
+        changed = _CHANGED.match(line)
+        if changed:
+            groups.add(changed[1])
+    if seen and links >= wanted.links and ("Plugins" in groups or not wanted.plugins):
+        return True
+    return None
+
+
+def _read(since: Mark) -> list[str]:
+    """The lines since. Of a log that was rolled meanwhile, the end of the old one and all of the new one."""
+    data = b""
+    for path in (since.path + ".1", since.path):
+        try:
+            with os.fdopen(open_file(path), "rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_ino == since.inode:
+                    file.seek(since.size)
+                elif path != since.path:
+                    continue
+                data += file.read(_LONGEST)
+        except (OSError, UntrustedPathError):
+            continue
+    return data.decode(errors="replace").splitlines()

@@ -1,0 +1,249 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a broker now, and how it is known. Evidence only: what to do is decided elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, health, held_by_process, probe
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Deployed, read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.masking import mask_text
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import echoes
+
+_POLL = 0.5
+_HOPELESS = 3
+_HUNG = 30.0  # seconds: a machine under load, or one that collects garbage, may be slow to answer
+_JUST = 10
+_PRINTED = 200  # lines: a stack trace of Spring's has a hundred
+_PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found on the host. ``answers`` are by the connector's name.
+
+    ``listens``: the process has the ports of its connectors open; ``holds_lock``: it holds its store's lock.
+    """
+
+    process: Process | None
+    phase: broker_log.Phase
+    answers: Mapping[str, probe.Answer]
+    pure: bool = False
+    listens: bool = False
+    holds_lock: bool = False
+    ending: str = ""
+    """Of a broker without a process: what systemd and the log say of its end."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """active, standby, starting, stopped or hung, and one sentence that says how it is known."""
+
+    state: str
+    how: str
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """The state that the evidence shows. Pure.
+
+    An open port is not ready, and of a pure master not even an answer is: it serves before its
+    slave is attached, and its log says ``started`` only after that (measured on 5.5.1). Clients can write
+    into a log, so it only distinguishes what answers, open ports and the lock leave open.
+    """
+    process, phase = evidence.process, evidence.phase
+    if process is None:
+        ending = f"; {evidence.ending}" if evidence.ending else ""
+        return Verdict("stopped", f"no process runs with this broker's directory{ending}")
+    lives = f"process {process.pid} lives"
+    if process.state == "T":
+        return Verdict("hung", f"process {process.pid} was stopped by a signal")
+    said = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
+    answered = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.answered]
+    silent = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.returned is False]
+    if answered:
+        if evidence.pure and not phase.has_started and phase.name != "unknown":
+            return Verdict("starting", f"{lives} and answers, and {said}")
+        return Verdict("active", f"{lives}, {answered[0]}")
+    if silent and evidence.listens:
+        return Verdict("hung", f"{lives} and its ports are open, {silent[0]}, whatever its log says")
+    # Each node of a pure pair has a store of its own and holds its lock, slaves too.
+    holds_lock = evidence.holds_lock and not evidence.pure
+    serves = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
+    if phase.name in ("waiting", "attached"):
+        # A slave of a pure pair may have connectors of its own, which are open and let nobody in.
+        if serves and not (evidence.pure and phase.name == "attached"):
+            return Verdict("starting", f"{lives}, no connector answers and {serves}, though {said}")
+        return Verdict("standby", f"{lives} and {said}")
+    if phase.name == "started" and not evidence.answers:
+        return Verdict("active", f"{lives} without connectors, and {said}")
+    if phase.name == "started" and silent:
+        return Verdict("hung", f"{lives} and {said}, and {silent[0]}")
+    return Verdict("starting", f"{lives}, no connector answers, and {said}")
+
+
+def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The module's result. With ``wait`` it looks again until the state is one of ``wanted``, so many seconds.
+
+    A broker that systemd has given up, or started again and again meanwhile, is not waited for. One that is
+    silent counts as hung when it has been so for a while.
+    Raises InstallError when there is no configuration to go by.
+    """
+    end, first, silent = time.monotonic() + wait, None, None
+    # Who waits has just started the broker: what its log said before is not about this start.
+    recent = time.time() - _JUST if wait else 0
+    while True:
+        result, more = _look_once(Layout(os.path.abspath(base)), unit, recent)
+        first = first or result
+        silent = (silent or time.monotonic()) if result["state"] == "hung" and not result["frozen"] else None
+        is_wanted = result["state"] in wanted and (silent is None or time.monotonic() >= silent + _HUNG)
+        if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
+            return {**result, **more()}
+        time.sleep(_POLL)
+
+
+def missing(result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None) -> str:
+    """Why a result of ``look`` is not what was waited for, in one line; empty when it is.
+
+    ``old_pid``: the process that must have been replaced. ``release``: the one that must run.
+    """
+    unit, log = (result["unit"] or {}).get("Id") or "its unit", f"{result['data']}/activemq.log"
+    where = f"see {log} and journalctl -u {unit}" if result["unit"] else f"see {log}"
+    if result["state"] not in states:
+        reason = result["error"] or result["how"]
+        return f"it is {result['state']}: {reason} ({where})"
+    if old_pid is not None and result["pid"] == old_pid:
+        return f"process {old_pid}, which was there before, still runs ({where})"
+    if release and result["release"] != release:
+        return f"it runs {result['release'] or 'a release that cannot be seen'} and not {release} ({where})"
+    return ""
+
+
+def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    was, is_now = first["unit"], now["unit"]
+    if not was or not is_now or now["state"] != "stopped":
+        return False
+    starts = int(is_now.get("NRestarts") or 0) - int(was.get("NRestarts") or 0)
+    return is_now.get("ActiveState") == "failed" or starts >= _HOPELESS
+
+
+def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+    """The state, and what else there is to know, for whoever does not look again."""
+    process = find_broker(layout.base, unit)
+    owed = pending_restart.read(layout)
+    is_owed = owed is not None and process is not None and not owed.is_settled_by(process)
+    name = layout.current_name()
+    # A broker that has yet to be restarted listens where its old configuration says.
+    running = owed.previous if is_owed and owed and owed.previous else name
+    deployed = _deployed(layout, running)
+    phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
+    frozen = process is not None and process.state == "T"
+    answers = _ask(deployed) if process and not frozen else {}
+    said = _unit(unit) if unit else None
+    error = "" if process else mask_text(broker_log.last_error(layout.data, recent) or _printed(unit, recent))
+    ending = _ending(said, error) if said and not process else ""
+    addresses = [listener.address for listener in deployed.listeners]
+    listens = process is not None and held_by_process.is_listening(process.pid, addresses)
+    locks = process is not None and bool(deployed.store) and held_by_process.holds_lock(process.pid, deployed.store)
+    evidence = Evidence(process, phase, answers, deployed.pure, listens, locks, ending)
+    verdict = judge(evidence)
+    returned = [answer.returned for answer in answers.values() if answer.returned is not None]
+    result = {
+        "changed": False,
+        "state": verdict.state,
+        "how": printable(verdict.how),
+        "frozen": frozen,
+        "pid": process.pid if process else None,
+        "since": _moment(process.since) if process else None,
+        "version": name,
+        "restart_required": is_owed,
+        "restart_reasons": list(owed.reasons) if owed and is_owed else [],
+        "previous": owed.previous if owed and is_owed else None,
+        "unit": said,
+        "log": {"phase": phase.name, "message": printable(phase.message), "time": phase.time or None},
+        "connectors": {key: printable(answer.detail) for key, answer in answers.items()},
+        "message_returned": returned[0] if returned else None,
+        "error": printable(error),
+        "data": layout.data,
+        "store": deployed.store or None,
+        "persistence": deployed.persistence,
+    }
+    return result, partial(health.gather, layout, process, owed if is_owed else None, deployed.store)
+
+
+def _deployed(layout: Layout, name: str | None) -> Deployed:
+    if name is None:
+        return Deployed()
+    try:
+        return read_deployed(layout.directory(name), layout.base)
+    except (OSError, ParseError) as error:
+        raise InstallError(f"{layout.directory(name)}/conf/activemq.xml cannot be read: {error}") from None
+
+
+def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
+    """Ask every connector; one that can give a message back is asked first and alone does so."""
+    order = sorted(deployed.listeners, key=lambda listener: not echoes(listener.scheme))
+    answers: dict[str, probe.Answer] = {}
+    for listener in order:
+        answers[listener.name] = probe.ask(listener.scheme, listener.address, deployed.login)
+        if answers[listener.name].returned is False:
+            break  # a broker that hangs would take the time of every connector
+    return answers
+
+
+def _unit(unit: str) -> dict[str, str] | None:
+    """What systemd says, or None where there is no systemd."""
+    command = ["systemctl", "show", f"--property={_PROPERTIES}", unit, _return_unit(unit)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    own, _, job = done.stdout.partition("\n\n")
+    return {**_fields(own), "Returns": _fields(job).get("ActiveState", "")}
+
+
+def _return_unit(unit: str) -> str:
+    """What starts a broker again which is stopped for its peer to take over."""
+    return f"{unit.rpartition('.')[0]}-fleet-return.service"
+
+
+def _fields(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def _printed(unit: str | None, since: float) -> str:
+    """The error that the broker printed last: why Java did not start, or what the unit found wrong before."""
+    if not unit:
+        return ""
+    command = ["journalctl", f"--unit={unit}", f"--lines={_PRINTED}", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
+    command += [f"--since=@{int(since)}"] if since else []
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return str(broker_log.printed_error(done.stdout.splitlines()))
+
+
+def _ending(unit: Mapping[str, str], error: str) -> str:
+    """Nothing for a broker that was stopped in order. While the next start is tried, only the count is left."""
+    result, restarts = unit.get("Result", "success"), unit.get("NRestarts", "0")
+    if result == "success" and restarts in ("", "0"):
+        return ""
+    ended = f"systemd says {result}, {unit.get('SubState')} after {restarts} restarts"
+    return f"{ended}; the last error is: {error}" if error else ended
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,0 +1,302 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a function as another account, in a child process that has given up root for good.
+
+Invariants:
+
+- The child has the account's uid, gid and groups and no others, and cannot get root back: it tries, and ends if it
+  can. The kernel lets no process of that account trace it or read its memory (a process that changes its uid is
+  not dumpable), so nothing that root knew gets out of it.
+- What comes back is JSON: nothing that the child says is executed. It may be the account's invention, as the files are.
+- The parent never waits for ever on a child that was stopped, killed or ran out of memory, and leaves no zombie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+    UntrustedPathError,
+    account_name,
+    foreign_owner,
+    open_directory,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+_T = TypeVar("_T")
+PATIENCE = 4 * 3600.0
+"""Seconds after which what is done as another account has failed: its file system may keep anybody waiting."""
+_TICK = 1.0
+"""Seconds between two looks whether a silent child was stopped."""
+_SPARE = 512 << 20
+"""Bytes of address space that the interpreter itself may need beside ``memory``."""
+
+
+class AccountError(InstallError):
+    """A function could not be run as an account, or its process ended before it answered."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Who a function is run as: numeric ids, and the supplementary groups."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The account's name, or its number in words."""
+        name: str = account_name(self.uid)
+        return name
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process is that account already."""
+        return self.uid == os.geteuid()
+
+
+def own_account() -> Account:
+    """The account of this process."""
+    return Account(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+
+
+def named_account(name: str) -> Account:
+    """An account of this host with its groups. Raises InstallError where there is none of that name."""
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise AccountError(f"there is no user {name} on this host") from None
+    return Account(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
+
+
+def is_account(name: str) -> bool:
+    """Whether this host has an account of that name."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def account_for(path: str, user: str | None = None) -> Account:
+    """As whom to do whatever has to do with ``path``.
+
+    ``user`` is the account that the inventory names. Root acts as itself only where nobody else can change what
+    lies on the way to the path; without ``user`` it is the account that can. Who is not root acts as itself.
+    Raises AccountError where that is not known, UntrustedPathError, OSError.
+    """
+    if os.geteuid() != 0:
+        return own_account()
+    account = named_account(user) if user else None
+    if account is not None and account.uid != 0:
+        # Root is not asked whether it can reach the path: a share may refuse that to it alone.
+        return account
+    foreign = foreign_owner(path)
+    if account is None:
+        account = _numbered(*foreign) if foreign else own_account()
+    if account.uid == 0 and foreign is not None:
+        owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "can be written by others than root"
+        raise AccountError(
+            f"{path} is not touched as root, because a directory on its way {owner}: "
+            "name the broker's account (the option user, activemq_user in the inventory)"
+        )
+    return account
+
+
+def account_to_rename_as(directory: str, account: Account) -> Account:
+    """Who is to change the names in a directory for ``account``: root where nobody else can, or the account."""
+    try:
+        with open_directory(directory) as opened:
+            return own_account() if opened.is_private else account
+    except (FileNotFoundError, PermissionError):
+        return account
+
+
+def _numbered(uid: int, gid: int) -> Account:
+    try:
+        return named_account(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return Account(uid, gid)
+
+
+def run_as(
+    account: Account,
+    function: Callable[..., _T],
+    *arguments: Any,
+    errors: Sequence[type[Exception]] = (),
+    patience: float = PATIENCE,
+    memory: int | None = None,
+) -> _T:
+    """What ``function(*arguments)`` returns when it runs as ``account``; it must be JSON (tuples become lists).
+
+    Where this process is that account already the function is called here, without a child and without limits.
+    ``patience``: seconds after which the child is killed. ``memory``: bytes that the function may
+    take; None: no limit. What it prints goes nowhere.
+
+    Raises AccountError where the account cannot be taken, where the child ends before it has answered, or for an
+    exception of no known kind; InstallError, UntrustedPathError, OSError and one of ``errors`` (made from its
+    message) as the function raised them.
+    """
+    if account.is_own:
+        return function(*arguments)
+    if os.geteuid() != 0:
+        raise AccountError(f"only root or {account.name} itself can do this: use become")
+    if account.uid == 0:
+        raise AccountError("a child that is to give up root cannot stay root")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _run_in_child(account, lambda: function(*arguments), writing, memory)
+    os.close(writing)
+    try:
+        answer = _read(reading, child, patience)
+    except BaseException as error:
+        _end(child)
+        if isinstance(error, TimeoutError):
+            raise AccountError(f"nothing came of it as {account.name}: {error}") from None
+        raise
+    finally:
+        os.close(reading)
+    status = _end(child) if answer is None else os.waitpid(child, 0)[1]
+    if answer is None:
+        raise AccountError(f"nothing came of it as {account.name}: {_ending(status)}")
+    if "error" in answer:
+        raise _exception(answer, errors)
+    result: _T = answer["result"]
+    return result
+
+
+def _run_in_child(account: Account, function: Callable[[], Any], writing: int, memory: int | None) -> None:
+    """The child: never returns."""
+    status = 1
+    try:
+        _close_standard_streams()
+        os.chdir("/")
+        os.umask(0o077)
+        _set_limits(memory)
+        try:
+            _give_up_root(account)
+            text = json.dumps({"result": function()})
+        except MemoryError:
+            text = json.dumps({"error": "AccountError", "message": f"it takes more than {(memory or 0) >> 20} MiB"})
+        except Exception as error:  # noqa: BLE001 -- the parent raises it again, whatever it is
+            text = json.dumps(_described(error))
+        rest = memoryview(text.encode() + b"\n")
+        while rest:
+            rest = rest[os.write(writing, rest[: 1 << 20]) :]
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _close_standard_streams() -> None:
+    """Keep no stream open on which whoever started this process waits, nor one that its result is read from."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _set_limits(memory: int | None) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory + _SPARE, memory + _SPARE))
+
+
+def _give_up_root(account: Account) -> None:
+    """Take the account for good. Raises AccountError where root could be got back."""
+    os.setgroups(list(account.groups))
+    os.setresgid(account.gid, account.gid, account.gid)
+    os.setresuid(account.uid, account.uid, account.uid)
+    has_ids = os.getresuid() == (account.uid,) * 3 and os.getresgid() == (account.gid,) * 3
+    with contextlib.suppress(PermissionError):
+        os.setresuid(-1, 0, -1)
+        has_ids = False
+    if not has_ids:
+        raise AccountError(f"root could not be given up for {account.name}")
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    names = [kind.__name__ for kind in type(error).__mro__]
+    found: dict[str, Any] = {"error": names, "message": str(error)}
+    if isinstance(error, OSError) and error.errno is not None:
+        found.update(errno=error.errno, strerror=error.strerror, filename=_text(error.filename))
+    return found
+
+
+def _text(name: object) -> str | None:
+    return os.fsdecode(name) if isinstance(name, (str, bytes)) else None
+
+
+def _exception(answer: dict[str, Any], errors: Sequence[type[Exception]]) -> Exception:
+    """The exception that the child told of, made anew: the first class of its ancestry that is known here."""
+    known: dict[str, type[Exception]] = {
+        kind.__name__: kind for kind in (*errors, UntrustedPathError, AccountError, InstallError)
+    }
+    message = str(answer.get("message"))
+    if answer.get("errno") is not None:
+        return OSError(int(answer["errno"]), str(answer.get("strerror")), answer.get("filename"))
+    names = answer["error"] if isinstance(answer["error"], list) else [answer["error"]]
+    for name in names:
+        if name in known:
+            return known[name](message)
+    return AccountError(f"{names[0]}: {message}")
+
+
+def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None:
+    """The child's answer; None where it ended without one. Raises TimeoutError for one that stands still."""
+    parts, deadline = [], time.monotonic() + patience
+    while True:
+        left = min(_TICK, max(0.0, deadline - time.monotonic()))
+        if select.select([descriptor], [], [], left)[0]:
+            part = os.read(descriptor, 1 << 20)
+            if not part:
+                break
+            parts.append(part)
+        elif _is_stopped(child):
+            raise TimeoutError("its process was stopped by a signal")
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"no answer within {patience:g} s")
+    data = b"".join(parts)
+    if not data.endswith(b"\n"):
+        return None
+    answer: dict[str, Any] = json.loads(data)
+    return answer
+
+
+def _is_stopped(child: int) -> bool:
+    with open(f"/proc/{child}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+
+
+def _end(child: int) -> int:
+    """Kill and reap the child; returns its wait status, or 0 for one that hangs in the kernel."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    # Who waits for a share whose server is away cannot even be killed: it is left to end when that is back.
+    deadline = time.monotonic() + _TICK
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return status
+        time.sleep(0.01)
+    return 0
+
+
+def _ending(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return f"its process was ended by signal {os.WTERMSIG(status)} (9 may be for want of memory)"
+    return f"its process ended with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"

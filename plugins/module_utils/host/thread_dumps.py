@@ -1,0 +1,166 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Thread dumps of a broker that hangs: three, some seconds apart, so that what stands still shows.
+
+A JVM answers SIGQUIT with a dump on its standard output: the journal for a unit of systemd, a file
+elsewhere. It needs no JDK on the host. The signal ends a process that does not catch it, so it is
+sent only to one that does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, process_handle, send_signal
+
+COUNT = 3
+PAUSE = 5.0
+_ANSWER = 20.0
+_POLL = 0.5
+_MOST_PRINTED = 16 << 20
+_BEGIN = "Full thread dump"
+# The last lines of a dump: of its threads, and of the heap after them.
+_END = ("JNI global ref", "Metaspace", "PSPermGen")
+
+
+@dataclass
+class Dumps:
+    """``texts``: one a dump; ``notes``: why there are fewer, or what one lacks."""
+
+    texts: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def dump(process: Process, count: int = COUNT, pause: float = PAUSE) -> Dumps:
+    """Ask the process for its threads, ``count`` times, ``pause`` seconds apart."""
+    dumps = Dumps()
+    if process.state == "T":
+        dumps.notes.append(
+            f"no thread dump: process {process.pid} was stopped by a signal, and SIGQUIT would only wait until it goes "
+            "on. SIGCONT lets it go on; SIGKILL lets its standby take over"
+        )
+        return dumps
+    if not catches_quit(process.pid):
+        dumps.notes.append(f"no thread dump: process {process.pid} does not catch SIGQUIT (-Xrs?), which would end it")
+        return dumps
+    read = _reader(process)
+    if read is None:
+        dumps.notes.append(f"no thread dump: what process {process.pid} prints goes nowhere that can be read")
+        return dumps
+    for number in range(count):
+        began = time.monotonic()
+        read()  # what was printed before
+        with process_handle(process) as handle:
+            # Another process that has got its number may not catch it, and would end.
+            was_sent = catches_quit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
+        if not was_sent:
+            dumps.notes.append(f"process {process.pid} ended meanwhile")
+            break
+        text = _wait(read)
+        if _BEGIN not in text:
+            dumps.notes.append(f"process {process.pid} did not answer SIGQUIT with a thread dump within {_ANSWER:g} s")
+            break
+        dumps.texts.append(text[text.index(_BEGIN) :])
+        if not any(end in text for end in _END):
+            dumps.notes.append(f"dump {number + 1} is not whole: journald drops what comes too fast")
+        if number < count - 1:
+            time.sleep(max(0.0, pause - (time.monotonic() - began)))
+    return dumps
+
+
+def kernel_view(pid: int) -> str:
+    """What the kernel says of each thread: id, state, name, and where it waits. Works whatever the process does."""
+    lines = []
+    try:
+        threads = sorted(os.listdir(f"/proc/{pid}/task"), key=int)
+    except OSError:
+        return ""
+    for thread in threads:
+        directory = f"/proc/{pid}/task/{thread}"
+        fields = contents(f"{directory}/stat").rpartition(")")[2].split()
+        state = fields[0] if fields else "?"
+        ticks = sum(map(int, fields[11:13])) if len(fields) > 12 else 0
+        name, wait = contents(f"{directory}/comm").strip(), contents(f"{directory}/wchan").strip() or "-"
+        lines.append(f"{thread:>8} {state} cpu={ticks / os.sysconf('SC_CLK_TCK'):.2f}s {wait} {name}")
+    return "\n".join(lines) + "\n"
+
+
+def catches_quit(pid: int) -> bool:
+    """Whether the process has a handler of its own for SIGQUIT."""
+    for line in contents(f"/proc/{pid}/status").splitlines():
+        if line.startswith("SigCgt:"):
+            return bool(int(line.split()[1], 16) & (1 << (signal.SIGQUIT - 1)))
+    return False
+
+
+def _wait(read: Callable[[], str]) -> str:
+    """What is printed until a dump has ended, or no more comes."""
+    text, quiet, end = "", 0, time.monotonic() + _ANSWER
+    while time.monotonic() < end and not (quiet >= 2 and _BEGIN in text):
+        time.sleep(_POLL)
+        more = read()
+        text += more
+        quiet = 0 if more else quiet + 1
+    return text
+
+
+def _reader(process: Process) -> Callable[[], str] | None:
+    """A function that returns what the process has printed since it was last called."""
+    path = f"/proc/{process.pid}/fd/1"
+    try:
+        kind = os.stat(path).st_mode
+    except OSError:
+        return None
+    if stat.S_ISREG(kind):
+        return _of_file(path)
+    return _of_journal(process.pid) if stat.S_ISSOCK(kind) else None
+
+
+def _of_file(path: str) -> Callable[[], str]:
+    # /proc opens the file itself, also when its name is gone.
+    position = os.stat(path).st_size
+
+    def read() -> str:
+        nonlocal position
+        # What lies there is of the process's choice, also between two looks: nothing is waited for.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
+            file.seek(position)
+            data = file.read(_MOST_PRINTED)
+        position += len(data)
+        return data.decode(errors="replace")
+
+    return read
+
+
+def _of_journal(pid: int) -> Callable[[], str]:
+    command = ["journalctl", f"_PID={pid}", "--output=cat", "--no-pager", "--quiet", f"--since=@{time.time():.3f}"]
+    seen = 0
+
+    def read() -> str:
+        nonlocal seen
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=30, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        more = done.stdout[seen:]
+        seen += len(more)
+        return more.decode(errors="replace")
+
+    return read
+
+
+def contents(path: str) -> str:
+    """The text of a file of /proc or /etc; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

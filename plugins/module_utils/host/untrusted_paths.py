@@ -1,0 +1,412 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Opens what lies below directories that other accounts own; nothing else does.
+
+Invariants:
+
+- A path is walked one component at a time, each opened in the descriptor of the one before with
+  ``O_NOFOLLOW``. Whoever exchanges a directory for a link meanwhile gets an error, never a way out.
+- A link is followed only where this process may trust it: root follows links that root owns in directories that
+  root alone can write, as an operator's ``/var/lib/activemq -> /data/activemq``; any other account follows root's
+  and its own.
+- What a file is, whose it is and how many names it has is asked of its open descriptor. Opening never waits:
+  a FIFO, a device, a lease of another process is an error.
+- New files and directories are made where nothing is (``O_EXCL``), and names are given and taken by descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import stat
+from collections.abc import Collection, Iterator
+from types import TracebackType
+
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+MAX_LINKS = 16
+"""Trusted links on the way to one directory."""
+MAX_DEPTH = 32
+"""Directories below a walked one: deeper trees are refused, which bounds stack and descriptors."""
+_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISREG, "a file"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISCHR, "a device"),
+)
+
+
+class UntrustedPathError(InstallError):
+    """A path that is not what it has to be; the message names it and says why."""
+
+
+class Directory:
+    """An open directory, closed by ``with``. Every name is looked up in its descriptor, wherever it was moved.
+
+    ``path`` is only for messages. ``foreign``: owner and group of the first directory on the way here whose names
+    an account can change that is neither root nor this process's own; None where there is none.
+    """
+
+    def __init__(self, descriptor: int, path: str, foreign: tuple[int, int] | None) -> None:
+        self.descriptor = descriptor
+        self.path = path
+        self.foreign = foreign
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self.descriptor)
+
+    def names(self) -> list[str]:
+        """The names in the directory, sorted."""
+        return sorted(os.listdir(self.descriptor))
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only root and this process's account could have exchanged it, or can change the names in it."""
+        return self.foreign is None and _is_private(self.own_status())
+
+    def own_status(self) -> os.stat_result:
+        """The status of the directory itself."""
+        return os.fstat(self.descriptor)
+
+    def status(self, name: str) -> os.stat_result:
+        """The status of a name; of a link, its own. Raises FileNotFoundError."""
+        return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
+
+    def exists(self, name: str) -> bool:
+        """Whether something of this name is there, a dangling link too."""
+        try:
+            self.status(name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_directory(self, name: str) -> bool:
+        """Whether the name is a directory itself, not a link to one."""
+        return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
+
+    def subdirectory(self, name: str) -> Directory:
+        """Open a directory in this one, which is no link. Raises UntrustedPathError, OSError."""
+        path = os.path.join(self.path, _plain(name))
+        try:
+            descriptor = os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=self.descriptor)
+        except OSError as error:
+            raise self._refusal(error, name, path, "directory") from None
+        return Directory(descriptor, path, self.foreign or _foreign(os.fstat(descriptor)))
+
+    def open_file(
+        self, name: str, owners: Collection[int] | None = None, single_name: bool = False, write: bool = False
+    ) -> int:
+        """Open a regular file that is there; returns its descriptor. Never waits.
+
+        ``owners``: uids of which one must own the file. ``single_name``: a file that has a second name, a hard
+        link, is refused. ``write`` opens it for reading and writing. Raises UntrustedPathError, OSError.
+        """
+        path = os.path.join(self.path, _plain(name))
+        try:
+            descriptor = os.open(name, (os.O_RDWR if write else os.O_RDONLY) | _FILE, dir_fd=self.descriptor)
+        except OSError as error:
+            raise self._refusal(error, name, path, "regular file") from None
+        try:
+            _check_file(os.fstat(descriptor), path, owners, single_name)
+        except UntrustedPathError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def read_file(
+        self, name: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False
+    ) -> bytes:
+        """The first ``limit`` bytes of a regular file. Raises UntrustedPathError, OSError."""
+        with os.fdopen(self.open_file(name, owners, single_name), "rb") as file:
+            return file.read(limit)
+
+    def create_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
+        """Make a new file with this content and mode; returns its descriptor, open for writing.
+
+        Raises FileExistsError where anything has the name, a dangling link too; OSError.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
+        descriptor = os.open(_plain(name), flags, 0o600, dir_fd=self.descriptor)
+        try:
+            os.fchmod(descriptor, mode & 0o777)
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        """Make a new file, durable when this returns but for its name. Raises FileExistsError, OSError."""
+        descriptor = self.create_file(name, content, mode)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        """Put a new file in the place of another in one step. Raises OSError."""
+        self.unlink(f"{name}.new")
+        self.write_file(f"{name}.new", content, mode)
+        os.rename(f"{name}.new", name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        self.sync()
+
+    def make_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
+        """Make a directory where nothing is, and open it. Raises FileExistsError, UntrustedPathError, OSError.
+
+        Whoever exchanges what was just made gets no other directory chmodded: the owner must be this process.
+        """
+        os.mkdir(_plain(name), 0o700, dir_fd=self.descriptor)
+        made = self.subdirectory(name)
+        try:
+            if made.own_status().st_uid != os.geteuid():
+                raise UntrustedPathError(f"{made.path} was exchanged while it was made")
+            os.fchmod(made.descriptor, mode & 0o7777)
+            if (uid, gid) != (-1, -1):
+                os.fchown(made.descriptor, uid, gid)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def rename(self, name: str, target: str) -> None:
+        """Give another name in this directory. Raises FileExistsError where something has it; OSError.
+
+        That something takes the name in between is possible only for who may write here.
+        """
+        if self.exists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.path.join(self.path, target))
+        os.rename(_plain(name), _plain(target), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        self.sync()
+
+    def unlink(self, name: str) -> None:
+        """Remove a file, link, FIFO or socket, if it is there. Raises OSError for a directory."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_plain(name), dir_fd=self.descriptor)
+
+    def remove_directory(self, name: str) -> None:
+        """Remove an empty directory, if it is there. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(_plain(name), dir_fd=self.descriptor)
+
+    def remove_tree(self, name: str) -> None:
+        """Remove a directory and all below it, or a file; links are removed and never followed.
+
+        Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
+        """
+        if self.is_directory(name):
+            with self.subdirectory(name) as below:
+                below.empty()
+            self.remove_directory(name)
+        else:
+            self.unlink(name)
+
+    def empty(self, depth: int = 0) -> None:
+        """Remove all that is in this directory. Raises UntrustedPathError, OSError."""
+        _refuse_depth(self.path, depth)
+        for name in self.names():
+            if self.is_directory(name):
+                with self.subdirectory(name) as below:
+                    below.empty(depth + 1)
+                self.remove_directory(name)
+            else:
+                self.unlink(name)
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
+        """Each name below that is no directory, with its own directory, which is open until the next is asked for.
+
+        Directories are entered, links never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH,
+        OSError.
+        """
+        _refuse_depth(self.path, depth)
+        for name in self.names():
+            if self.is_directory(name):
+                with self.subdirectory(name) as below:
+                    yield from below.walk(depth + 1)
+            else:
+                yield self, name
+
+    def sync(self) -> None:
+        """Make the names in the directory durable."""
+        os.fsync(self.descriptor)
+
+    def _refusal(self, error: OSError, name: str, path: str, wanted: str) -> Exception:
+        """The error in words, where a name is there and is not what is wanted; else the error with the path."""
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
+            with contextlib.suppress(OSError):
+                kind = _kind(self.status(name).st_mode)
+                return UntrustedPathError(f"{path} is {kind}, and not a {wanted}: it is not opened")
+            return UntrustedPathError(f"{path} was exchanged while it was opened")
+        if error.errno == errno.EWOULDBLOCK:
+            return UntrustedPathError(f"{path} is held by a lease of another process: it is not waited for")
+        return OSError(error.errno, error.strerror, path)
+
+
+def open_directory(path: str, root: int | None = None) -> Directory:
+    """Open a directory by walking every component of its path. ``root``: a descriptor that stands for ``/``.
+
+    Raises UntrustedPathError for a component that is a link nobody trusts, or no directory; OSError.
+    """
+    for _ in range(MAX_LINKS + 1):
+        opened = _walk(os.path.abspath(path), root)
+        if isinstance(opened, Directory):
+            return opened
+        path = opened
+    raise UntrustedPathError(f"{path} leads through more than {MAX_LINKS} links: it is not opened")
+
+
+def open_file(
+    path: str, owners: Collection[int] | None = None, single_name: bool = False, root: int | None = None
+) -> int:
+    """Open a regular file for reading, its directory as ``open_directory`` does; returns the descriptor.
+
+    The file itself must be no link, whoever owns it. Raises UntrustedPathError, OSError.
+    """
+    with open_directory(os.path.dirname(os.path.abspath(path)), root) as directory:
+        return directory.open_file(os.path.basename(path), owners, single_name)
+
+
+def read_file(path: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False) -> bytes:
+    """The first ``limit`` bytes of a regular file. Raises UntrustedPathError, OSError."""
+    with os.fdopen(open_file(path, owners, single_name), "rb") as file:
+        return file.read(limit)
+
+
+def open_owned_file(directory: Directory, name: str) -> int:
+    """Open for reading a file that the owner of its directory, or root, has written there; returns the descriptor.
+
+    It has no other name, so that it is no file of somebody else's; in a directory that only root and this process's
+    account can write, any regular file will do, also behind a link that one of the two has made.
+    Raises UntrustedPathError, OSError.
+    """
+    if not directory.is_private:
+        return directory.open_file(name, {0, directory.own_status().st_uid}, single_name=True)
+    status = directory.status(name)
+    if stat.S_ISLNK(status.st_mode) and status.st_uid in (0, os.geteuid()):
+        target = os.readlink(_plain(name), dir_fd=directory.descriptor)
+        return open_file(os.path.join(directory.path, target))
+    return directory.open_file(name)
+
+
+def foreign_owner(path: str) -> tuple[int, int] | None:
+    """Owner and group of the first directory on the way to ``path`` whose names others than root can change.
+
+    That account can put anything in the place of all below, so acting as it gives it nothing; and nobody but root
+    can have changed who it is, for all directories above it are root's (or this process's own). Of a path that is
+    not there the part counts that is. None where there is no such directory. Raises UntrustedPathError, OSError.
+    """
+    path = os.path.abspath(path)
+    while True:
+        try:
+            with open_directory(path) as directory:
+                return directory.foreign
+        except FileNotFoundError:
+            path = os.path.dirname(path)
+
+
+def _walk(path: str, root: int | None) -> Directory | str:
+    """The directory, or the path that takes the place of this one because a trusted link stands in it."""
+    parts = [part for part in path.split("/") if part]
+    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if root is None else os.dup(root)
+    foreign = _foreign(os.fstat(here))
+    try:
+        for position, name in enumerate(parts):
+            prefix = "/" + "/".join(parts[:position])
+            flags = os.O_RDONLY if position == len(parts) - 1 else os.O_PATH
+            try:
+                below = os.open(name, flags | _DIRECTORY, dir_fd=here)
+            except OSError as error:
+                is_private = foreign is None and _is_private(os.fstat(here))
+                target = _trusted_link(here, name, prefix, is_private, error)
+                return os.path.normpath("/".join((os.path.join(prefix, target), *parts[position + 1 :])))
+            os.close(here)
+            here = below
+            foreign = foreign or _foreign(os.fstat(here))
+        # The first is open for nothing but to walk on.
+        descriptor = os.open(".", os.O_RDONLY | _DIRECTORY, dir_fd=here) if not parts else os.dup(here)
+        return Directory(descriptor, path, foreign)
+    finally:
+        os.close(here)
+
+
+def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: OSError) -> str:
+    """Where a link leads that stands in the way and is trusted. Raises UntrustedPathError, or the error."""
+    path = os.path.join(prefix, name)
+    if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+        raise OSError(error.errno, error.strerror, path) from None
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        raise UntrustedPathError(f"{path} was exchanged while it was opened") from None
+    if not stat.S_ISLNK(status.st_mode):
+        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, and not a directory") from None
+    mine = os.geteuid()
+    if status.st_uid in (0, mine) and (private or mine != 0):
+        return os.readlink(name, dir_fd=directory)
+    raise UntrustedPathError(
+        f"{path} is a link that {account_name(status.st_uid)} could have made or exchanged: it is not followed"
+        if status.st_uid not in (0, mine)
+        else f"{path} is a link in a directory that others than root can write: it is not followed"
+    )
+
+
+def _check_file(status: os.stat_result, path: str, owners: Collection[int] | None, single_name: bool) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, and not a regular file: it is not opened")
+    if owners is not None and status.st_uid not in owners:
+        expected = " or ".join(sorted(account_name(uid) for uid in owners))
+        raise UntrustedPathError(f"{path} belongs to {account_name(status.st_uid)}, and not to {expected}")
+    if single_name and status.st_nlink > 1:
+        raise UntrustedPathError(f"{path} has another name elsewhere (a hard link): it is not opened")
+
+
+def _refuse_depth(path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise UntrustedPathError(f"{path} lies more than {MAX_DEPTH} directories deep: no broker makes that")
+
+
+def _plain(name: str) -> str:
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise UntrustedPathError(f"{name!r} is not the name of a file")
+    return name
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Whether only root and this process's account can change the names in a directory."""
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+
+
+def _foreign(status: os.stat_result) -> tuple[int, int] | None:
+    """Owner and group of a directory in which somebody else can exchange names that are root's or our own.
+
+    In one as /tmp, root's with the sticky bit, everybody makes names and nobody takes away another's.
+    """
+    is_shared = status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX)
+    return None if is_shared or _is_private(status) else (status.st_uid, status.st_gid)
+
+
+def _kind(mode: int) -> str:
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+
+
+def account_name(uid: int) -> str:
+    """The name of an account, or its number where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"account {uid}"

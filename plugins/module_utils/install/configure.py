@@ -1,0 +1,144 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What ``activemq.fleet.configure`` does, wherever it runs: as a module, or within the controller.
+
+On a host of the connection ``local`` the action calls ``configure`` itself: there is no module to
+build, copy and start, which takes longer than all that is done here.
+"""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import os
+import pwd
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install.difference import blot
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File, InstallError, unpack
+from ansible_collections.activemq.fleet.plugins.module_utils.install.vendor_files import vendor_files
+from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import (
+    KEEP,
+    Outcome,
+    Owners,
+    install,
+    put_back,
+)
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "archive": {"type": "path"},
+    "sha256": {"type": "str"},
+    "base": {"type": "path", "required": True},
+    "data": {"type": "path"},
+    "link": {"type": "path"},
+    "home": {"type": "path"},
+    "user": {"type": "str"},
+    "group": {"type": "str"},
+    "keep": {"type": "int", "default": KEEP},
+    "version": {"type": "str"},
+    "validate": {"type": "list", "elements": "str"},
+}
+_PATIENCE = 60
+"""Seconds for one program that looks at a version."""
+_MOST_SAID = 5
+
+
+def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
+    """Install an archive, or put a version back. Returns the module's result.
+
+    Raises InstallError with one line, whatever the disk or the system refuses.
+    """
+    base = os.path.abspath(parameters["base"])
+    layout = Layout(base, parameters.get("link"), parameters.get("data"))
+    try:
+        outcome = _act(layout, parameters, check)
+        owed = _is_restart_owed(layout, outcome, check)
+    except OSError as error:
+        raise InstallError(f"{error.filename or base}: {error.strerror}") from None
+    return {
+        "changed": outcome.changed,
+        "version": outcome.version,
+        "previous": outcome.previous,
+        "changed_files": list(outcome.changed_files),
+        "drift": list(outcome.drift),
+        "restart_required": owed,
+        "restart_reasons": list(outcome.reasons) if owed else [],
+        "diff": list(outcome.diff),
+    }
+
+
+def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
+    if parameters.get("version"):
+        return put_back(layout, parameters["version"], check)
+    keep = parameters.get("keep") or KEEP
+    if keep < 1:
+        raise InstallError("keep must be at least 1")
+    with open(parameters["archive"], "rb") as file:
+        data = file.read()
+    wanted = parameters.get("sha256")
+    if wanted and hashlib.sha256(data).hexdigest() != wanted:
+        raise InstallError("the archive did not arrive as it was sent: its SHA-256 differs")
+    home = parameters.get("home")
+    tree: dict[str, File] = {**(vendor_files(home) if home else {}), **unpack(data)}
+    owners = _owners(parameters.get("user"), parameters.get("group"), check)
+    commands = parameters.get("validate") or []
+    return install(layout, tree, owners, keep, check, validate=lambda directory: _validate(commands, directory))
+
+
+def _validate(commands: Sequence[str], directory: str) -> None:
+    """Run each command, with the directory for ``%s``. Raises InstallError with the last that it said."""
+    for command in commands:
+        words = [word.replace("%s", directory) for word in shlex.split(command)]
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InstallError(f"nothing was changed: {words[0]} could not look at the new files: {error}") from None
+        if done.returncode:
+            said = "; ".join(done.stdout.strip().splitlines()[-_MOST_SAID:]) or f"exit status {done.returncode}"
+            raise InstallError(f"nothing was changed: {words[0]} refuses the new files: {blot(said)}")
+
+
+def _owners(user: str | None, group: str | None, check: bool) -> Owners:
+    """Numeric ids. In check mode an account that is still to be made owns nothing yet."""
+    if not user:
+        return Owners()
+    try:
+        account = pwd.getpwnam(user)
+        gid = grp.getgrnam(group).gr_gid if group else account.pw_gid
+    except KeyError:
+        if check:
+            return Owners()
+        raise InstallError(f"there is no user {user} with group {group or user} on this host") from None
+    if os.geteuid() == 0:
+        return Owners(user=account.pw_uid, root=0, group=gid)
+    if os.geteuid() != account.pw_uid:
+        raise InstallError(f"files for {user} can be installed by root or by {user} only: use become")
+    return Owners()
+
+
+def _is_restart_owed(layout: Layout, outcome: Outcome, check: bool) -> bool:
+    """Whether a broker runs that has not read what is in force, or in check mode would not have."""
+    if not outcome.reasons:
+        return False
+    process = find_broker(layout.base)
+    if process is None:
+        return False
+    owed = pending_restart.read(layout)
+    if check and outcome.changed:
+        return True
+    return owed is not None and not owed.is_settled_by(process)

@@ -1,0 +1,139 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which release a broker's jars are of: by what the jar says inside, and by its file name where it says nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import stat
+import tarfile
+import zipfile
+from typing import IO
+
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+_BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
+_VERSION_LINE = re.compile(r"^version=(\d[\w.+-]{0,60})\s*$", re.MULTILINE)
+_IMPLEMENTATION = re.compile(r"^Implementation-Version: (\d[\w.+-]{0,60})\s*$", re.MULTILINE)
+_LARGEST_JAR = 128 << 20
+"""Bytes; activemq-all, the largest, has 17 MiB."""
+_LARGEST_RECORD = 1 << 20
+_LARGEST_DIRECTORY = 8 << 20
+"""Bytes of a jar's own list of files, which is read as a whole; that of activemq-all has 1 MiB."""
+_LONGEST_END = 65557
+
+
+def is_broker_jar(name: str) -> bool:
+    """Whether a file of this name holds the broker itself."""
+    return _BROKER_JAR.fullmatch(name) is not None
+
+
+def release_of_jar(name: str, file: IO[bytes]) -> str | None:
+    """The release of a broker's jar: of Maven's record in it, of its manifest, or of its file name.
+
+    None where none of the three says one.
+    """
+    found = _BROKER_JAR.fullmatch(name)
+    if found is None:
+        return None
+    told = None
+    # The account of a broker chooses what its process has open, and zipfile raises whatever its decoders do.
+    with contextlib.suppress(Exception):
+        if _is_small(file):
+            with zipfile.ZipFile(file) as jar:
+                record = _text(jar, f"META-INF/maven/org.apache.activemq/{found[1]}/pom.properties")
+                told = _VERSION_LINE.search(record) or _IMPLEMENTATION.search(_text(jar, "META-INF/MANIFEST.MF"))
+    return told[1] if told else found[2]
+
+
+def _is_small(file: IO[bytes]) -> bool:
+    """Whether the list of files at a jar's end is one of few; no jar of ours has the form for more than 4 GiB."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _LONGEST_END))
+    tail = file.read(_LONGEST_END)
+    at = tail.rfind(b"PK\5\6")
+    is_large = b"PK\6\7" in tail[:at] or int.from_bytes(tail[at + 12 : at + 16], "little") > _LARGEST_DIRECTORY
+    return at >= 0 and not is_large
+
+
+def _text(jar: zipfile.ZipFile, name: str) -> str:
+    try:
+        with jar.open(name) as member:
+            return member.read(_LARGEST_RECORD).decode("utf-8", "replace")
+    except KeyError:
+        return ""
+
+
+def release_of_jar_at(path: str, name: str) -> str | None:
+    """The release of the jar at a path, which may be that of a descriptor below /proc; ``name`` is the jar's own.
+
+    Nothing but a regular file of a jar's size is read, and nothing is waited for: the name alone counts then.
+    """
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_JAR:
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return release_of_jar(name, file)
+    found = _BROKER_JAR.fullmatch(name)
+    return found[2] if found else None
+
+
+def releases_in_directory(directory: str) -> list[str]:
+    """The releases of the brokers' jars in one directory, sorted; empty where there is none."""
+    try:
+        names = sorted(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = set()
+    for name in filter(is_broker_jar, names):
+        path = os.path.join(directory, name)
+        if os.path.isfile(path):  # neither a FIFO nor a circle of links
+            found.add(release_of_jar_at(path, name))
+    return sorted(release for release in found if release)
+
+
+def releases_in_archive(path: str, depth: int) -> list[str]:
+    """The releases of the brokers' jars in a tar archive.
+
+    ``depth``: 0 for an archive of jars, 1 for one of a distribution, whose jars lie in ``NAME/lib``.
+    Raises InstallError with one line for what cannot be read as an archive.
+    """
+    found = set()
+    try:
+        with tarfile.open(path, mode="r|*") as archive:
+            for member in archive:
+                directory, _, name = os.path.normpath(member.name).rpartition("/")
+                is_there = directory == "" if depth == 0 else directory.split("/")[1:] == ["lib"]
+                if is_there and is_broker_jar(name) and member.isreg() and member.size <= _LARGEST_JAR:
+                    content = archive.extractfile(member)
+                    found.add(release_of_jar(name, io.BytesIO(content.read() if content else b"")))
+    except (OSError, EOFError, tarfile.TarError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InstallError(f"{path} cannot be read as a tar archive: {reason}") from None
+    return sorted(release for release in found if release)
+
+
+def processes_in(home: str) -> list[int]:
+    """The processes that have a file below ``home`` open which is still there, such as a broker's jars.
+
+    To see those of other accounts takes root.
+    """
+    inside = os.path.realpath(home) + "/"
+    found = []
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with contextlib.suppress(OSError):
+            if any(_leads_into(inside, f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")):
+                found.append(pid)
+    return found
+
+
+def _leads_into(inside: str, link: str) -> bool:
+    try:
+        target = os.readlink(link)
+    except OSError:
+        return False
+    return target.startswith(inside) and not target.endswith(" (deleted)")

@@ -1,0 +1,112 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The restart that a change of configuration owes, kept on disk until a broker has been started since.
+
+Without it a run that dies between the installation and the restart would leave a broker on its
+old configuration for ever: the next run finds nothing changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, boot_id, find_broker, uptime
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, read_file
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version
+from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
+
+# log4j 2 looks at its own file again every monitorInterval seconds; nothing else is read twice.
+_LOG4J2 = "conf/log4j2.properties"
+# The watchdog has a unit of its own; no instance's name ends so.
+_WATCHDOG = "-watchdog.service"
+_LARGEST = 1 << 20
+_MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Owed:
+    """A broker that was started before ``uptime`` (seconds since boot ``boot``) must be started again.
+
+    ``uptime`` is None while the link has not moved yet. ``previous`` is the last version that a
+    broker was started with.
+    """
+
+    previous: str
+    reasons: tuple[str, ...]
+    boot: str
+    uptime: float | None = None
+
+    def is_settled_by(self, process: Process | None) -> bool:
+        """True when no broker runs, or one that was started after the change."""
+        if process is None or self.boot != boot_id():
+            return True
+        return self.uptime is not None and process.started > self.uptime
+
+
+def reasons(changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> list[str]:
+    """Why these changed files need a restart: one line for each that a broker reads only when it starts."""
+    return [f"{path} changed" for path in changed if not _read_at_runtime(path, old, tree)]
+
+
+def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -> bool:
+    if path.endswith(_WATCHDOG):
+        return True
+    if path != _LOG4J2 or old is None or path not in tree:
+        return False
+    return bool(_MONITORED.search(old.read(path) or b"")) and bool(_MONITORED.search(tree[path].content))
+
+
+def read(layout: Layout) -> Owed | None:
+    """What is owed, or None. A broker that was started since the change has read it."""
+    owed = _load(layout.pending)
+    process = find_broker(layout.base) if owed else None
+    return None if owed and process and owed.is_settled_by(process) else owed
+
+
+def _load(path: str) -> Owed | None:
+    try:
+        known = json.loads(read_file(path, _LARGEST))
+        return Owed(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
+    except FileNotFoundError:
+        return None
+    except (UntrustedPathError, ValueError, KeyError, TypeError):
+        # Written in one step, so this is someone's hand: owe the restart rather than forget it.
+        return Owed("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
+
+
+def is_known_to_broker(layout: Layout, version: str) -> bool:
+    """Whether this is the version that a broker last ran with, so that going back to it owes nothing."""
+    owed = read(layout)
+    return owed is not None and owed.previous == version
+
+
+def merge(layout: Layout, previous: str, more: Iterable[str]) -> Owed:
+    """Owe a restart, on top of what is owed already."""
+    before = read(layout)
+    known = before.reasons if before else ()
+    owed = Owed(
+        previous=before.previous if before and before.previous else previous,
+        reasons=(*known, *(reason for reason in more if reason not in known)),
+        boot=boot_id(),
+    )
+    return _write(layout, owed)
+
+
+def date(layout: Layout, owed: Owed) -> Owed:
+    """The change is in force as of now."""
+    return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
+
+
+def settle(layout: Layout) -> None:
+    """Nothing is owed any more."""
+    disk.remove(layout.pending)
+
+
+def _write(layout: Layout, owed: Owed) -> Owed:
+    disk.replace_file(layout.pending, json.dumps(asdict(owed), sort_keys=True).encode() + b"\n", 0o640)
+    return owed

@@ -1,0 +1,167 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Puts an unpacked release in the directory that is named after it.
+
+Invariants: ``HOME`` holds the release of its name whenever this has put something there; what was there before is
+kept as ``HOME.old`` until the new one is in its place; nothing is moved from under a process that runs from it.
+``HOME.new`` is where a release is unpacked, and waits while a broker still runs from ``HOME``.
+
+What is to be done follows from these three directories alone, so a run that was killed anywhere is continued by the
+next one. Two renames exchange directories; a run that was killed between them leaves ``HOME.old`` and no ``HOME``.
+Every function begins with giving it back its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in, releases_in_directory
+
+_SLOWEST_STOP = 600
+"""Seconds for a broker's stop in order; systemd kills it long before, after the unit's own time."""
+
+
+def releases_of(home: str) -> list[str]:
+    """The releases of the brokers' jars in a release's directory; one where all is well."""
+    found: list[str] = releases_in_directory(os.path.join(home, "lib"))
+    return found
+
+
+def place(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
+    """Give ``HOME.new`` its name, unless a process runs from what has the name; then it waits as ``HOME.new``.
+
+    Raises InstallError where ``HOME.new`` is not this release; it is removed then.
+    """
+    new, old = f"{home}.new", f"{home}.old"
+    found = releases_of(new)
+    if found != [release]:
+        disk.remove_tree(new)
+        raise InstallError(f"{source} {_holds(found)} and not {release}: {home} was left as it is")
+    _complete_exchange(home)
+    if not os.path.lexists(home):
+        disk.rename(new, home)
+        return {"changed": True, "waits": False}
+    if releases_of(home) == [release]:
+        disk.remove_tree(new)
+        return {"changed": False, "waits": False}
+    disk.remove_tree(old)
+    if processes_in(home):
+        return {"changed": True, "waits": True}
+    _exchange(new, home, old)
+    _discard(home)
+    return {"changed": True, "waits": False}
+
+
+def _holds(releases: list[str]) -> str:
+    return f"holds {' and '.join(releases)}" if releases else "holds no broker"
+
+
+def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
+    """Stop a unit, put the release that waits in its place, and start the unit with it, in any case.
+
+    What was there stays as ``HOME.old``. Raises InstallError; then everything is as it was.
+    """
+    _complete_exchange(home)
+    if releases_of(home) == [release]:
+        return {"changed": False}
+    if releases_of(f"{home}.new") != [release]:
+        raise InstallError(f"{home}.new is not {release}, so nothing was stopped: run the playbook again")
+    with _stopped(unit, home):
+        _exchange(f"{home}.new", home, f"{home}.old")
+    return {"changed": True}
+
+
+def roll_back(home: str, release: str, unit: str) -> dict[str, Any]:
+    """Stop a unit, put ``HOME.old`` back, and start the unit with it. Nothing where nothing was replaced."""
+    if recover(home, unit)["changed"]:
+        return {"changed": True}
+    if not _was_replaced(home, release):
+        return {"changed": False}
+    with _stopped(unit, home):
+        _exchange(f"{home}.old", home, f"{home}.new")
+        disk.remove_tree(f"{home}.new")
+    return {"changed": True}
+
+
+def recover(home: str, unit: str) -> dict[str, Any]:
+    """Undo an exchange that was cut short between its renames, and start the unit, which has run from nothing since."""
+    if not _complete_exchange(home):
+        return {"changed": False}
+    _systemctl("start", unit)
+    return {"changed": True}
+
+
+def clear(home: str, release: str) -> dict[str, Any]:
+    """Remove what was replaced, once ``HOME`` holds the release and no process runs from what it replaced."""
+    if not _was_replaced(home, release) or processes_in(f"{home}.old"):
+        return {"changed": False}
+    _discard(home)
+    return {"changed": True}
+
+
+def _was_replaced(home: str, release: str) -> bool:
+    """Whether ``HOME.old`` is what was in the place of the release; somebody's copy of the release itself is not."""
+    old = f"{home}.old"
+    return os.path.lexists(old) and releases_of(home) == [release] and releases_of(old) != [release]
+
+
+def _discard(home: str) -> None:
+    """Remove ``HOME.old``. Half of it never has that name: ``HOME.old`` may be put back at any time."""
+    disk.remove_tree(f"{home}.new")
+    disk.rename(f"{home}.old", f"{home}.new")
+    disk.remove_tree(f"{home}.new")
+
+
+def _complete_exchange(home: str) -> bool:
+    """Give ``HOME.old`` its name back where ``HOME`` is missing, and return whether it was."""
+    if os.path.lexists(home) or not os.path.lexists(f"{home}.old"):
+        return False
+    disk.rename(f"{home}.old", home)
+    return True
+
+
+def _exchange(source: str, home: str, away: str) -> None:
+    """``source`` becomes ``home``, and what was ``home`` becomes ``away``; or nothing changes."""
+    disk.remove_tree(away)
+    try:
+        disk.rename(home, away)
+        disk.rename(source, home)
+    except OSError:
+        if os.path.lexists(away):
+            if os.path.lexists(home):
+                disk.rename(home, source)
+            disk.rename(away, home)
+        raise
+
+
+@contextlib.contextmanager
+def _stopped(unit: str, home: str) -> Iterator[None]:
+    """A time in which a unit does not run. It is started again whatever happens, also when the controller goes away."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        _systemctl("stop", unit)
+        left = processes_in(home)
+        if left:
+            raise InstallError(
+                f"process {left[0]} runs from {home} and is not of {unit}: stop it; nothing was put in its place"
+            )
+        yield
+    finally:
+        _systemctl("start", unit)
+
+
+def _systemctl(command: str, unit: str) -> None:
+    try:
+        subprocess.run(["systemctl", command, unit], capture_output=True, text=True, timeout=_SLOWEST_STOP, check=True)
+    except subprocess.CalledProcessError as error:
+        raise InstallError(f"systemctl {command} {unit} failed: {error.stderr.strip()[-300:]}") from None
+    except subprocess.TimeoutExpired:
+        raise InstallError(f"systemctl {command} {unit} did not end within {_SLOWEST_STOP} s") from None

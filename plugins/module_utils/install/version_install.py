@@ -1,0 +1,289 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Installs a tree of files as one version, and puts it in force by one rename.
+
+Invariant: at every moment ``current`` names a complete version or does not exist. A version is
+built under a name that begins with a dot, made durable, renamed, and only then does the link
+move. Whatever kills an installation leaves the old version in force and a directory that nothing
+refers to, which the next run removes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host import runtime_configuration
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import account_name, foreign_owner
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import (
+    DIRECTORY_MODE,
+    Layout,
+    read_version,
+    records,
+    tree_id,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.install import disk, pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install.difference import (
+    changed_contents,
+    changed_files,
+    differences,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.install.disk import Owner
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File, InstallError
+
+KEEP = 5
+
+Check = Callable[[str], None]
+"""Looks at the directory of a complete version before it is put in force; raises InstallError to refuse it."""
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Who owns what is installed. A file that only its owner may read belongs to ``user``."""
+
+    user: int = -1
+    root: int = -1
+    group: int = -1
+
+    def of(self, mode: int) -> Owner:
+        return Owner(self.root if mode & 0o040 else self.user, self.group)
+
+    @property
+    def directory(self) -> Owner:
+        return Owner(self.root, self.group)
+
+    @property
+    def data(self) -> Owner:
+        return Owner(self.user, self.group)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an installation did, or would do."""
+
+    changed: bool
+    version: str
+    previous: str | None
+    changed_files: tuple[str, ...] = ()
+    drift: tuple[str, ...] = ()
+    diff: tuple[dict[str, str], ...] = ()
+    reasons: tuple[str, ...] = field(default=())
+
+
+def install(
+    where: str | Layout,
+    tree: Mapping[str, File],
+    owners: Owners,
+    keep: int = KEEP,
+    check: bool = False,
+    validate: Check | None = None,
+) -> Outcome:
+    """Put ``tree`` in force below a BASE. With ``check`` nothing is written and the outcome is the same.
+
+    Raises InstallError when something there is not ours, or what ``validate`` raises, and then the
+    version before stays in force; OSError when the disk refuses.
+    """
+    layout = where if isinstance(where, Layout) else Layout(where)
+    if check:
+        return _install(layout, tree, owners, keep, check=True)
+    _refuse_exchangeable(layout, owners)
+    _make_directories(layout, owners)
+    with disk.locked(layout.versions):
+        return _install(layout, tree, owners, keep, check=False, validate=validate)
+
+
+def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
+    """Root's files are installed only where no other account can put its own in their place."""
+    if owners.root != 0:
+        return
+    link = os.path.dirname(layout.current)
+    for directory in (os.path.dirname(layout.base), *([] if link == layout.base else [link])):
+        foreign = foreign_owner(directory)
+        if foreign:
+            raise InstallError(
+                f"{account_name(foreign[0]) if foreign[0] else 'another account than root'} can exchange what root "
+                f"installs in {directory}: let root own that directory and all above it (chown root:root, chmod go-w)"
+            )
+
+
+def _make_directories(layout: Layout, owners: Owners) -> None:
+    """BASE and what lies in it; the broker itself writes into ``data`` only."""
+    _make_parents(layout.base)
+    for directory in (layout.base, layout.versions):
+        disk.make_directory(directory, DIRECTORY_MODE, owners.directory)
+    _make_parents(layout.current)
+    if layout.data:
+        disk.make_directory(layout.data, DIRECTORY_MODE, owners.data)
+
+
+def _make_parents(path: str) -> None:
+    missing = []
+    parent = os.path.dirname(path)
+    while not os.path.isdir(parent):
+        missing.append(parent)
+        parent = os.path.dirname(parent)
+    for directory in reversed(missing):
+        disk.make_directory(directory, 0o755, Owner())
+
+
+def _install(
+    layout: Layout,
+    tree: Mapping[str, File],
+    owners: Owners,
+    keep: int,
+    check: bool,
+    validate: Check | None = None,
+) -> Outcome:
+    current, name = layout.current_version(), layout.current_name()
+    drift = current.drift(owners.of) if current else {}
+    changed = changed_files(current, tree, drift)
+    if not check:
+        _clean(layout)
+    if current and name and not changed:
+        return _settled(layout, name, check)
+    diff = differences(current, tree, drift)
+    restart = pending_restart.reasons(changed_contents(current, tree, drift), current, tree) if name else []
+    drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
+    version = _name(layout, tree, owners)
+    if pending_restart.is_known_to_broker(layout, version):
+        restart = []
+    live = runtime_configuration.change(layout, changed, current, tree) if restart else None
+    if live and check:
+        restart = []
+    if not check:
+        _place(layout, version, tree, owners)
+        if validate:
+            _validate(layout, version, validate)
+        if live and _let_it_be_taken(layout, version, name, restart, live):
+            restart = []
+        elif not live:
+            _switch(layout, version, name, restart)
+        _prune(layout, keep, version, name)
+    return Outcome(True, version, name, tuple(changed), drifted, tuple(diff), tuple(restart))
+
+
+def _settled(layout: Layout, name: str, check: bool) -> Outcome:
+    """Nothing to install. A restart may still be owed from a run that was cut short."""
+    owed = pending_restart.read(layout)
+    if owed is None:
+        return Outcome(False, name, None)
+    if owed.uptime is None and not check:
+        owed = pending_restart.date(layout, owed)
+    return Outcome(False, name, owed.previous, reasons=owed.reasons)
+
+
+def put_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
+    """Put a version that is still there in force again.
+
+    Raises InstallError when it is not there or not complete.
+    """
+    layout = where if isinstance(where, Layout) else Layout(where)
+    directory = layout.directory(version)
+    if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
+        raise InstallError(f"there is no version {version!r} below {layout.versions}")
+    if check:
+        return _put_back(layout, version, check=True)
+    with disk.locked(layout.versions):
+        return _put_back(layout, version, check=False)
+
+
+def _put_back(layout: Layout, version: str, check: bool) -> Outcome:
+    name = layout.current_name()
+    if name == version:
+        return _settled(layout, version, check)
+    is_known = pending_restart.is_known_to_broker(layout, version)
+    reasons = [] if is_known else [f"version {version} was put back"]
+    if not check:
+        _switch(layout, version, name, reasons)
+    return Outcome(True, version, name, reasons=tuple(reasons))
+
+
+def _name(layout: Layout, tree: Mapping[str, File], owners: Owners) -> str:
+    """The name for this tree: its id, or the id and a number where that version was changed by hand."""
+    short: str = tree_id(tree)[:12]
+    name: str = short
+    number = 0
+    while os.path.lexists(layout.directory(name)) and not _is_intact(layout, name, tree, owners):
+        number += 1
+        name = f"{short}-{number}"
+    return name
+
+
+def _is_intact(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> bool:
+    there = read_version(layout.directory(name))
+    if there is None or there.tree != tree_id(tree) or there.drift(owners.of):
+        return False
+    return all(owners.directory.fits(os.lstat(directory)) for directory, _, _ in os.walk(there.directory))
+
+
+def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> None:
+    """Make sure that a complete version of this name exists."""
+    if os.path.lexists(layout.directory(name)):
+        return
+    staging = layout.directory(f".new-{name}")
+    private = {path: File(content, 0o640) for path, content in records(tree).items()}
+    directories = {""}
+    for path in tree:
+        parts = path.split("/")[:-1]
+        directories |= {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
+    for directory in sorted(directories):
+        disk.make_directory(os.path.join(staging, directory).rstrip("/"), DIRECTORY_MODE, owners.directory)
+    for path, file in sorted({**tree, **private}.items()):
+        disk.write_file(os.path.join(staging, path), file.content, file.mode, owners.of(file.mode))
+    for directory in sorted(directories, reverse=True):
+        disk.sync_directory(os.path.join(staging, directory))
+    disk.rename(staging, layout.directory(name))
+
+
+def _validate(layout: Layout, version: str, validate: Check) -> None:
+    """Let a version be refused that is complete and not in force; none that was refused stays."""
+    directory = layout.directory(version)
+    try:
+        validate(directory)
+    except InstallError:
+        away = layout.directory(f".old-{version}")
+        disk.rename(directory, away)
+        disk.remove_tree(away)
+        raise
+
+
+def _let_it_be_taken(
+    layout: Layout, version: str, previous: str | None, reasons: list[str], wanted: runtime_configuration.Change
+) -> bool:
+    """Move the link and wait until the running broker says that it took the change; a restart is owed until then."""
+    runtime_configuration.show(layout, version)
+    end = runtime_configuration.mark(layout)
+    _switch(layout, version, previous, reasons, live=True)
+    if not runtime_configuration.is_taken(end, wanted):
+        return False
+    pending_restart.settle(layout)
+    return True
+
+
+def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str], live: bool = False) -> None:
+    """Move the link. The restart that it makes necessary is written down before."""
+    owed = pending_restart.merge(layout, previous, reasons) if reasons and previous else None
+    if not live:
+        runtime_configuration.hide(layout, version, previous)
+    disk.point(layout.current, layout.target(version))
+    if owed:
+        pending_restart.date(layout, owed)
+    elif pending_restart.is_known_to_broker(layout, version):
+        pending_restart.settle(layout)
+
+
+def _clean(layout: Layout) -> None:
+    for path in layout.leftovers():
+        disk.remove_tree(path)
+
+
+def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> None:
+    """Remove all but the newest versions. Each is renamed first: half a version is never one."""
+    owed = pending_restart.read(layout)
+    needed = {version, previous, owed.previous if owed else None}
+    for name in layout.names()[keep:]:
+        if name not in needed:
+            away = layout.directory(f".old-{name}")
+            disk.rename(layout.directory(name), away)
+            disk.remove_tree(away)

@@ -1,0 +1,127 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a broker of 5.3 to 5.7 still holds: by queue, and by durable subscription.
+
+Of a broker that runs two witnesses are asked. Its management view knows all subscriptions, and
+messages that are in no store; the journal of its store knows what waits for a subscription whose client
+is away. The higher number counts. Of a stopped broker there is only the journal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host import management
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_deployed
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker
+from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import account_for, run_as
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import remaining_messages
+
+# One question for all of it: every question starts a Java of its own.
+_ATTRIBUTES = (
+    *("Type", "Destination", "QueueSize", "Connection", "RemoteAddress", "ConnectorName", "RemoteBrokerName"),
+    *("DestinationName", "ClientId", "SubscriptionName", "PendingQueueSize", "DispatchedQueueSize"),
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """What the management view says. ``subscriptions``: messages by (topic, client, name)."""
+
+    queues: dict[str, int] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    clients: tuple[dict[str, str], ...] = ()
+    bridges: tuple[str, ...] = ()
+
+
+def look(base: str, user: str | None = None) -> dict[str, Any]:
+    """The module's result. The store is read as ``user``, the broker's account, or as the one it belongs to.
+
+    Raises InstallError for what cannot be counted.
+    """
+    layout = Layout(os.path.abspath(base))
+    name = layout.current_name()
+    store = read_deployed(layout.directory(name), layout.base).store if name else ""
+    if not store:
+        raise InstallError(f"{layout.current} names no kahaDB store: only that can be counted")
+    process = find_broker(layout.base)
+    return combine(_view(process) if process else None, store, user)
+
+
+def combine(view: View | None, store: str, user: str | None = None) -> dict[str, Any]:
+    """Both witnesses together. ``certain`` is False where a subscription could be missing."""
+    keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
+    counts = _count(store, keys, user)
+    queues = dict(counts.queues)
+    for queue, number in (view.queues if view else {}).items():
+        queues[queue] = max(number, queues.get(queue, 0))
+    waiting = {} if view is None else dict(view.subscriptions)
+    named = {(topic, f"{client}:{name}"): (topic, client, name) for topic, client, name in reversed(list(waiting))}
+    for (topic, key), number in counts.subscriptions.items():
+        client, _, name = key.partition(":")
+        whole = named.get((topic, key), (topic, client, name))
+        waiting[whole] = max(number, waiting.get(whole, 0))
+    # Who subscribed long ago may stand in the index only: without a broker nobody says that he exists.
+    certain = view is not None or counts.whole or not counts.topics
+    return {
+        "changed": False,
+        "running": view is not None,
+        "store": store,
+        "queues": {queue: number for queue, number in sorted(queues.items()) if number},
+        "subscriptions": [
+            {"topic": topic, "client": client, "name": name, "messages": number}
+            for (topic, client, name), number in sorted(waiting.items())
+        ],
+        "prepared": counts.prepared,
+        "clients": list(view.clients) if view else [],
+        "bridges": list(view.bridges) if view else [],
+        "certain": certain,
+        "messages": sum(queues.values()) + sum(waiting.values()),
+    }
+
+
+def _count(store: str, keys: set[tuple[str, str]] | None, user: str | None) -> remaining_messages.Counts:
+    """What the journal says is left, read as the account that owns the store."""
+    found = run_as(account_for(store, user), _counted, store, keys)
+    subscriptions = {(topic, key): number for topic, key, number in found.pop("subscriptions")}
+    return remaining_messages.Counts(subscriptions=subscriptions, **found)
+
+
+def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
+    counts = remaining_messages.count(store, keys)
+    subscriptions = [[topic, key, number] for (topic, key), number in counts.subscriptions.items()]
+    return {**vars(counts), "subscriptions": subscriptions}
+
+
+def _view(process: Process) -> View:
+    if process.state == "T":
+        raise InstallError(f"process {process.pid} was stopped by a signal: it cannot be asked")
+    found: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for one in management.query(process, "Type=*,*", _ATTRIBUTES):
+        found[one["Type"]].append(one)
+    if not found["Broker"]:
+        raise InstallError("its management view has no broker of 5.3 to 5.7: useJmx is off, or it is a later release")
+    return View(
+        queues={queue["Destination"]: int(queue["QueueSize"]) for queue in found["Queue"]},
+        subscriptions={
+            (one["DestinationName"], one["ClientId"], one["SubscriptionName"]): int(one["PendingQueueSize"])
+            + int(one["DispatchedQueueSize"])
+            for one in found["Subscription"]
+            if "ClientId" in one and one.get("SubscriptionName", "null") != "null"
+        },
+        clients=tuple(
+            {
+                "client": one["Connection"],
+                "address": one.get("RemoteAddress", "").lstrip("/"),
+                "connector": one.get("ConnectorName", ""),
+            }
+            for one in found["Connection"]
+            if "Connection" in one  # each stands there a second time by its address
+        ),
+        bridges=tuple(sorted(one["RemoteBrokerName"] for one in found["NetworkBridge"] if "RemoteBrokerName" in one)),
+    )

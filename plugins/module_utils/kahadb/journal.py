@@ -1,0 +1,249 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the journal of a kahaDB store: every record, as 5.3 to 5.7 write them.
+
+A data file ``db-N.log`` is a row of batches. A batch begins with a control record (length, type 2,
+``WRITE BATCH``, size, Adler-32 or 0); each record in it is length, type 1, the kind of the command in
+one byte, and the command as a framed protocol buffer (activemq-core's ``journal-data.proto``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+MAX_FILE = 4 << 30
+"""Bytes of a data file: a broker counts them in 31 bits, so a larger file is none of its own."""
+MAX_NAME = 1 << 20
+"""Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
+_HOLES = 64
+"""How many times as large as what it takes of its disk a journal may look, beside what is reserved of its last file."""
+FILE = re.compile(r"db-([0-9]{1,18})\.log")
+TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT = range(9)
+_CONTROL = struct.Struct(">iB11siq")
+_RECORD = struct.Struct(">iB")
+_MAGIC = b"WRITE BATCH"
+_HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+@dataclass(frozen=True)
+class Command:
+    """One record. ``destination`` is type and name (``0:orders``: a queue), empty where there is none.
+
+    ``transaction`` is the bytes that name it, empty outside of one; ``xa`` tells the two kinds apart.
+    ``message`` of a trace is its text.
+    ``subscription`` is the key of a durable subscription; ``info`` False: the subscription is removed.
+    """
+
+    kind: int
+    destination: str = ""
+    message: str = ""
+    subscription: str = ""
+    transaction: bytes = b""
+    xa: bool = False
+    info: bool = False
+
+
+@dataclass
+class Tail:
+    """Where the journal ends, and what of it could not be read."""
+
+    file: int = 0
+    offset: int = 0
+    damaged: int = 0
+    unread: int = 0
+
+
+def data_files(directory: Directory) -> list[tuple[int, str]]:
+    """Number and name of each data file, in order."""
+    return sorted((int(match[1]), name) for name in directory.names() if (match := FILE.fullmatch(name)))
+
+
+def data_file_sizes(store: str) -> list[list[int]]:
+    """Number and bytes of each data file, in order. Empty where there is no store. Raises InstallError, OSError."""
+    found: list[list[int]] = []
+    with contextlib.suppress(FileNotFoundError), open_directory(store) as directory:
+        for number, name in data_files(directory):
+            with contextlib.suppress(FileNotFoundError):
+                found.append([number, directory.status(name).st_size])
+    return found
+
+
+def commands(store: str, tail: Tail) -> Iterator[Command]:
+    """Every record of the journal that can be read; ``tail`` is filled in. Of no store there are none.
+
+    A broken end of the last file is no damage: a killed broker was writing it. A file that a running
+    broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
+    Raises InstallError for what no broker writes, OSError.
+    """
+    try:
+        directory = open_directory(store)
+    except FileNotFoundError:
+        return
+    with directory:
+        files = data_files(directory)
+        _refuse_holes(directory, files)
+        for position, (number, name) in enumerate(files):
+            tail.file, tail.offset = number, 0
+            with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > MAX_FILE:
+                    tail.damaged += 1
+                elif size:
+                    with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
+                        yield from _batches(data, tail, last=position == len(files) - 1)
+
+
+def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
+    size = allocated = 0
+    for _, name in files:
+        with contextlib.suppress(FileNotFoundError):
+            status = directory.status(name)
+            size, allocated = size + status.st_size, allocated + status.st_blocks * 512
+    if size > _HOLES * allocated + 2 * MAX_FILE:
+        raise InstallError(
+            f"{directory.path}: its journal looks like {size >> 20} MiB and takes {allocated >> 20}: no broker wrote it"
+        )
+
+
+def _batches(data: mmap.mmap, tail: Tail, last: bool) -> Iterator[Command]:
+    at, end = 0, len(data)
+    while at + _CONTROL.size <= end:
+        length, kind, magic, size, _ = _CONTROL.unpack_from(data, at)
+        fits = size >= 0 and at + _CONTROL.size + size <= end
+        if (length, kind, magic) != (_CONTROL.size, 2, _MAGIC) or not fits:
+            following = data.find(_HEADER, at + 1)
+            if following < 0:
+                break
+            tail.damaged += 1
+            at = following
+            continue
+        at += _CONTROL.size
+        yield from _records(data, at, at + size, tail)
+        at += size
+    tail.offset = at
+    if not last and any(data[at : at + 4096]):
+        tail.damaged += 1
+
+
+def _records(data: mmap.mmap, at: int, end: int, tail: Tail) -> Iterator[Command]:
+    while at + _RECORD.size < end:
+        length, kind = _RECORD.unpack_from(data, at)
+        if length <= _RECORD.size or at + length > end:
+            tail.damaged += 1
+            return
+        if kind == 1:
+            try:
+                yield _command(data, at + _RECORD.size, at + length)
+            except (ValueError, IndexError):
+                tail.unread += 1
+        at += length
+
+
+def _command(data: mmap.mmap, at: int, end: int) -> Command:
+    kind = data[at]
+    size, at = _varint(data, at + 1)
+    if at + size > end:
+        raise ValueError("the record is longer than its frame")
+    if kind == AUDIT:
+        return Command(kind)
+    if kind not in (TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION):
+        raise ValueError("the kind of the record is not known")
+    return _keyed(kind, data, at, at + size)
+
+
+# By kind, the numbers of the fields: transaction, destination, message id, subscription key, subscription.
+_FIELDS = {
+    TRACE: (0, 0, 1, 0, 0),
+    ADD: (1, 2, 3, 0, 0),
+    REMOVE: (1, 2, 3, 5, 0),
+    PREPARE: (1, 0, 0, 0, 0),
+    COMMIT: (1, 0, 0, 0, 0),
+    ROLLBACK: (1, 0, 0, 0, 0),
+    REMOVE_DESTINATION: (0, 1, 0, 0, 0),
+    SUBSCRIPTION: (0, 1, 0, 2, 4),
+}
+
+
+def _keyed(kind: int, data: mmap.mmap, at: int, end: int) -> Command:
+    transaction, destination, message, subscription, info = _FIELDS[kind]
+    found = {field: (start, stop) for field, start, stop in _fields(data, at, end)}
+    name, xa = _transaction(data, *found[transaction]) if transaction in found else (b"", False)
+    return Command(
+        kind,
+        destination=_destination(data, *found[destination]) if destination in found else "",
+        message=_text(data, found.get(message)),
+        subscription=_text(data, found.get(subscription)),
+        transaction=name,
+        xa=xa,
+        info=bool(info) and info in found,
+    )
+
+
+def _destination(data: mmap.mmap, at: int, end: int) -> str:
+    kind, name = 0, ""
+    for field, start, stop in _fields(data, at, end):
+        if field == 1:
+            kind = _varint(data, start)[0]
+        elif field == 2:
+            name = _bytes(data, start, stop).decode(errors="surrogateescape")
+    return f"{kind}:{name}"
+
+
+def _transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
+    for field, start, stop in _fields(data, at, end):
+        if field in (1, 2):
+            return _bytes(data, start, stop), field == 2
+    return b"?", False
+
+
+def _text(data: mmap.mmap, place: tuple[int, int] | None) -> str:
+    return _bytes(data, *place).decode(errors="surrogateescape") if place else ""
+
+
+def _bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
+    if stop - start > MAX_NAME:
+        raise ValueError("a name is too long")
+    return bytes(data[start:stop])
+
+
+def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Number, start and end of each field's content."""
+    while at < end:
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == _BYTES:
+            size, at = _varint(data, at)
+            stop = at + size
+        elif kind == _VARINT:
+            stop = _varint(data, at)[1]
+        elif kind in (_FIXED64, _FIXED32):
+            stop = at + (8 if kind == _FIXED64 else 4)
+        else:
+            raise ValueError("not a protocol buffer")
+        if stop > end:
+            raise ValueError("a field is longer than its record")
+        yield tag >> 3, at, stop
+        at = stop
+
+
+def _varint(data: mmap.mmap, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number is too long")

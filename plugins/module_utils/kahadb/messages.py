@@ -1,0 +1,201 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a kahaDB store holds, in a form that can be compared with the store of another host.
+
+Times play no part: two hosts' clocks may be minutes apart. What counts is which messages a store
+holds, and of which it has ever heard.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+import zlib
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.journal import Command
+
+LIMIT = 1_000_000
+"""Records that are told of a store, the newest ones. About 9 bytes each travel to the controller."""
+MAX_LIVE = 20_000_000
+"""Messages and subscriptions of a store, those of a topic once for each subscriber, that are held in memory."""
+MAX_UNDECIDED = 2_000_000
+"""Records of transactions that have no end yet."""
+MAX_DELIVERIES = 200_000_000
+"""How often a message of a topic may be given to a subscriber in the whole journal: more takes hours."""
+_STARTS = 1000
+_LOAD = 200
+_RECORD = struct.Struct(">BQ")
+_ITEM = struct.Struct(">QQ")
+_TOPIC = ("1:", "3:")
+
+
+def key(*words: str) -> int:
+    """64 bits that stand for a message on a destination, for a subscription, or for both together."""
+    text = "\0".join(words).encode(errors="surrogateescape")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+@dataclass
+class Contents:
+    """What a row of records leaves in a store.
+
+    ``kinds`` and ``keys`` are every record about a message or subscription, in order, with a 0 for each
+    start of a broker, whose words are in ``loads``; of more than two millions the oldest are dropped.
+    ``live`` holds, by destination, each thing that is still there, and the key of the record that
+    brought it: a message of a queue, a message of a topic for one durable subscription, or such a
+    subscription itself.
+    """
+
+    kinds: array[int] = field(default_factory=lambda: array("B"))
+    keys: array[int] = field(default_factory=lambda: array("Q"))
+    live: dict[str, dict[int, int]] = field(default_factory=dict)
+    subscribers: dict[str, set[str]] = field(default_factory=dict)
+    undecided: dict[bytes, list[Command]] = field(default_factory=dict)
+    loads: list[str] = field(default_factory=list)
+    dropped: int = 0
+    held: int = 0
+    deliveries: int = 0
+    undecided_records: int = 0
+
+    def read(self, commands: Iterable[Command]) -> None:
+        """Follow the records. A local transaction that has no end was rolled back; one of XA is in doubt.
+
+        Raises InstallError for more than memory and time are there for.
+        """
+        for command in commands:
+            self._note(command)
+            if command.transaction and command.kind in (journal.ADD, journal.REMOVE):
+                self.undecided.setdefault(command.transaction, []).append(command)
+                self.undecided_records += 1
+                _refuse_more(self.undecided_records, MAX_UNDECIDED, "records of transactions that have no end")
+            elif command.kind in (journal.COMMIT, journal.ROLLBACK):
+                self._end(command)
+            else:
+                self._apply(command)
+        for commands_of in self.undecided.values():
+            for command in commands_of:
+                if command.xa and command.kind == journal.ADD:
+                    self._apply(command)
+
+    def _end(self, outcome: Command) -> None:
+        ended = self.undecided.pop(outcome.transaction, [])
+        self.undecided_records -= len(ended)
+        for command in ended:
+            if outcome.kind == journal.COMMIT:
+                self._apply(command)
+
+    def _note(self, command: Command) -> None:
+        if command.kind == journal.TRACE:
+            self.loads.append(command.message[:_LOAD])
+            if len(self.loads) > 2 * _STARTS:
+                del self.loads[:_STARTS]
+            self._keep(journal.TRACE, 0)
+        elif command.kind in (journal.ADD, journal.REMOVE):
+            self._keep(command.kind, key(command.destination, command.message, command.subscription))
+        elif command.kind == journal.SUBSCRIPTION:
+            self._keep(command.kind, key(command.destination, "", command.subscription))
+
+    def _keep(self, kind: int, name: int) -> None:
+        self.kinds.append(kind)
+        self.keys.append(name)
+        if len(self.kinds) >= 2 * LIMIT:
+            self.dropped += LIMIT
+            del self.kinds[:LIMIT]
+            del self.keys[:LIMIT]
+
+    def _apply(self, command: Command) -> None:
+        here = self.live.setdefault(command.destination, {})
+        before = len(here)
+        self._apply_to(here, command)
+        self.held += len(here) - before
+        _refuse_more(self.held, MAX_LIVE, "messages and subscriptions")
+        _refuse_more(len(self.live), MAX_LIVE, "destinations")
+
+    def _apply_to(self, here: dict[int, int], command: Command) -> None:
+        if command.kind == journal.ADD:
+            brought = key(command.destination, command.message, "")
+            if command.destination.startswith(_TOPIC):
+                subscribers = self.subscribers.get(command.destination, ())
+                self.deliveries += len(subscribers)
+                _refuse_more(self.deliveries, MAX_DELIVERIES, "messages for subscribers")
+                for subscriber in subscribers:
+                    here[key(command.destination, command.message, subscriber)] = brought
+            else:
+                here[brought] = brought
+        elif command.kind == journal.REMOVE:
+            here.pop(key(command.destination, command.message, command.subscription), None)
+        elif command.kind == journal.REMOVE_DESTINATION:
+            here.clear()
+            self.subscribers.pop(command.destination, None)
+        elif command.kind == journal.SUBSCRIPTION:
+            self._subscribe(command, here)
+
+    def _subscribe(self, command: Command, here: dict[int, int]) -> None:
+        itself = key(command.destination, "", command.subscription)
+        subscribers = self.subscribers.setdefault(command.destination, set())
+        if command.info:
+            subscribers.add(command.subscription)
+            here[itself] = itself
+        else:
+            subscribers.discard(command.subscription)
+            here.pop(itself, None)
+
+    def items(self) -> list[tuple[int, int]]:
+        """All that is there, as pairs of its key and that of the record which brought it; sorted."""
+        return sorted(pair for here in self.live.values() for pair in here.items())
+
+
+def _refuse_more(number: int, most: int, what: str) -> None:
+    if number > most:
+        raise InstallError(f"its journal has more than {most} {what}: it is not compared")
+
+
+UNSEEN: dict[str, Any] = {
+    "seen": False,
+    "files": [],
+    "end": [0, 0],
+    "damaged": 0,
+    "loads": [],
+    "messages": None,
+    "records": None,
+    "whole": False,
+    "order": "",
+    "live": "",
+    "state": "",
+}
+"""In place of the contents of a store that nobody asked to be read."""
+
+
+def look(store: str) -> dict[str, Any]:
+    """The contents of a store, as JSON. Nothing is opened for writing. Raises InstallError, OSError."""
+    tail, contents = journal.Tail(), Contents()
+    contents.read(journal.commands(store, tail))
+    items = contents.items()
+    files = journal.data_file_sizes(store)
+    order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
+    records = len(contents.kinds) + contents.dropped
+    packed = b"".join(_ITEM.pack(*item) for item in items)
+    return {
+        "seen": True,
+        "files": files,
+        "end": [tail.file, tail.offset],
+        "damaged": tail.damaged + tail.unread,
+        "loads": contents.loads[-_STARTS:],
+        "messages": len(items),
+        "records": records,
+        "whole": records == len(order) and len(items) <= LIMIT,
+        "order": _shrunk(b"".join(order)),
+        "live": _shrunk(packed[: LIMIT * _ITEM.size]),
+        "state": hashlib.sha256(packed).hexdigest(),
+    }
+
+
+def _shrunk(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 1)).decode()

@@ -1,0 +1,168 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is left in a kahaDB store of 5.3 to 5.7, counted from its journal.
+
+A broker of these releases cannot say it: the management view of a durable subscription without a
+client says 0, whatever waits for it (measured on 5.5.1). The journal says it, whether the broker runs
+or not: every message that was stored and every acknowledgement stands there, and a file of it is
+only removed when no message in it is left (source: MessageDatabase.checkpointUpdate).
+
+Invariant: a count is never too low for a queue or for a subscription that is known. It may be too
+high where the file with the acknowledgement was removed before the one with the message.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.journal import Command
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import counted
+
+MAX_RECORDS = 20_000_000
+"""Messages, acknowledgements and subscriptions that are held in memory."""
+_TOPICS = ("1:", "3:")
+_Transaction = tuple[bool, bytes]
+
+
+@dataclass
+class Counts:
+    """What is left: messages by queue, and by (topic, subscription).
+
+    ``prepared`` are XA transactions in doubt. ``whole``: the journal was never shortened, so that every
+    subscription that exists stands in it.
+    """
+
+    queues: dict[str, int] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str], int] = field(default_factory=dict)
+    topics: dict[str, int] = field(default_factory=dict)
+    prepared: int = 0
+    whole: bool = True
+
+
+def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Counts:
+    """What the journal in ``directory`` says is left; ``known`` are the (topic, subscription key) that exist.
+
+    None: those that the journal itself knows. Raises InstallError for a journal that cannot be read
+    to its end.
+    """
+    try:
+        open_directory(directory).close()
+    except FileNotFoundError:
+        raise InstallError(f"{directory}: there is no such directory") from None
+    replay, tail = Replay(), journal.Tail()
+    try:
+        for command in journal.commands(directory, tail):
+            replay.apply(command)
+        files = journal.data_file_sizes(directory)
+    except OSError as error:
+        raise InstallError(f"{directory}: {error.strerror}") from None
+    if tail.damaged or tail.unread:
+        places = tail.damaged + tail.unread
+        raise InstallError(
+            f"{directory}: {counted(places, 'place')} of its journal cannot be read: nothing can be counted. It is "
+            "damaged, or of a release after 5.8"
+        )
+    counts = replay.counts(None if known is None else set(known))
+    counts.whole = not files or files[0][0] <= 1
+    return counts
+
+
+class Replay:
+    """The journal's commands, applied one after the other as the broker does when it recovers. Pure."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, dict[str, None]] = defaultdict(dict)
+        self._topics: dict[str, dict[str, None]] = defaultdict(dict)
+        self._known: dict[str, set[str]] = defaultdict(set)
+        self._acked: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._born: dict[tuple[str, str], int] = {}
+        self._gone: set[tuple[str, str]] = set()
+        self._open: dict[_Transaction, list[Command]] = {}
+        self._prepared: dict[_Transaction, list[Command]] = {}
+        self._held = 0
+
+    def apply(self, command: Command) -> None:
+        """The next record. Raises InstallError for more than there is memory for."""
+        transaction = (command.xa, command.transaction)
+        if command.kind in (journal.ADD, journal.REMOVE) and command.transaction:
+            self._open.setdefault(transaction, []).append(command)
+            self._hold(1)
+        elif command.kind == journal.PREPARE:
+            if transaction in self._open:
+                self._prepared[transaction] = self._open.pop(transaction)
+        elif command.kind in (journal.COMMIT, journal.ROLLBACK):
+            done = self._open.pop(transaction, None) or self._prepared.pop(transaction, [])
+            self._hold(-len(done))
+            for one in done if command.kind == journal.COMMIT else ():
+                self._do(one)
+        else:
+            self._do(command)
+
+    def _do(self, command: Command) -> None:
+        name = command.destination
+        is_topic = name.startswith(_TOPICS)
+        if command.kind == journal.REMOVE_DESTINATION:
+            for messages in (self._queues.pop(name, {}), self._topics.pop(name, {})):
+                self._hold(-len(messages))
+            self._known.pop(name, None)
+        elif command.kind == journal.SUBSCRIPTION:
+            self._hold(1)
+            self._subscribe(name, command.subscription, command.info)
+        elif command.kind == journal.ADD:
+            messages = (self._topics if is_topic else self._queues)[name]
+            self._hold(command.message not in messages)
+            messages[command.message] = None
+        elif command.kind == journal.REMOVE and is_topic:
+            self._hold(1)
+            self._acked[name, command.subscription].add(command.message)
+        elif command.kind == journal.REMOVE and command.message in self._queues[name]:
+            self._hold(-1)
+            self._queues[name].pop(command.message)
+
+    def _hold(self, more: int) -> None:
+        self._held += more
+        if self._held > MAX_RECORDS:
+            raise InstallError(
+                f"its journal has more than {MAX_RECORDS} messages and acknowledgements: nothing is counted"
+            )
+
+    def _subscribe(self, topic: str, key: str, creates: bool) -> None:
+        """Made or removed. One that is made again keeps what waits for it."""
+        if creates and key not in self._known[topic]:
+            self._acked.pop((topic, key), None)
+            self._known[topic] |= {key}
+            self._born[topic, key] = len(self._topics[topic])
+            self._gone.discard((topic, key))
+        elif not creates:
+            self._acked.pop((topic, key), None)
+            self._born.pop((topic, key), None)
+            self._known[topic] -= {key}
+            self._gone.add((topic, key))
+
+    def counts(self, existing: set[tuple[str, str]] | None = None) -> Counts:
+        """What is left. A subscription that the journal does not see made counts all that it has not taken."""
+        seen = {(topic, key) for topic, keys in self._known.items() for key in keys}
+        seen |= {pair for pair in self._acked if pair not in self._gone}
+        named = seen if existing is None else {(f"1:{topic}", key) for topic, key in existing}
+        positions = {
+            topic: {message: position for position, message in enumerate(messages)}
+            for topic, messages in self._topics.items()
+        }
+        left = {pair: self._left(positions.get(pair[0], {}), pair) for pair in named}
+        return Counts(
+            queues={name.partition(":")[2]: len(ids) for name, ids in self._queues.items() if ids},
+            subscriptions={(topic.partition(":")[2], key): number for (topic, key), number in sorted(left.items())},
+            topics={name.partition(":")[2]: len(ids) for name, ids in self._topics.items() if ids},
+            prepared=sum(xa for xa, _ in self._prepared),
+        )
+
+    def _left(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
+        """Messages of a topic since the subscription was made, without those it took; in the time of its own."""
+        born = self._born.get(pair, 0)
+        taken = sum(1 for message in self._acked.get(pair, ()) if positions.get(message, -1) >= born)
+        return max(0, len(positions) - born) - taken

@@ -1,0 +1,135 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is written down before a store is exchanged, so that whoever was cut short goes on: the resync plan.
+
+Root keeps the plans for stores of other accounts in a directory that it alone can enter, and takes the names of what it
+renames from there only. Who exchanges a store of its own keeps its plan beside the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import Account
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+DIRECTORY = "/var/lib/activemq-fleet/resync"
+_BESIDE = ".resync.json"
+_LIMIT = 64 << 10
+_STAGING = re.compile(r"\.resync-[0-9a-f]{16}")
+_BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class ResyncPlan:
+    """Names beside the store: ``staging`` takes its place, the store becomes ``backup`` (empty: there was none).
+
+    ``before`` is the fingerprint of the backup's files, ``source`` the host that had the store.
+    """
+
+    store: str
+    staging: str
+    backup: str
+    before: str
+    source: str
+
+
+def write_plan(plan: ResyncPlan, account: Account) -> None:
+    """Write the plan down, durably, in one step. Raises InstallError, OSError."""
+    with _open(plan.store, account, make=True) as directory:
+        directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
+
+
+def read_plan(store: str, account: Account) -> ResyncPlan | None:
+    """The plan for a store, or None. Raises InstallError for one that is not what ``write_plan`` writes; OSError."""
+    try:
+        with _open(store, account, make=False) as directory:
+            data = directory.read_file(_name(store, account), _LIMIT, owners={os.geteuid()}, single_name=True)
+            path = os.path.join(directory.path, _name(store, account))
+    except FileNotFoundError:
+        return None
+    base = os.path.basename(store)
+    try:
+        plan = ResyncPlan(**json.loads(data))
+        is_ours = plan.store == store and all(isinstance(value, str) for value in asdict(plan).values())
+        staging = is_ours and plan.staging.startswith(base) and _STAGING.fullmatch(plan.staging[len(base) :])
+        backup = is_ours and (not plan.backup or plan.backup.startswith(base))
+        if staging and backup and _BACKUP.fullmatch(plan.backup[len(base) :]):
+            return plan
+    except (ValueError, TypeError):
+        pass
+    raise InstallError(f"{path} cannot be read, see {store}.resync-* and {store}.before-*, and remove it")
+
+
+def has_plan(store: str, account: Account) -> bool:
+    """Whether a copy was being put in place when something ended it."""
+    try:
+        with _open(store, account, make=False) as directory:
+            return bool(directory.exists(_name(store, account)))
+    except FileNotFoundError:
+        return False
+
+
+def remove_plan(store: str, account: Account) -> None:
+    """The copy is in place. Raises OSError."""
+    with _open(store, account, make=False) as directory:
+        directory.unlink(_name(store, account))
+        directory.sync()
+
+
+def untrusted_plan(store: str, account: Account) -> str:
+    """What to do about a plan beside the store that root does not trust; empty where there is none.
+
+    Earlier versions left plans there, and so can the account. Raises UntrustedPathError, OSError.
+    """
+    if account.is_own:
+        return ""
+    with open_directory(os.path.dirname(store)) as parent:
+        if not parent.exists(os.path.basename(store) + _BESIDE):
+            return ""
+    path = store + _BESIDE
+    return (
+        f"{path} is of an earlier version or was planted, and is not trusted: where {store} is missing, move the "
+        f"newest {store}.before-TIME back there, then remove {path} and run it again"
+    )
+
+
+def _name(store: str, account: Account) -> str:
+    if account.is_own:
+        return os.path.basename(store) + _BESIDE
+    return hashlib.sha256(store.encode(errors="surrogateescape")).hexdigest()[:24] + ".json"
+
+
+def _open(store: str, account: Account, make: bool) -> Directory:
+    """Where the plan lies. Raises InstallError where anybody else could have put it there."""
+    if account.is_own:
+        return open_directory(os.path.dirname(store))
+    try:
+        found = open_directory(DIRECTORY)
+    except FileNotFoundError:
+        if not make:
+            raise
+        found = _make(DIRECTORY)
+    if not found.is_private:
+        found.close()
+        raise InstallError(f"{DIRECTORY} can be written by others than root: let root own it and all above it")
+    return found
+
+
+def _make(path: str) -> Directory:
+    parent, name = os.path.split(path)
+    try:
+        above = open_directory(parent)
+    except FileNotFoundError:
+        above = _make(parent)
+    with above:
+        if not above.is_private:
+            raise InstallError(f"{parent} can be written by others than root: resync plans are not kept there")
+        made = above.make_directory(name, 0o700)
+        above.sync()
+        return made

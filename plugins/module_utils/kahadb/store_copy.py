@@ -1,0 +1,319 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""A verified copy of a store from one host to another, in pieces, put in place by a rename.
+
+On the disk of the host that receives, beside the store ``S``: ``S.resync-ID`` holds the copy while
+it grows, file by file (``NAME.part`` is not whole yet); ``S.before-TIME`` is the store that was there, untouched, with
+its sums in ``S.before-TIME.json``. A resync plan says that the copy is being put in place. Whatever was cut short is
+found there and continued. Nothing is ever overwritten, and no backup is ever removed.
+
+Two accounts act, which may be one: the store's owner does all that has to do with files of the store and the copy; the
+directory in which they lie is changed by its keeper, which is root where root alone can write there, and otherwise
+the owner. Root itself opens and renames nothing that another account could have exchanged.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import (
+    Account,
+    account_for,
+    account_to_rename_as,
+    run_as,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+    Directory,
+    UntrustedPathError,
+    open_directory,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import resync_plans, store_files
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.resync_plans import ResyncPlan
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_files import Manifest, identity
+
+CHUNK = 8 << 20
+"""Bytes that travel at once: small enough to be a module's argument, large enough for its price."""
+_SPARE = 64 << 20
+
+
+@dataclass(frozen=True)
+class Location:
+    """A store and whose it is. ``keeper`` changes the names in the directory ``parent``, in which ``name`` lies."""
+
+    store: str
+    owner: Account
+    keeper: Account
+
+    @property
+    def parent(self) -> str:
+        return os.path.dirname(self.store)
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.store)
+
+    def beside(self, name: str) -> str:
+        """The path of another name in the store's directory."""
+        return os.path.join(self.parent, name)
+
+
+def locate(store: str, user: str | None = None) -> Location:
+    """Whose a store is. ``user`` is the broker's account as the inventory names it.
+
+    Raises InstallError where root would have to act as itself in what others can exchange; OSError.
+    """
+    store = os.path.abspath(store)
+    owner = account_for(store, user)
+    return Location(store, owner, account_to_rename_as(os.path.dirname(store), owner))
+
+
+def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
+    """Size, SHA-256 and mode of every file of a store but its lock. Raises InstallError, OSError."""
+    found: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
+    return found
+
+
+def is_locked(store: str, user: str | None = None) -> bool:
+    """Whether a broker holds the lock of the store. Raises InstallError, OSError."""
+    return bool(run_as(account_for(store, user), store_files.is_locked, store))
+
+
+def allocated(store: str, user: str | None = None) -> int:
+    """Bytes that a store takes of its disk. Raises InstallError, OSError."""
+    return int(run_as(account_for(store, user), store_files.allocated_bytes, store))
+
+
+def obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
+    """Why a store could not be replaced here, or nothing. ``needed``: bytes of the store to come."""
+    name, path = os.path.basename(store), os.path.dirname(store)
+    try:
+        with open_directory(path) as parent:
+            if parent.exists(name) and stat.S_ISLNK(parent.status(name).st_mode):
+                return f"{store} is a link: a store behind a link is not replaced"
+            if _is_mount_point(parent, name):
+                return (
+                    f"{store} is a mount point, and a store is replaced by a rename: set activemq_store_directory "
+                    "below it"
+                )
+            free = shutil.disk_usage(parent.descriptor).free
+        if free < needed + _SPARE:
+            return f"{path} has {free >> 20} MiB free, and the copy needs {(needed + _SPARE) >> 20}"
+        return str(resync_plans.untrusted_plan(store, account_for(store, user)))
+    except FileNotFoundError:
+        return f"{path} is not there: run the playbook site first"
+    except InstallError as error:
+        return str(error)
+
+
+def _is_mount_point(parent: Directory, name: str) -> bool:
+    return bool(parent.exists(name) and parent.status(name).st_dev != parent.own_status().st_dev)
+
+
+def is_unfinished(store: str, user: str | None = None) -> bool:
+    """Whether a copy was being put in place when something ended it. Raises InstallError, OSError."""
+    try:
+        return bool(resync_plans.has_plan(store, account_for(store, user)))
+    except UntrustedPathError:
+        return False
+
+
+def stage(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
+    """Make room for a copy, and take what this host has already.
+
+    Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
+    """
+    where = locate(store, user)
+    _refuse_untrusted_plan(where)
+    run_as(where.owner, store_files.refuse_locked, where.store)
+    staging, prefix = _staging(where, files), f"{where.name}.resync-"
+    mode = run_as(where.owner, store_files.store_mode, where.store)
+    for name in run_as(where.keeper, _other_stagings, where.parent, prefix, staging):
+        run_as(where.owner, store_files.empty_directory, where.beside(name))
+    run_as(where.keeper, _make_staging, where, prefix, staging, 0o750 if mode is None else mode)
+    wanted: dict[str, int] = run_as(
+        where.owner, store_files.fill_staging, where.store, where.beside(staging), dict(files)
+    )
+    return wanted
+
+
+def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
+    with open_directory(path) as parent:
+        return [
+            name for name in parent.names() if name.startswith(prefix) and name != but and parent.is_directory(name)
+        ]
+
+
+def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None:
+    """Remove copies of what the other node had before, which are empty by now, and make the one for this copy."""
+    with open_directory(where.parent) as parent:
+        for name in parent.names():
+            if name.startswith(prefix) and parent.is_directory(name) and name != staging:
+                parent.remove_directory(name)
+            elif name.startswith(prefix) and not parent.is_directory(name):
+                parent.unlink(name)
+        if parent.exists(staging):
+            with parent.subdirectory(staging) as there:
+                if there.own_status().st_uid == where.owner.uid:
+                    return
+            # Made by a run that ended before it gave it away; what holds anything is not removed.
+            parent.remove_directory(staging)
+        ids = (-1, -1) if where.owner.is_own else (where.owner.uid, where.owner.gid)
+        parent.make_directory(staging, mode, *ids).close()
+        parent.sync()
+
+
+def read(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
+    """The piece of a file from ``offset`` on, packed. Raises InstallError when the file changed."""
+    return str(run_as(account_for(store, user), _read_packed, store, name, offset, size))
+
+
+def _read_packed(store: str, name: str, offset: int, size: int) -> str:
+    return pack(store_files.read_piece(store, name, offset, size, CHUNK))
+
+
+def pack(piece: bytes) -> str:
+    """A piece as it travels."""
+    return base64.b64encode(zlib.compress(piece, 1)).decode()
+
+
+def unpack(data: str) -> bytes:
+    """A piece that was packed. Raises InstallError for one that is no piece, or larger than any."""
+    try:
+        unpacking = zlib.decompressobj()
+        piece = unpacking.decompress(base64.b64decode(data), CHUNK + 1)
+    except (zlib.error, ValueError) as error:
+        raise InstallError(f"a piece did not arrive as it was sent: {error}") from None
+    if len(piece) > CHUNK or not unpacking.eof:
+        raise InstallError(f"a piece did not arrive as it was sent: it is no piece of up to {CHUNK} bytes")
+    return piece
+
+
+def write(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
+    """Add a piece to a file of the copy; returns how long it is now. The last piece makes it whole.
+
+    Raises InstallError for a piece that does not follow, or a file that is not what it should be.
+    """
+    where = locate(store, user)
+    staging = where.beside(_staging(where, files))
+    return int(run_as(where.owner, store_files.write_piece, staging, files, name, offset, unpack(data)))
+
+
+def switch(store: str, files: Manifest, source: str, user: str | None = None) -> str:
+    """Put the copy in place; returns where the store is kept that was there, or nothing.
+
+    The copy is verified once more, and the sums of what was there are written down, before
+    anything is renamed. Raises InstallError, OSError.
+    """
+    where = locate(store, user)
+    _refuse_untrusted_plan(where)
+    run_as(where.owner, store_files.refuse_locked, where.store)
+    staging = _staging(where, files)
+    if _fingerprint(where, staging) != identity(files):
+        raise InstallError(f"{where.beside(staging)} is not the whole copy: run the same command again")
+    backup = before = ""
+    if run_as(where.owner, store_files.store_mode, where.store) is not None:
+        old = manifest(where.store, user)
+        text = {"of": where.store, "replaced_by": identity(files), "from": source, "files": old}
+        content = json.dumps(text, indent=1) + "\n"
+        backup, before = str(run_as(where.keeper, _write_sums, where.parent, where.name, content)), _sums(old)
+    resync_plans.write_plan(ResyncPlan(where.store, staging, backup, before, source), where.owner)
+    return finish(store, user)
+
+
+def finish(store: str, user: str | None = None) -> str:
+    """Do what is left of putting a copy in place; returns where the store is kept that was there.
+
+    Raises InstallError, OSError.
+    """
+    where = locate(store, user)
+    _refuse_untrusted_plan(where)
+    plan = resync_plans.read_plan(where.store, where.owner)
+    if plan is None:
+        return ""
+    run_as(where.owner, store_files.refuse_locked, where.store)
+    run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
+    if plan.backup and _sums_of(where, plan.backup) != plan.before:
+        backup = where.beside(plan.backup)
+        raise InstallError(f"{backup} is not what the store was before: its disk does not keep what it was given")
+    resync_plans.remove_plan(where.store, where.owner)
+    return where.beside(plan.backup) if plan.backup else ""
+
+
+def _exchange(path: str, name: str, staging: str, backup: str) -> None:
+    """Rename the store to its backup and the copy to the store, where that is not done yet."""
+    with open_directory(path) as parent:
+        store, has_store = os.path.join(path, name), parent.is_directory(name)
+        has_staging, has_backup = parent.is_directory(staging), bool(backup) and parent.is_directory(backup)
+        if has_staging and has_store and backup and parent.exists(backup):
+            raise InstallError(f"{os.path.join(path, backup)} and {store} are both there: look which is the store")
+        if not has_store and (not has_staging or (backup and not has_backup)):
+            raise InstallError(f"{store} is not there: somebody has moved it away, nothing was touched")
+        if backup and not has_staging and not has_backup:
+            raise InstallError(f"{os.path.join(path, backup)} is not there: somebody has moved it away")
+        if has_staging and backup and has_store:
+            parent.rename(name, backup)
+        if has_staging:
+            parent.rename(staging, name)
+        parent.sync()
+
+
+def _write_sums(path: str, name: str, content: str) -> str:
+    """Choose the name of the backup and write its sums beside it; returns the name."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    with open_directory(path) as parent:
+        for backup in (f"{name}.before-{stamp}", *(f"{name}.before-{stamp}-{number}" for number in range(1, 100))):
+            if not parent.exists(backup) and not parent.exists(f"{backup}.json"):
+                parent.write_file(f"{backup}.json", content.encode(), 0o640)
+                parent.sync()
+                return backup
+    raise InstallError(f"{path} has a hundred backups of this second: move them away")
+
+
+def _refuse_untrusted_plan(where: Location) -> None:
+    refusal = resync_plans.untrusted_plan(where.store, where.owner)
+    if refusal:
+        raise InstallError(refusal)
+
+
+def _staging(where: Location, files: Manifest) -> str:
+    return f"{where.name}.resync-{identity(files)}"
+
+
+def _fingerprint(where: Location, name: str) -> str:
+    """The identity of a directory beside the store; empty where there is none."""
+    try:
+        found: str = identity(run_as(where.owner, store_files.manifest, where.beside(name)))
+    except FileNotFoundError:
+        return ""
+    return found
+
+
+def _sums_of(where: Location, name: str) -> str:
+    return _sums(run_as(where.owner, store_files.manifest, where.beside(name)))
+
+
+def _sums(files: Manifest) -> str:
+    """A fingerprint of files with their modes."""
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+
+
+def flat(name: str) -> str:
+    """A name for a file of a store in one directory of the controller."""
+    return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]
+
+
+def tidy(directory: str) -> None:
+    """Remove what the controller kept of a copy, if it is there."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(directory)

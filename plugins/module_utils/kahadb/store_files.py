@@ -1,0 +1,261 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a store, as whoever runs this may read and write them: the account that owns the store.
+
+Nothing here is for root on another account's store: ``storecopy`` and the modules call it by ``accounts.run_as``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+    Directory,
+    UntrustedPathError,
+    open_directory,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+LOCK = "lock"
+PART = ".part"
+"""Behind the name of a file that has not come whole yet."""
+_PIECE = 1 << 20
+Manifest = Mapping[str, Mapping[str, Any]]
+
+
+def manifest(store: str) -> dict[str, dict[str, Any]]:
+    """Size, SHA-256 and mode of every file of a store but its lock.
+
+    Raises InstallError for what is no plain file, OSError.
+    """
+    found = {}
+    with open_directory(store) as top:
+        for directory, name in top.walk():
+            path = os.path.join(directory.path, name)
+            if not stat.S_ISREG(directory.status(name).st_mode):
+                raise InstallError(f"{path} is neither a file nor a directory: a store with such a thing is not copied")
+            relative = os.path.relpath(path, top.path)
+            if relative != LOCK:
+                descriptor = directory.open_file(name)
+                try:
+                    status = os.fstat(descriptor)
+                    mode = stat.S_IMODE(status.st_mode) & 0o777
+                    found[relative] = {"size": status.st_size, "sha256": sha256(descriptor), "mode": mode}
+                finally:
+                    os.close(descriptor)
+    return dict(sorted(found.items()))
+
+
+def sha256(descriptor: int) -> str:
+    """Of all of an open file's content, read in pieces."""
+    digest = hashlib.sha256()
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    while data := os.read(descriptor, _PIECE):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def identity(files: Manifest) -> str:
+    """A name for exactly these contents, 16 characters of hex."""
+    text = json.dumps({name: [entry["size"], entry["sha256"]] for name, entry in files.items()}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def store_mode(store: str) -> int | None:
+    """The permissions of the store's directory; None where there is none."""
+    try:
+        with open_directory(store) as directory:
+            return stat.S_IMODE(directory.own_status().st_mode) & 0o777
+    except FileNotFoundError:
+        return None
+
+
+def is_locked(store: str) -> bool:
+    """Whether a broker, of whatever kind, holds the lock of the store. Asks, and leaves no lock behind.
+
+    Raises UntrustedPathError for a lock that is no file, OSError.
+    """
+    try:
+        with open_directory(store) as directory:
+            descriptor = directory.open_file(LOCK, write=True)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def refuse_locked(store: str) -> None:
+    """Raises InstallError where a broker runs on the store."""
+    if is_locked(store):
+        raise InstallError(f"the lock of {store} is held: a broker runs on it")
+
+
+def allocated_bytes(store: str) -> int:
+    """Bytes that a store takes of its disk; its journal's last file is mostly a hole. 0 where there is none."""
+    total = 0
+    with suppress(FileNotFoundError), open_directory(store) as top:
+        for directory, name in top.walk():
+            with suppress(FileNotFoundError):
+                total += directory.status(name).st_blocks * 512
+    return total
+
+
+def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
+    """Take what the store has already into the copy that grows in ``staging``.
+
+    Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
+    """
+    wanted: dict[str, int] = {}
+    with open_directory(staging) as top:
+        for name, entry in files.items():
+            with _directory_of(top, name, make=True) as (directory, plain):
+                if _is_whole(directory, plain, entry):
+                    continue
+                directory.remove_tree(plain)
+                if not directory.exists(plain + PART) and _copy_own(store, name, directory, plain, entry):
+                    continue
+                if not entry["size"]:
+                    directory.write_file(plain, b"", entry["mode"])
+                else:
+                    wanted[name] = _received_length(directory, plain + PART, entry["size"])
+    return wanted
+
+
+def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
+    """Add a piece to a file of the copy; returns how long it is now. The last piece makes it whole.
+
+    Raises InstallError for a piece that does not follow, or a file that is not what it should be.
+    """
+    entry = files[name]
+    with open_directory(staging) as top, _directory_of(top, name) as (directory, plain):
+        length = _received_length(directory, plain + PART, entry["size"])
+        path = os.path.join(staging, name)
+        if length != offset:
+            raise InstallError(f"{path}: byte {offset} was sent, byte {length} was due: run the same command again")
+        with os.fdopen(_open_part(directory, plain + PART), "r+b") as file:
+            file.seek(offset)
+            # The end of a journal file is reserved and holds nothing: it stays a hole.
+            file.write(piece.rstrip(b"\0"))
+            file.truncate(offset + len(piece))
+            file.flush()
+            if offset + len(piece) == entry["size"]:
+                _accept(directory, plain, file.fileno(), entry, path)
+    return offset + len(piece)
+
+
+def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
+    """``length`` bytes of a file from ``offset`` on. Raises InstallError when the file changed, OSError."""
+    with open_directory(store) as top, _directory_of(top, name) as (directory, plain):
+        descriptor = directory.open_file(plain)
+    with os.fdopen(descriptor, "rb") as file:
+        if os.fstat(descriptor).st_size != size:
+            path = os.path.join(store, name)
+            raise InstallError(f"{path} has changed while it was copied: something writes to it")
+        file.seek(offset)
+        return file.read(length)
+
+
+def empty_directory(path: str) -> None:
+    """Remove all that is in a directory; itself it may be another's to remove. Raises InstallError, OSError."""
+    with suppress(FileNotFoundError), open_directory(path) as directory:
+        directory.empty()
+
+
+@contextmanager
+def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tuple[Directory, str]]:
+    """The directory in which a file of the store lies, and the file's own name. ``make``: what is missing."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise InstallError(f"{name!r} does not lie inside the store")
+    opened: list[Directory] = []
+    here = top
+    try:
+        for part in parts[:-1]:
+            missing = make and not here.exists(part)
+            opened.append(here.make_directory(part, 0o750) if missing else here.subdirectory(part))
+            here = opened[-1]
+        yield here, parts[-1]
+    finally:
+        for directory in opened:
+            directory.close()
+
+
+def _is_whole(directory: Directory, name: str, entry: Mapping[str, Any]) -> bool:
+    try:
+        descriptor = directory.open_file(name)
+    except (FileNotFoundError, UntrustedPathError):
+        return False
+    try:
+        return bool(os.fstat(descriptor).st_size == entry["size"] and sha256(descriptor) == entry["sha256"])
+    finally:
+        os.close(descriptor)
+
+
+def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Mapping[str, Any]) -> bool:
+    """Copy a file that the store has already. False where it has none that is the same."""
+    try:
+        with open_directory(store) as top, _directory_of(top, name) as (own, own_name):
+            if not _is_whole(own, own_name, entry):
+                return False
+            source = own.open_file(own_name)
+    except (FileNotFoundError, UntrustedPathError):
+        return False
+    with os.fdopen(source, "rb") as old, os.fdopen(directory.create_file(plain + PART), "r+b") as new:
+        while piece := old.read(_PIECE):
+            if any(piece):
+                new.write(piece)
+            else:
+                new.seek(len(piece), os.SEEK_CUR)
+        new.truncate(entry["size"])
+        new.flush()
+        _accept(directory, plain, new.fileno(), entry, os.path.join(directory.path, plain))
+    return True
+
+
+def _open_part(directory: Directory, part: str) -> int:
+    """The file that grows; made where it is not there. One with a second name is somebody else's too."""
+    descriptor: int
+    try:
+        descriptor = directory.open_file(part, owners={os.geteuid()}, single_name=True, write=True)
+    except FileNotFoundError:
+        descriptor = directory.create_file(part)
+    return descriptor
+
+
+def _received_length(directory: Directory, part: str, size: int) -> int:
+    """How much of a file has come. One that is too long, or as long and yet not whole, begins anew."""
+    try:
+        descriptor = directory.open_file(part, owners={os.geteuid()}, single_name=True)
+    except FileNotFoundError:
+        return 0
+    except UntrustedPathError:
+        directory.remove_tree(part)
+        return 0
+    length = os.fstat(descriptor).st_size
+    os.close(descriptor)
+    if length >= size:
+        directory.unlink(part)
+        return 0
+    return length
+
+
+def _accept(directory: Directory, name: str, descriptor: int, entry: Mapping[str, Any], path: str) -> None:
+    """A file is all there: see that what is open is right, and give it its name."""
+    if sha256(descriptor) != entry["sha256"]:
+        directory.unlink(name + PART)
+        raise InstallError(f"{path} did not arrive as it was sent: run the same command again")
+    os.fchmod(descriptor, entry["mode"] & 0o777)
+    os.fsync(descriptor)
+    directory.rename(name + PART, name)

@@ -1,0 +1,133 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The marker of a shared store: looked at, written by one node, found by the other."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import has_messages
+from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import (
+    Account,
+    account_for,
+    account_to_rename_as,
+    is_account,
+    own_account,
+    run_as,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+MARKER = ".activemq-fleet-pair"
+_LIMIT = 255
+"""Characters of a line of the marker; the name of a pair is a host's."""
+_PATIENCE = 60.0
+"""Seconds that a store has for one look."""
+_UNREADABLE = "(not the name of a pair)"
+
+
+def look(directory: str, user: str | None = None) -> dict[str, Any]:
+    """What this host sees, read as ``user``, the broker's account, where there is one, or as the store's owner.
+
+    Raises InstallError for what is no store or marker; OSError, for instance for a share whose server is away.
+    """
+    account = account_for(directory, user if user and is_account(user) else None)
+    return {"mounted": _mounted(directory), **run_as(account, _look_into, directory, patience=_PATIENCE)}
+
+
+def _look_into(directory: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"exists": False, "used": False, "marked": None}
+    with suppress(FileNotFoundError), open_directory(directory) as store:
+        found = {"exists": True, "used": has_messages(directory), "marked": read_marker(store)}
+    return found
+
+
+def read_marker(store: Directory) -> list[str] | None:
+    """The pair's name and the word of the run that wrote the marker; None where there is no marker.
+
+    A line that is too long or cannot be printed is no name: words in parentheses take its place. Whoever owns the
+    store can have written it, so it is good for being compared. Raises UntrustedPathError, OSError.
+    """
+    try:
+        text = store.read_file(MARKER, 2 * _LIMIT + 2).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    lines = text.split("\n")[:2]
+    return [line if line.isprintable() and len(line) <= _LIMIT else _UNREADABLE for line in lines if line]
+
+
+def claim(directory: str, pair: str, word: str, user: str | None = None) -> bool:
+    """Write the marker of an empty store, with a word for the other node to find, as ``user``.
+
+    The directory itself is made only below a mount point. Returns False when the marker is there
+    already. Raises InstallError for a store that may not be claimed.
+    """
+    seen = look(directory, user)
+    if seen["marked"] is not None:
+        return False
+    if seen["used"]:
+        raise InstallError(f"{directory} holds messages and no marker: it is not claimed")
+    if not seen["exists"] and not seen["mounted"]:
+        raise InstallError(f"{directory} is not there and nothing is mounted above it: it is not made")
+    account = account_for(directory, user)
+    _make_missing(os.path.abspath(directory), account, 0o750, account)
+    run_as(account, _write_marker, directory, f"{pair}\n{word}\n")
+    return True
+
+
+def _make_missing(path: str, account: Account, mode: int, owner: Account) -> None:
+    """Make the store's directory and those above it that are missing, each as who may write where it belongs."""
+    parent, name = os.path.split(path)
+    if not os.path.lexists(parent):
+        _make_missing(parent, account, 0o755, own_account())
+    keeper = account_to_rename_as(parent, account)
+    ids = (owner.uid, owner.gid) if keeper.is_own and not owner.is_own else (-1, -1)
+    run_as(keeper, _make_or_give, parent, name, mode, *ids)
+
+
+def _make_or_give(parent: str, name: str, mode: int, uid: int, gid: int) -> None:
+    """Make a directory, or give mode and owner to the one that is there."""
+    with open_directory(parent) as above:
+        try:
+            above.make_directory(name, mode, uid, gid).close()
+        except FileExistsError:
+            with above.subdirectory(name) as there:
+                status = there.own_status()
+                if (uid, gid) not in ((-1, -1), (status.st_uid, status.st_gid)):
+                    os.fchown(there.descriptor, uid, gid)
+                if status.st_mode & 0o7777 != mode:
+                    os.fchmod(there.descriptor, mode)
+        above.sync()
+
+
+def _write_marker(directory: str, text: str) -> None:
+    with open_directory(directory) as store:
+        store.write_file(MARKER, text.encode(), 0o644)
+        store.sync()
+
+
+def withdraw(directory: str, word: str, user: str | None = None) -> bool:
+    """Take back a marker that this run wrote. Returns False when it was another's."""
+    return bool(run_as(account_for(directory, user), _remove_marker, directory, word))
+
+
+def _remove_marker(directory: str, word: str) -> bool:
+    with suppress(FileNotFoundError), open_directory(directory) as store:
+        if word in (read_marker(store) or ()):
+            store.unlink(MARKER)
+            return True
+    return False
+
+
+def _mounted(directory: str) -> bool:
+    """Whether the directory, or the nearest one above it that is there, is a mount point other than the root."""
+    path = os.path.abspath(directory)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    while path != "/":
+        if os.path.ismount(path):
+            return True
+        path = os.path.dirname(path)
+    return False

@@ -1,0 +1,128 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Brings a watchdog into its place and under systemd, and takes it away again. Never touches the broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+
+_SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the watchdog of an instance goes. With ``check`` nothing is changed and all is said."""
+
+    instance: str
+    directory: str
+    units: str
+    check: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.instance}-watchdog.service"
+
+    @property
+    def program(self) -> str:
+        return os.path.join(self.directory, f"{self.instance}-watchdog")
+
+    @property
+    def link(self) -> str:
+        return os.path.join(self.units, self.name)
+
+
+def install(place: Place, program: bytes, unit: str) -> list[str]:
+    """Program, link, enabled, running; returns what that took. Raises InstallError, OSError."""
+    done = []
+    if _read(place.program) != program:
+        done.append(f"installed {place.program}")
+        if not place.check:
+            os.makedirs(place.directory, 0o755, exist_ok=True)
+            disk.replace_file(place.program, program, 0o755)
+    if _target(place.link) != unit:
+        done.append(f"linked {place.link}")
+        if not place.check:
+            disk.point(place.link, unit)
+    if place.check and done:
+        return done
+    return [*done, *_run(place, new=bool(done))]
+
+
+def _run(place: Place, *, new: bool) -> list[str]:
+    shown = _show(place)
+    done = []
+    if new or shown.get("NeedDaemonReload") == "yes":
+        new = True
+        _systemctl(place, "daemon-reload")
+        shown = _show(place)
+    if shown.get("LoadState") != "loaded":
+        raise InstallError(f"systemd does not load {place.link}: it says {shown.get('LoadState')}")
+    if shown.get("UnitFileState") != "enabled":
+        done.append(f"enabled {place.name}")
+        _systemctl(place, "enable", place.name)
+    if shown.get("ActiveState") != "active":
+        done.append(f"started {place.name}")
+        _systemctl(place, "start", place.name)
+    elif new:
+        done.append(f"restarted {place.name}")
+        _systemctl(place, "restart", place.name)
+    return done
+
+
+def remove(place: Place) -> list[str]:
+    """Stop it and remove what was installed; returns what that took."""
+    done = []
+    if os.path.lexists(place.link):
+        done.append(f"removed {place.link}")
+        # The link may point nowhere by now; then it cannot be disabled, only stopped.
+        _systemctl(place, "stop", place.name)
+        _systemctl(place, "disable", place.name, refused=True)
+        if not place.check:
+            for path in (place.link, os.path.join(place.units, f"{place.instance}.service.wants", place.name)):
+                disk.remove(path)
+        _systemctl(place, "daemon-reload")
+    if os.path.lexists(place.program):
+        done.append(f"removed {place.program}")
+        if not place.check:
+            disk.remove(place.program)
+    return done
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _target(link: str) -> str | None:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return None
+
+
+def _show(place: Place) -> dict[str, str]:
+    text = _call("systemctl", "show", f"--property={_SHOWN}", place.name)
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def _systemctl(place: Place, *words: str, refused: bool = False) -> None:
+    if not place.check:
+        _call("systemctl", *words, refused=refused)
+
+
+def _call(*command: str, refused: bool = False) -> str:
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InstallError(f"{' '.join(command)}: {error}") from None
+    if ran.returncode and not refused:
+        raise InstallError(f"{' '.join(command)}: {' '.join(ran.stderr.split()) or ran.returncode}")
+    return ran.stdout

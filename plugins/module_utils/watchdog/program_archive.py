@@ -1,0 +1,79 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The watchdog as one file that the host's Python runs: an archive of modules (PEP 441), nothing compressed.
+
+It is made on the host, of the sources that Ansible brought there to make it: so there is one text
+of each, and the program runs with the Python that Ansible itself runs with.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from types import ModuleType
+
+from ansible_collections.activemq.fleet.plugins.module_utils import printable, protocols
+from ansible_collections.activemq.fleet.plugins.module_utils.host import (
+    broker_configuration,
+    broker_log,
+    held_by_process,
+    probe,
+    process,
+    untrusted_paths,
+    versions,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.install import disk, host_archive, pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, watchdog
+
+PARTS: tuple[ModuleType, ...] = (
+    broker_configuration,
+    broker_log,
+    disk,
+    hang_detection,
+    host_archive,
+    pending_restart,
+    printable,
+    probe,
+    process,
+    protocols,
+    held_by_process,
+    untrusted_paths,
+    versions,
+    watchdog,
+)
+"""The watchdog, and all that it imports; a test runs it without anything else."""
+# The same modules give the same bytes, whenever they were copied here.
+_WHEN = (2000, 1, 1, 0, 0, 0)
+
+
+def program(python: str) -> bytes:
+    """The whole file. ``python`` is the interpreter that its first line names; nothing of the user's is imported."""
+    buffer = io.BytesIO()
+    buffer.write(f"#!{python} -I\n".encode())
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        _add(file, "__main__.py", f"from {watchdog.__name__} import main\n\nmain()\n")
+        packages = {name for part in PARTS for name in _packages(part)}
+        for name in sorted(packages):
+            _add(file, f"{name.replace('.', '/')}/__init__.py", "")
+        for part in PARTS:
+            _add(file, part.__name__.replace(".", "/") + ".py", _source(part))
+    return buffer.getvalue()
+
+
+def _packages(module: ModuleType) -> list[str]:
+    """The packages around a module, the outermost first."""
+    parts = module.__name__.split(".")
+    return [".".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def _add(file: zipfile.ZipFile, path: str, text: str | bytes) -> None:
+    file.writestr(zipfile.ZipInfo(path, _WHEN), text)
+
+
+def _source(module: ModuleType) -> str | bytes:
+    """Text, or bytes where Ansible's own loader has it."""
+    loader = module.__spec__.loader if module.__spec__ else None
+    source: str | bytes | None = loader.get_source(module.__name__) if loader else None  # type: ignore[attr-defined]
+    if source is None:
+        raise OSError(f"the source of {module.__name__} is not here, so the watchdog cannot be made")
+    return source

@@ -1,0 +1,271 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The program beside a broker: asks it every few seconds, and warns of or kills one that hangs.
+
+It runs under systemd as the broker's own account, which is all that asking and killing need, and
+imports nothing but the standard library and the modules that ``watchdog_program`` packs with it.
+What counts as hung is decided in ``hanging``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from xml.etree.ElementTree import ParseError
+
+from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, held_by_process, probe
+from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import (
+    Deployed,
+    Listener,
+    read_deployed,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.host.process import (
+    Process,
+    find_broker,
+    is_in_unit,
+    is_same,
+    process_handle,
+    read_process,
+    send_signal,
+    uptime,
+)
+from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
+from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import echoes
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection
+
+EVERY = 6.0
+"""Seconds between two looks. With what a look waits for, the third miss is seen within 27 s."""
+PATIENCE = 5.0
+"""Seconds that a connector has for each answer."""
+_REPLICATION = "replication"
+_DUMP = 2.0
+_GONE = 30.0
+_ERROR, _WARNING, _INFO = 3, 4, 6
+
+
+class Watchdog:
+    """Looks at one broker again and again. ``kills`` is the file that remembers the last ones."""
+
+    def __init__(self, options: argparse.Namespace, kills: str | None) -> None:
+        self._options = options
+        self._layout = Layout(os.path.abspath(options.base))
+        self._kills = kills
+        self._process: Process | None = None
+        self._known: tuple[int, float] | None = None
+        self._count = hang_detection.Count()
+        self._read: tuple[str, Deployed] | None = None
+
+    def turn(self) -> None:
+        """One look, and what follows from it."""
+        glance = self._look()
+        opinion, now = hang_detection.judge(glance), uptime()
+        before = self._count
+        self._count = before.after(opinion, glance.process, now)
+        notify(f"STATUS={opinion.text}", "WATCHDOG=1")
+        if before.told is not None and opinion.kind == hang_detection.FINE:
+            say(_INFO, f"the broker is well again: {opinion.text}")
+        if opinion.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(now, opinion.patience):
+            return
+        self._count = replace(self._count, told=now)
+        if opinion.kind == hang_detection.ODD:
+            say(_WARNING, opinion.text)
+        elif glance.process is not None:
+            self._act(opinion, glance.process, now)
+
+    def _look(self) -> hang_detection.Glance:
+        process = self._find()
+        if process is None:
+            return hang_detection.Glance(None)
+        deployed = self._configuration(process)
+        # A process that stands still answers nothing: it need not be asked.
+        answers = {} if process.state == "T" else self._ask(deployed)
+        who = (process.pid, process.started)
+        if any(answer.greeted for answer in answers.values()):
+            self._known = who
+        unanswered = process.state == "T" or hang_detection.is_silent(answers)
+        phase = broker_log.read_phase(self._layout.data, process.since) if unanswered else broker_log.UNKNOWN
+        slave = has_peer(self._replication(deployed)) if unanswered and self._options.ha == "pure" else None
+        addresses = [listener.address for listener in deployed.listeners]
+        listens = unanswered and held_by_process.is_listening(process.pid, addresses)
+        return hang_detection.Glance(process, answers, phase, self._known == who, slave, listens)
+
+    def _find(self) -> Process | None:
+        """The broker's process; searched for only when the one that is known is gone, or was not the unit's."""
+        last = self._process
+        if last is not None and is_in_unit(last.pid, self._options.unit):
+            now = read_process(last.pid)
+            if now is not None and (now.started, now.command) == (last.started, last.command):
+                return now
+        self._process = find_broker(self._layout.base, self._options.unit)
+        return self._process
+
+    def _configuration(self, process: Process) -> Deployed:
+        """Where the process listens: a broker that has yet to be restarted goes by its earlier files."""
+        owed = pending_restart.read(self._layout)
+        is_owed = owed is not None and not owed.is_settled_by(process)
+        name = owed.previous if owed and is_owed and owed.previous else self._layout.current_name()
+        if name is None:
+            return Deployed()
+        if self._read is None or self._read[0] != name:
+            self._read = (name, read_deployed(self._layout.directory(name), self._layout.base))
+        return self._read[1]
+
+    def _ask(self, deployed: Deployed) -> dict[str, probe.Answer]:
+        """Ask STOMP or MQTT, where a message must come back; where that was or is not well, all."""
+        listeners = [one for one in deployed.listeners if probe.speaks(one.scheme) and one.name != _REPLICATION]
+        listeners.sort(key=lambda one: not echoes(one.scheme))
+        first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
+        answers = _answers(listeners[:first], deployed)
+        if not all(answer.greeted and answer.returned is not False for answer in answers.values()):
+            answers |= _answers(listeners[first:], deployed)
+        return answers
+
+    def _replication(self, deployed: Deployed) -> Listener | None:
+        return next((one for one in deployed.listeners if one.name == _REPLICATION), None)
+
+    def _act(self, opinion: hang_detection.Opinion, process: Process, now: float) -> None:
+        options = self._options
+        kills = read_kills(self._kills)
+        allowed = hang_detection.may_kill(kills, now)
+        line = hang_detection.said_of_hung(
+            opinion.text,
+            action=options.action,
+            ha=options.ha,
+            unit=options.unit,
+            seconds=now - self._count.since,
+            kills=allowed,
+        )
+        say(_ERROR, line)
+        if options.action != "kill" or not allowed:
+            return
+        # Before, so that a watchdog that ends with its broker has not forgotten it.
+        write_kills(self._kills, [*kills, now])
+        if kill(process):
+            say(_WARNING, f"process {process.pid} was killed")
+        else:
+            say(_WARNING, f"process {process.pid} had ended before it was killed, or cannot end while its disk hangs")
+
+
+def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, probe.Answer]:
+    """All at once: a broker that hangs takes the time of one."""
+    if not listeners:
+        return {}
+    with ThreadPoolExecutor(len(listeners)) as pool:
+        asked = {
+            one.name: pool.submit(probe.ask, one.scheme, one.address, deployed.login, PATIENCE) for one in listeners
+        }
+    found = {name: answer.result() for name, answer in asked.items()}
+    notify("WATCHDOG=1")
+    return found
+
+
+def kill(process: Process) -> bool:
+    """Take a thread dump and kill this very process, never another that got its number. Whether it is gone by it."""
+    with process_handle(process) as handle:
+        if not is_same(process):
+            return False
+        if process.state != "T":
+            # A JVM prints its threads then; it is gone in a moment, and why it hung with it.
+            send_signal(handle, process, signal.SIGQUIT)
+            time.sleep(_DUMP)
+        send_signal(handle, process, signal.SIGKILL)
+        end = time.monotonic() + _GONE
+        while is_same(process) and time.monotonic() < end:
+            notify("WATCHDOG=1")
+            time.sleep(0.1)
+        return not is_same(process)
+
+
+def has_peer(listener: Listener | None) -> bool:
+    """Whether somebody is connected to this port of the machine: of a master, its slave."""
+    if listener is None:
+        return False
+    wanted = f":{listener.address[1]:04X}"
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(name, encoding="ascii") as file:
+                lines = file.read().splitlines()[1:]
+        except OSError:
+            continue
+        # local address, remote address, state: 01 is established
+        if any(words[1].endswith(wanted) and words[3] == "01" for words in map(str.split, lines)):
+            return True
+    return False
+
+
+def read_kills(path: str | None) -> list[float]:
+    """When it killed, in seconds since boot."""
+    try:
+        with open(path or "", encoding="ascii") as file:
+            return [float(line) for line in file]
+    except (OSError, ValueError):
+        return []
+
+
+def write_kills(path: str | None, kills: Sequence[float]) -> None:
+    if path is None:
+        return
+    with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as file:
+        file.writelines(f"{moment}\n" for moment in kills[-hang_detection.MOST_KILLS :])
+
+
+def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Tell systemd (sd_notify(3)); without it, nobody."""
+    path = environment.get("NOTIFY_SOCKET", "")
+    if not path.startswith(("/", "@")):
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.settimeout(1.0)
+        sender.sendto("\n".join(lines).encode(), f"\0{path[1:]}" if path.startswith("@") else path)
+
+
+def say(priority: int, text: str) -> None:
+    """One line of the journal, with its priority (sd-daemon(3))."""
+    print(f"<{priority}>{printable(' '.join(text.split()))}", flush=True)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="activemq-watchdog", description="Watches one broker of activemq.fleet; its unit starts it."
+    )
+    parser.add_argument("--base", required=True, help="the broker's directory, activemq_base/activemq_instance")
+    parser.add_argument("--unit", required=True, help="the broker's unit, for what the journal is told")
+    parser.add_argument("--ha", required=True, choices=("pure", "shared-file", "shared-jdbc", "none"))
+    parser.add_argument("--every", type=float, default=EVERY, help="seconds between two looks (%(default)s)")
+    parser.add_argument("action", choices=("warn", "kill"))
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run until systemd ends it."""
+    options = _options(sys.argv[1:] if arguments is None else arguments)
+    directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
+    watchdog = Watchdog(options, f"{directory}/kills" if directory else None)
+    notify("READY=1")
+    unreadable = ""
+    while True:
+        began = time.monotonic()
+        try:
+            watchdog.turn()
+            unreadable = ""
+        except (OSError, ParseError, InstallError) as error:
+            if str(error) != unreadable:
+                say(_WARNING, f"the broker's files below {options.base} cannot be read, so it is not watched: {error}")
+            unreadable = str(error)
+            notify("WATCHDOG=1")
+        time.sleep(max(0.0, options.every - (time.monotonic() - began)))
+
+
+if __name__ == "__main__":
+    main()
