@@ -21,16 +21,15 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_path
     open_directory,
     open_owned_file,
 )
+from ansible_collections.activemq.fleet.plugins.module_utils.root_cause import CAUSE, root_cause
 
 _HEAD = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} \| +([A-Z]+) +\| (.*)")
 _END = re.compile(r"(.*) \| ([^\s|]+) \| (.*)")
 _ERRORS = ("ERROR", "FATAL")
-_CAUSE = "Caused by: "
 _LINE_END = re.compile(r"\\r\\n|\\[rn]")
 _FRAME = re.compile(r"\s*(?:at \S+\(.*\)?$|\.\.\. \d+ (?:more|common frames omitted))")
 _NAMES_ERROR = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|Error|Unrecognized|Invalid|Could not)\b")
 _SHOWN = 400
-_CAUSE_SHOWN = 300
 _SLACK = 1.5  # seconds
 _MESSAGE = 120
 """Of a message before its cause at least so much is shown."""
@@ -137,23 +136,6 @@ def last_error(data: str, since: float = 0) -> str:
     return _with_cause(error, root_cause(stack))
 
 
-def root_cause(lines: Iterable[str]) -> str:
-    """The deepest cause of the last exception in these lines of stack traces; empty where none names a cause.
-
-    A cause above it that repeats it and says more, as which address is in use, is taken in its place.
-    """
-    causes = [line.strip()[len(_CAUSE) :].strip() for line in lines if line.lstrip().startswith(_CAUSE)]
-    cause = causes.pop() if causes else ""
-    while causes and len(causes[-1]) <= _CAUSE_SHOWN and _message_of(cause) in causes[-1]:
-        cause = causes.pop()
-    return cause
-
-
-def _message_of(cause: str) -> str:
-    """Without the class of the exception."""
-    return cause.partition(": ")[2] or cause
-
-
 def printed_error(lines: Sequence[str]) -> str:
     """Why a process ended, from what it printed last, in one line: its root cause, else its first error.
 
@@ -161,7 +143,7 @@ def printed_error(lines: Sequence[str]) -> str:
     """
     told = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
     error = next((line for line in told if _NAMES_ERROR.search(line)), told[-1] if told else "")
-    return _with_cause("" if error.startswith(_CAUSE) else error, root_cause(lines))
+    return _with_cause("" if error.startswith(CAUSE) else error, root_cause(lines))
 
 
 def _with_cause(error: str, cause: str) -> str:

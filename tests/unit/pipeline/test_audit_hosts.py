@@ -53,6 +53,13 @@ def test_starts_that_fail_again_and_again_are_one_incident_with_their_cause() ->
     assert "java.net.BindException: in use" in found.cause
 
 
+def test_a_failed_start_names_the_cause_that_says_which_address_is_in_use() -> None:
+    stack = "a.B: x\nCaused by: a.C: to bind to h:1 due to: in use\nCaused by: java.net.BindException: in use"
+    found = only(audit_pair(log(A, *((f"{minute}:01 start failed", stack) for minute in (1, 2, 3)))), "failing_start")
+
+    assert "to bind to h:1" in found.cause
+
+
 def test_a_configuration_that_is_refused_again_and_again_is_told_once_a_start() -> None:
     both = [line for minute in (1, 2, 3) for line in (f"{minute}:01 invalid", *failing(minute))]
 

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from activemq_fleet.pipeline.audit.evidence import Seen
 from activemq_fleet.pipeline.audit.terms import KINDS as OF_RUNS
+from activemq_fleet.root_cause import root_cause
 
 TEXT = 2000
 """Characters of message and stack trace that are looked at."""
@@ -87,8 +88,8 @@ def signs(records: Iterable[Seen]) -> Iterator[Seen]:
 def _start_error(text: str) -> str:
     """What the record of a failed start says, and its deepest cause as far as its stack trace goes."""
     first, *stack = text.split("\n")
-    causes = [line.strip().removeprefix("Caused by: ") for line in stack if line.strip().startswith("Caused by: ")]
-    return f"{first[:_START_ERROR]}: {causes[-1][:_START_ERROR]}" if causes else first[:_START_ERROR]
+    cause = root_cause(stack)
+    return f"{first[:_START_ERROR]}: {cause[:_START_ERROR]}" if cause else first[:_START_ERROR]
 
 
 def sign_of(record: Seen) -> Seen | None:
