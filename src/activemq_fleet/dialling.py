@@ -127,14 +127,25 @@ def dialler_of_agent(agent: Agent) -> Dialler:
 
 
 class Listeners:
-    """The connectors of brokers by host and port. A host is known by address, inventory name and first label."""
+    """The connectors of brokers by host and port.
+
+    A host is known by address and inventory name, and by its first label unless hosts of the fleet share that: then
+    the label names none of them. Brokers of one address share its ports.
+    """
 
     def __init__(self, brokers: Iterable[Broker]) -> None:
-        self._at: dict[Address, Listener] = {}
-        self._named: dict[str, Broker] = {}
+        self._named: dict[str, list[Broker]] = {}
+        by_label: dict[str, list[Broker]] = {}
         for broker in brokers:
-            for name in {broker.address.lower(), broker.host.lower(), broker.identity.host.lower()}:
-                self._named.setdefault(name, broker)
+            for name in {broker.address.lower(), broker.host.lower()}:
+                self._named.setdefault(name, []).append(broker)
+            by_label.setdefault(broker.identity.host.lower(), []).append(broker)
+        for label, found in by_label.items():
+            if len({broker.address.lower() for broker in found}) == 1:
+                self._named.setdefault(label, found)
+        self._at: dict[Address, Listener] = {}
+        for name, found in self._named.items():
+            for broker in found:
                 for connector in broker.connectors:
                     if connector.name != "replication":
                         self._at.setdefault((name, connector.port), Listener(broker, connector))
@@ -144,9 +155,14 @@ class Listeners:
         return self._at.get((host.lower(), port))
 
     def closed(self, host: str, port: int) -> Broker | None:
-        """The broker of a host where nothing listens at a port; None where it is not known that nothing does."""
-        broker = self._named.get(host.lower())
-        if broker is None or self.at(host, port) or port == broker.ports.get("replication"):
+        """The first broker of a host where nothing listens at a port; None where it is not known that nothing does."""
+        brokers = self._named.get(host.lower(), [])
+        if not brokers or self.at(host, port) or any(_may_listen(broker, port) for broker in brokers):
             return None
-        own = any("transportConnector" in f.xml or "Connectors" in f.parent for f in broker.settings.xml_fragments)
-        return None if own else broker
+        return brokers[0]
+
+
+def _may_listen(broker: Broker, port: int) -> bool:
+    """Whether a broker may have a listener at a port that its connectors do not show."""
+    own = any("transportConnector" in f.xml or "Connectors" in f.parent for f in broker.settings.xml_fragments)
+    return own or port == broker.ports.get("replication")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.dialling import Dialler, Listener, compare
+from activemq_fleet.dialling import Dialler, Listener, Listeners, compare
 from activemq_fleet.explain.route import way_of
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
@@ -153,3 +153,45 @@ def test_a_balancer_is_told_of_the_one_broker_that_listens_otherwise() -> None:
 @pytest.mark.parametrize("tls", [None, STORES, ASKING])
 def test_a_fleet_of_one_mind_has_nothing_to_tell(tls: dict[str, Any] | None) -> None:
     assert not told(two_groups({"tls": tls}, {"tls": tls}), "N045", "N046", "C020", "C021")
+
+
+def two_domains() -> Fleet:
+    """Hosts of one label in two domains; those of b.example.com listen at 61700 only."""
+    other = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
+    return build_fleet(
+        hosts("orders-mq01", domain="a.example.com") | hosts("orders-mq01", domain="b.example.com", connectors=other),
+        {},
+    )
+
+
+def test_hosts_of_one_label_in_two_domains_are_told_apart() -> None:
+    listeners = Listeners(two_domains().brokers)
+    for name, port, other in (("a.example.com", 61616, 61700), ("b.example.com", 61700, 61616)):
+        host = f"orders-mq01-a.{name}"
+        listener, closed = listeners.at(host, port), listeners.closed(host, other)
+        assert (listener and listener.broker.host, closed and closed.host) == (host, host)
+
+
+def test_a_label_that_two_hosts_share_names_neither() -> None:
+    listeners = Listeners(two_domains().brokers)
+    for port in (61616, 61700, 9):
+        assert listeners.at("orders-mq01-a", port) is listeners.closed("orders-mq01-a", port) is None
+
+
+def test_a_label_that_one_host_has_names_it() -> None:
+    listener = Listeners(build_fleet(hosts("orders-mq01"), {}).brokers).at("ORDERS-mq01-a", 61616)
+    assert listener
+    assert listener.broker.host == "orders-mq01-a.example.com"
+
+
+def test_brokers_of_one_address_share_its_ports() -> None:
+    second = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
+    xml = [{"parent": "broker/transportConnectors", "xml": '<transportConnector uri="tcp://0.0.0.0:61800"/>'}]
+    first = hosts("orders-mq01", address="10.0.0.1")
+    listeners = Listeners(build_fleet(first | hosts("orders-mq02", address="10.0.0.1", connectors=second), {}).brokers)
+    assert [bool(listeners.at("10.0.0.1", port)) for port in (61616, 61700, 61800)] == [True, True, False]
+    closed = listeners.closed("10.0.0.1", 61800)
+    assert closed
+    assert closed.host == "orders-mq01-a.example.com"
+    owned = first | hosts("orders-mq02", address="10.0.0.1", connectors=second, xml_fragments=xml)
+    assert Listeners(build_fleet(owned, {}).brokers).closed("10.0.0.1", 61800) is None
