@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils import migration, resync
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
@@ -50,11 +50,19 @@ class ActionModule(ActionBase):
         if unseen:
             raise AnsibleActionFail(f"{', '.join(unseen)}: not a broker of this fleet")
         try:
-            return {"changed": False, **_with_table(arguments, answer(arguments, self._display.warning))}
+            given = {**arguments, "find": self._find}
+            return {"changed": False, **_with_table(arguments, answer(given, self._display.warning))}
         except library("operate").RefusalError as error:
             raise AnsibleActionFail("\n".join([error.head, *error.problems])) from None
         except library("errors").FleetError as error:
             raise AnsibleActionFail(str(error)) from None
+
+    def _find(self, path: str) -> str | None:
+        """The file on the controller that ``copy`` takes for a relative path; None where there is none."""
+        try:
+            return str(self._find_needle("files", path))
+        except AnsibleError:
+            return None
 
 
 def _preflight(arguments: Arguments, warn: Callable[[str], None]) -> dict[str, Any]:
@@ -84,7 +92,7 @@ def _releases(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, A
     operate, brokers = library("operate"), arguments["brokers"]
     homes = [operate.home_of(host, brokers[host], look) for host, look in arguments["looks"].items()]
     seen = {
-        path: look_into(path, install)
+        path: look_into(path, install, arguments["find"])
         for path, install in {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
     }
     archives = {path: operate.Archive(**found) for path, found in seen.items() if found is not None}

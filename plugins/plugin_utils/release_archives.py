@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
@@ -17,14 +18,20 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import
 _CHUNK = 1 << 20
 
 
-def look_into(path: str, install: str) -> dict[str, Any] | None:
-    """The fields of ``operate.Archive``; None for a URL, and for a path that Ansible looks for in several places.
+def look_into(path: str, install: str, find: Callable[[str], str | None]) -> dict[str, Any] | None:
+    """The fields of ``operate.Archive``; None for a URL.
 
-    ``install`` is ``archive`` or ``jars``.
+    ``install`` is ``archive`` or ``jars``. ``find`` returns where Ansible takes a relative path from, None where no
+    file of that name is.
     """
-    file = os.path.expanduser(path)
-    if "://" in path or not os.path.isabs(file):
+    if "://" in path:
         return None
+    file = os.path.expanduser(path)
+    if not os.path.isabs(file) and not (install == "jars" and os.path.isdir(file)):
+        found = find(file)
+        if found is None:
+            return {"problem": "is not there on the controller: a relative path is looked for beside the playbook"}
+        file = found
     if not os.path.exists(file):
         return {"problem": "is not there on the controller"}
     if os.path.isdir(file) and install == "jars":

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook import Playbook
 from ansible_collections.activemq.fleet.plugins.action import plan
 from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
@@ -25,10 +27,17 @@ def distribution(path: Path, inside: str) -> Path:
     return pack(path, {f"apache-activemq-5.18.6/lib/activemq-broker-{inside}.jar": jar(record=inside)})
 
 
-def ask(archive: object, look: dict[str, Any] | None = None, upgrades: bool = False, **more: Any) -> None:
+def nowhere(_: str) -> None:
+    """No file of a relative path."""
+
+
+def ask(
+    archive: object, look: dict[str, Any] | None = None, upgrades: bool = False, find: Any = nowhere, **more: Any
+) -> None:
     settings = {"release": "5.18.6", "archive": archive, **more}
     brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", **settings).brokers}
-    arguments = {"brokers": brokers, "looks": dict.fromkeys([A, B], look or NOTHING), "options": {"upgrades": upgrades}}
+    looks = dict.fromkeys([A, B], look or NOTHING)
+    arguments = {"brokers": brokers, "looks": looks, "options": {"upgrades": upgrades}, "find": find}
     assert plan._QUESTIONS["releases"](arguments, lambda _: None) == {}
 
 
@@ -61,20 +70,43 @@ def test_an_archive_with_another_checksum_is_refused_before_it_is_copied(tmp_pat
     assert "does not have the SHA-512 of activemq_archive_sha512" in refusal(str(archive), archive_sha512="0" * 128)
 
 
-def test_what_the_controller_cannot_look_into_is_left_to_the_host() -> None:
+def test_a_url_is_left_to_the_host() -> None:
     ask("https://example.com/apache-activemq-5.18.3-bin.tar.gz")
-    ask("files/apache-activemq-5.18.3-bin.tar.gz")
-    assert look_into("~/files/x.tar.gz", "archive") == {"problem": "is not there on the controller"}
+
+
+def test_a_path_of_the_home_directory_is_looked_for() -> None:
+    assert look_into("~/files/x.tar.gz", "archive", nowhere) == {"problem": "is not there on the controller"}
+
+
+def found_from(playbook: Path, name: str) -> str | None:
+    """What the action finds for a relative path in a task of a playbook."""
+    playbook.write_text("- hosts: localhost\n  tasks: [{activemq.fleet.plan: {question: releases, brokers: {}}}]\n")
+    loader = DataLoader()
+    loader.set_basedir(str(playbook.parent))
+    (task,) = Playbook.load(str(playbook), loader=loader).get_plays()[0].get_tasks()[0]
+    return plan.ActionModule(task, None, None, loader, None, None)._find(name)
+
+
+def test_a_relative_archive_is_the_one_that_copy_takes(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    distribution(tmp_path / "files" / "x.tar.gz", "5.18.3")
+
+    def find(name: str) -> str | None:
+        return found_from(tmp_path / "site.yml", name)
+
+    assert find("x.tar.gz") == find("files/x.tar.gz") == str(tmp_path / "files" / "x.tar.gz")
+    assert "activemq_archive: x.tar.gz holds 5.18.3" in refusal("x.tar.gz", find=find)
+    assert "y.tar.gz is not there on the controller: a relative path is" in refusal("y.tar.gz", find=find)
 
 
 def test_jars_may_be_a_directory_or_an_archive(tmp_path: Path) -> None:
     jars = lay_out(tmp_path / "home", "5.18.3") / "lib"
-    assert look_into(str(jars), "jars") == {"found": ("5.18.3",)}
+    assert look_into(str(jars), "jars", nowhere) == {"found": ("5.18.3",)}
     packed = pack(tmp_path / "jars.tar.gz", {"./activemq-broker-5.18.6.jar": jar(record="5.18.6")})
-    found = look_into(str(packed), "jars")
+    found = look_into(str(packed), "jars", nowhere)
     assert found
     assert found["found"] == ("5.18.6",)
-    directory = look_into(str(jars), "archive")
+    directory = look_into(str(jars), "archive", nowhere)
     assert directory
     assert directory["problem"] == "cannot be read as a tar archive: Is a directory"
 
