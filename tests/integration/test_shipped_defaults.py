@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import distribution_for, load_schema
-from activemq_fleet.cli.checking import BESIDE
+from activemq_fleet.cli.companions import BESIDE
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.baseline import read_baseline, within_baseline, write_baseline
+from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read
 from activemq_fleet.cli.file_releases import files_of, read_rules, release_texts
 from activemq_fleet.cli.findings import nearest_schema_of, schema_of, tell_warnings
 from activemq_fleet.cli.formats import Report, formatter
@@ -18,32 +19,15 @@ from activemq_fleet.cli.printing import echo
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import ReleaseView, Selection, file_findings, release_findings, rules
+from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
 
 if TYPE_CHECKING:
     from activemq_fleet.topology import Broker
 
-# Beside activemq.xml these say who may log in, where the console listens, and what is logged.
-BESIDE = (
-    "credentials-enc.properties",
-    "credentials.properties",
-    "groups.properties",
-    "jetty-realm.properties",
-    "jetty-spring.xml",
-    "jetty.xml",
-    "jmx.password",
-    "jolokia-access.xml",
-    "log4j.properties",
-    "log4j2.properties",
-    "login.config",
-    "users.properties",
-)
 STOPPING = "errors-that-stop-a-broker"
 _TOPOLOGY = (*(f"T{number:03}" for number in range(1, 31)), *(f"R{number:03}" for number in range(1, 5)))
-INPUT_ERROR = "T000"
-"""The name under which formats for machines list input that cannot be used; no waiver lets it pass."""
-_LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
 
 
 def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
@@ -75,8 +59,8 @@ def report_on_files(
     findings: list[Finding] = []
     for path, data in _read_all(named).items():
         read_by, schema = schemas[texts[path]]
-        beside = {name: _read(path.parent / name) for name in BESIDE if (path.parent / name).is_file()}
-        beside |= {schema_file.name: b"" for schema_file in path.parent.glob("*.xsd")}
+        beside, unreadable = companions_of(path, data)
+        findings += (finding for finding in unreadable if finding not in findings)
         findings += release_findings(ReleaseView(read_by), selection, file=str(path))
         findings += file_findings(data, read_by, schema=schema, file=str(path), selection=selection, beside=beside)
     return Report(tuple(map(str, named)), tuple(findings), warnings=tuple(warnings), files=True)
@@ -103,12 +87,16 @@ def _document(broker: Broker) -> bytes:
 
 def settle(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:
     """Print the report and return the exit code; write the baseline where one is asked for."""
+    unreadable = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
     if baseline is not None:
         report = replace(report, findings=within_baseline(report.findings, read_baseline(baseline)))
     click.echo(formatter(form)(report))
     if write_to is not None:
-        known = write_baseline(write_to, report.findings)
-        echo(f"{write_to}: {known} findings are known from now on", err=True)
+        known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
+        echo(f"{write_to}: {counted(known, 'finding')} {'is' if known == 1 else 'are'} known from now on", err=True)
+    if unreadable:
+        return 2
+    if write_to is not None:
         return 0
     return 1 if any(finding.blocks for finding in report.findings) else 0
 
@@ -137,20 +125,9 @@ def _read_all(paths: Sequence[Path]) -> dict[Path, bytes]:
     problems: list[str] = []
     for path in paths:
         try:
-            found[path] = _read(path)
+            found[path] = read(path)
         except InputError as error:
             problems += error.lines
     if problems:
         raise InputError(*problems)
     return found
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(data) > _LARGEST:
-        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no activemq.xml is so long")
-    return data

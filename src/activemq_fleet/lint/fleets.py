@@ -222,7 +222,8 @@ def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
     """What file rules ask the broker's settings for, because its document does not say it."""
     settings = broker.settings
     own = (text for file in settings.extra_files for text in (file.path, file.content))
-    return settings.ha, settings.console_bind, settings.heap, settings.service, *own
+    options = settings.java_options if any("${" in fragment.xml for fragment in settings.xml_fragments) else ()
+    return settings.ha, settings.console_bind, settings.heap, settings.service, *options, *own
 
 
 def _beside(broker: Broker) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ from lxml import etree
 
 from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locations import below_directory, is_relative
 from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE
 
@@ -112,13 +113,14 @@ def _missing(document: Document, node: Node, namespace: str, hint: tuple[Node, s
     place, address = hint
     if local.has(namespace, address) or "${" in address or address.startswith(_CAMEL):
         return
-    if re.match(r"(file|classpath\*?|jar):|/", address):
+    if is_relative(address) and below_directory(address) in document.beside:
+        return
+    if re.match(r"(file|classpath\*?|jar):|/", address) or (":" not in address and not is_relative(address)):
         text = f"{release} starts only if {address} is there: the file does not show whether it is"
         yield place.problem(text, _SCHEMA_LOCATION, address, severity="warning", fix=fix)
     elif ":" not in address:
-        if address.rpartition("/")[2] not in document.beside:
-            text = f"{release} looks for {address} beside this file, where it is not"
-            yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)
+        text = f"{release} looks for {address} beside this file, where it is not"
+        yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)
     elif known:
         text = f"{release} has no {address} in its jars, and cannot start where it cannot download it"
         yield place.problem(text, _SCHEMA_LOCATION, address, fix=fix)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locations import below_directory
 
 _NO_VALIDATION = re.compile(rb"xbean:[^\s\"'<>]*[?&]validate=false", re.IGNORECASE)
 _CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})
@@ -109,7 +110,7 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
         if name not in _CONSOLE_FILES or name == right:
             continue
-        beside = document.beside.get(name)
+        beside = document.beside.get(below_directory(node.get("resource")))
         if beside is None and _is_extra(document, name):
             continue
         if beside is None:

@@ -7,13 +7,29 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locations import below_directory
 from activemq_fleet.schema import BEANS, CORE
 
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][\w.-]*)(:[^${}]*)?\}")
-# Set by the start script, the JVM or Karaf.
-_ALWAYS = re.compile(r"(activemq|java|user|os|file|line|path|karaf|env|hostname|random)(\.|$)|[A-Z][A-Z0-9_]*$")
-_KEYS = re.compile(rb"^[ \t]*([\w.-]+)[ \t]*[=:]", re.MULTILINE)
-_OWN_KEYS = re.compile(r"^[ \t]*([\w.-]+)[ \t]*[=:]", re.MULTILINE)
+_KEYS = re.compile(r"^[ \t]*([\w.-]+)[ \t]*[=:]", re.MULTILINE)
+_OPTION = re.compile(r"-D([\w.-]+)")
+# Every JVM sets them: System.getProperties of Java 8 to 21.
+_OF_JAVA = frozenset(
+    {
+        *(f"user.{name}" for name in ("name", "home", "dir", "language", "country", "timezone")),
+        *(f"os.{name}" for name in ("name", "arch", "version")),
+        *(f"java.{name}" for name in ("home", "version", "vendor", "io.tmpdir", "class.path", "library.path")),
+        *("file.encoding", "file.separator", "line.separator", "path.separator"),
+    }
+)
+_OF_SCRIPT = frozenset({"activemq.base", "activemq.home", "activemq.classpath"})
+_OF_DIRECTORIES = frozenset({"activemq.conf", "activemq.data"})
+_OF_KARAF = frozenset(f"karaf.{name}" for name in ("base", "home", "data", "etc", "name", "instances"))
+_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
+_OF_RENDER = frozenset(
+    f"activemq.{name}"
+    for name in ("network.password", "jdbc.password", "tls.keystore.password", "tls.truststore.password")
+)
 
 
 @rule("V023", "info", releases="5.9.0 !5.17.0", source="the default activemq.xml of 5.9 to 5.16; pom.xml of 5.17.0")
@@ -48,6 +64,9 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     Fix: put the name into the properties file that the configurer reads, give it a default as ${name:default}, or add
         the configurer.
     Cannot see: the command line and the environment, and properties files elsewhere: with a configurer it is an info.
+        Of files in the same directory those count that a configurer names. activemq.base and its like count where
+        the release's start script sets them (activemq.conf and activemq.data from 5.6 on), those in capitals as the
+        environment's; of an inventory the -D options of activemq_java_options.
 
     Fires on 5.18.3::
 
@@ -68,39 +87,92 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         </bean>
         <networkConnector name="south" uri="static:(tcp://${south.host}:${south.port:61616})"/>
     """
-    if document.broker is not None:  # the render of a fleet brings its own properties
-        return
     configured = [bean for bean in document.all("bean") if _configures(bean)] + document.all("property-placeholder")
-    known = {key for bean in configured for key in _keys_of(bean)}
-    known |= {key.decode("ascii", "replace") for data in document.beside.values() for key in _KEYS.findall(data)}
     if not configured and document.all("import"):  # which may bring one
         return
+    system = _of_start(document)
+    known = set() if configured and all(_asks_no_system(bean) for bean in configured) else set(system)
+    for source in _sources(document, configured):
+        known |= {*_keys_of(source)}
+        known |= {key for name in _files_of(source) for key in _keys(document.beside.get(name, b""))}
+    configurers = {node for bean in configured for node in (bean, *bean.all())}
     told: set[str] = set()
-    for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}*"):  # ${header.x} is Camel's own language
+    for node, attribute, value in _values(document):
+        for match in _PLACEHOLDER.finditer(value):
+            name = match[1]
+            names = system if node in configurers else known  # their own locations Spring looks up itself
+            is_set = match[2] or name in names or _ENVIRONMENT.fullmatch(name)
+            if name in told or (configured and is_set) or not _is_asked(document, match[0]):
+                continue
+            told.add(name)
+            text = f"nothing here sets ${{{name}}}: -D{name}= or a properties file must"
+            if not configured:
+                text = f"nothing replaces ${{{name}}}: the file has no PropertyPlaceholderConfigurer"
+            yield node.problem(text, attribute, match[0], severity="info" if configured else None)
+
+
+def _values(document: Document) -> Iterator[tuple[Node, str, str]]:
+    """Attributes and texts of Spring's and ActiveMQ's elements: in others ${header.x} is Camel's own language."""
+    for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}*"):
         node = Node(element, document)
         for attribute, value in node.attributes.items():
-            for match in _PLACEHOLDER.finditer(value):
-                name = match[1]
-                if name in told or name in known or _is_set(name, bool(match[2]), bool(configured)):
-                    continue
-                told.add(name)
-                text = f"nothing here sets ${{{name}}}: -D{name}= or a properties file must"
-                if not configured:
-                    text = f"nothing replaces ${{{name}}}: the file has no PropertyPlaceholderConfigurer"
-                yield node.problem(text, attribute, match[0], severity="info" if configured else None)
+            yield node, attribute, value
+        if "${" in node.text:
+            yield node, "", node.text
 
 
-def _is_set(name: str, has_default: bool, configured: bool) -> bool:
-    return configured and (has_default or _ALWAYS.match(name) is not None)
+def _is_asked(document: Document, placeholder: str) -> bool:
+    """Of a fleet's broker only what its fragments hold: the render sets the rest."""
+    broker = document.broker
+    return broker is None or any(placeholder in fragment.xml for fragment in broker.settings.xml_fragments)
+
+
+def _of_start(document: Document) -> set[str]:
+    """The names that the start script, the JVM and the inventory set."""
+    broker, release = document.broker, document.release
+    if broker is not None:
+        options = _OPTION.findall("\n".join(broker.settings.java_options))
+        accounts = [account.key for account in broker.accounts]
+        return {*_OF_JAVA, *_OF_SCRIPT, *_OF_DIRECTORIES, *_OF_RENDER, *options, *accounts}
+    directories = _OF_DIRECTORIES if release.start_script_sets_conf else ()
+    policy = ("jolokia.conf",) if release.jolokia_policy_file == "conf/jolokia-access.xml" else ()
+    return {*_OF_JAVA, *_OF_SCRIPT, *_OF_KARAF, *directories, *policy}
+
+
+def _asks_no_system(bean: Node) -> bool:
+    mode = bean.get("system-properties-mode") + "".join(
+        node.get("value") for node in bean.children("property") if node.get("name").startswith("systemPropertiesMode")
+    )
+    return mode.endswith("NEVER") or mode == "0"
 
 
 def _configures(bean: Node) -> bool:
     return bean.get("class").endswith(("PlaceholderConfigurer", "PlaceholderConfigurer3"))
 
 
-def _keys_of(bean: Node) -> Iterator[str]:
-    """The names that a configurer has itself: <props>, <map>, or the lines of a <value>."""
-    for node in bean.all("prop", "entry"):
+def _sources(document: Document, configured: list[Node]) -> list[Node]:
+    """The configurers, and the elements that they refer to for their properties."""
+    named = {bean.get("properties-ref") for bean in configured}
+    named |= {one.get(name) for bean in configured for one in bean.all("property", "ref") for name in ("ref", "bean")}
+    return [*configured, *(node for node in document.nodes if node.get("id") and node.get("id") in named)]
+
+
+def _files_of(source: Node) -> Iterator[str]:
+    """The files that a source names, as paths below the directory of activemq.xml."""
+    texts = [source.get("location")]
+    for node in source.children("property"):
+        if node.get("name") in ("location", "locations"):
+            texts += [node.get("value"), *(value.text for value in node.all("value"))]
+    return (below_directory(one) for text in texts for one in re.split(r"[,\n]", text) if one.strip())
+
+
+def _keys_of(source: Node) -> Iterator[str]:
+    """The names that a source has itself: <props>, <map>, or the lines of a <value>."""
+    for node in source.all("prop", "entry"):
         yield node.get("key")
-    for node in bean.all("value"):
-        yield from _OWN_KEYS.findall(node.text)
+    for node in source.all("value"):
+        yield from _KEYS.findall(node.text)
+
+
+def _keys(data: bytes) -> list[str]:
+    return _KEYS.findall(data.decode("utf-8", "replace"))

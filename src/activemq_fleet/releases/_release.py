@@ -43,6 +43,8 @@ class Release:
     schema_jar: Literal["activemq-core", "activemq-spring"]
     """Artifact whose jar holds ``activemq.xsd``."""
     start_jar: Literal["bin/run.jar", "bin/activemq.jar"]
+    start_script_sets_conf: bool
+    """``-Dactivemq.conf`` and ``-Dactivemq.data``; before them only activemq.base, home and classpath."""
     jms_package: Literal["javax.jms", "jakarta.jms"]
 
     has_pure_master_slave: bool

@@ -148,3 +148,31 @@ def test_a_directory_of_huge_files_is_not_read(tmp_path: Path, capsys: pytest.Ca
         file.truncate(300 << 20)  # a hole: it takes no room
     assert main(["check", str(tmp_path), "--release", "5.18.3"]) == 2
     assert "has more than 256 MiB of such files" in capsys.readouterr().err
+
+
+def test_a_companion_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = put(tmp_path / "a/activemq.xml", AMQP), put(tmp_path / "b/activemq.xml", AMQP)
+    companion = first.with_name("users.properties")
+    companion.write_bytes(b"#" * ((16 << 20) + 1))
+    baseline = tmp_path / "baseline"
+    arguments = ["check", "--file", str(tmp_path), "--release", "5.5.1"]
+    for extra in ([], ["--write-baseline", str(baseline)], ["--baseline", str(baseline)]):
+        assert main([*arguments, *extra]) == 2
+        assert capsys.readouterr().out.count("has more than 16 MiB") == 1
+    found = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
+    assert found[str(companion)] == {"T000"}
+    assert "V009" in found[str(first)] & found[str(second)]
+
+
+def test_a_file_that_a_configurer_names_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configurer = (
+        '<bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer">'
+        '<property name="location" value="file:${activemq.conf}/sub/mine.properties"/></bean>'
+    )
+    path = put(tmp_path / "activemq.xml", f'<broker brokerName="${{my.name}}"/>{configurer}')
+    assert "V024" in rules_of(capsys, path, "--release", "5.18.3")[str(path)]
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/mine.properties").write_text("my.name=n\napp.password=x\n")
+    assert "V024" not in rules_of(capsys, path, "--release", "5.18.3").get(str(path), set())

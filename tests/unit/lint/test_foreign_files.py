@@ -101,6 +101,24 @@ def test_a_schema_beside_the_file_is_taken() -> None:
     assert of("V020", data, mine=b"") == []
 
 
+def test_a_schema_of_a_directory_is_not_the_one_beside_the_file() -> None:
+    data = document(f"{OF_BEANS} {CORE} sub/mine.xsd")
+    for beside, count in (({"mine.xsd": b""}, 1), ({"sub/mine.xsd": b""}, 0)):
+        findings = file_findings(data, Release.of("5.18.3"), beside=beside)
+        assert [finding.severity for finding in findings if finding.rule == "V020"] == ["error"] * count
+
+
+def test_a_schema_of_the_class_path_may_lie_beside_the_file_which_is_on_it() -> None:
+    data = document(f"{OF_BEANS} {CORE} classpath:mine.xsd")
+    assert [finding.severity for finding in of("V020", data)] == ["warning"]
+    assert of("V020", data, mine=b"") == []
+
+
+def test_of_a_path_out_of_the_directory_nothing_is_certain() -> None:
+    data = document(f"{OF_BEANS} {CORE} ../mine.xsd")
+    assert [finding.severity for finding in of("V020", data, mine=b"")] == ["warning"]
+
+
 def test_a_file_elsewhere_is_a_warning() -> None:
     (finding,) = of("V020", document(f"{OF_BEANS} {CORE} file:/opt/activemq-core.xsd"))
     assert finding.severity == "warning"

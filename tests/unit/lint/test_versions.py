@@ -160,3 +160,11 @@ def test_inner_beans_of_spring_and_properties_may_share_a_name() -> None:
 
 def test_an_element_may_repeat_its_own_name_as_its_id() -> None:
     assert found("V016", '<networkConnector id="s" name="s" uri="static:(tcp://a:1)"/>') == []
+
+
+def test_a_console_file_of_a_directory_is_not_the_one_beside_the_file() -> None:
+    snippet = '<import resource="sub/jetty.xml"/>'
+    assert found("V014", snippet, "6.3.1", jetty__xml="<beans/>")
+    known = Release.of("6.3.1")
+    findings = file_findings(complete(snippet, known), known, beside={"sub/jetty.xml": b"<beans/>"})
+    assert "V014" not in {finding.rule for finding in findings}

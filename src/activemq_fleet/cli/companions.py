@@ -1,0 +1,69 @@
+"""The files beside an activemq.xml that a check looks at as well."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint.locations import files_named
+from activemq_fleet.schema import text_of
+
+# These say who may log in, where the console listens, and what is logged.
+BESIDE = (
+    "credentials-enc.properties",
+    "credentials.properties",
+    "groups.properties",
+    "jetty-realm.properties",
+    "jetty-spring.xml",
+    "jetty.xml",
+    "jmx.password",
+    "jolokia-access.xml",
+    "log4j.properties",
+    "log4j2.properties",
+    "login.config",
+    "users.properties",
+)
+INPUT_ERROR = "T000"
+"""The name under which formats list input that cannot be used; no waiver or baseline lets it pass."""
+_LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
+
+
+def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
+    """The files beside ``path`` by their path below its directory, and an error for each that cannot be read."""
+    found: dict[str, bytes] = {}
+    problems: list[Finding] = []
+    for name in dict.fromkeys((*BESIDE, *files_named(text_of(data, None)))):
+        file = path.parent / name
+        if not os.path.isfile(file) or file == path:
+            continue
+        try:
+            # Of a schema only its place matters.
+            found[name] = b"" if name.endswith(".xsd") else read(file)
+        except InputError as error:
+            problems.append(_unreadable(file, error))
+    return found, problems
+
+
+def read(path: Path) -> bytes:
+    """The contents of a file. Raises InputError where it cannot be read, or is too long."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > _LARGEST:
+        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no activemq.xml is so long")
+    return data
+
+
+def _unreadable(file: Path, error: InputError) -> Finding:
+    return Finding(
+        rule=INPUT_ERROR,
+        severity="error",
+        host="",
+        message=str(error).removeprefix(f"{file}: "),
+        fix="let this account read it, or take it away: what it would show was not checked",
+        file=str(file),
+    )

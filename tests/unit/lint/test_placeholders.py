@@ -1,0 +1,128 @@
+"""V024: which names count as set, by whom."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from activemq_fleet.lint import fleet_findings
+from activemq_fleet.lint.fleets import document_findings_of
+from activemq_fleet.releases import Release
+from activemq_fleet.render import render
+from tests.unit.fleets import fleet
+from tests.unit.lint.test_versions import found
+
+CLASS = 'class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"'
+LINK = '<networkConnector name="south" uri="static:(tcp://{}:61616)"/>'
+OWN = '<property name="properties"><value>app.password=x</value></property>'
+
+
+def configurer(inside: str = "") -> str:
+    return f"<bean {CLASS}>{OWN}{inside}</bean>"
+
+
+def names(snippet: str, release: str = "5.18.3", **beside: str) -> list[str]:
+    return [re.findall(r"\$\{([^}]*)\}", one.message)[0] for one in found("V024", snippet, release, **beside)]
+
+
+def using(*placeholders: str) -> str:
+    return "".join(LINK.format(f"${{{name}}}") for name in placeholders)
+
+
+@pytest.mark.parametrize(
+    ("location", "counts"),
+    [
+        ('<property name="location" value="mine.properties"/>', True),
+        ('<property name="location" value="file:${activemq.conf}/mine.properties"/>', True),
+        ('<property name="location" value="file:${activemq.base}/conf/mine.properties"/>', True),
+        ('<property name="location" value="classpath:mine.properties"/>', True),
+        ('<property name="location" value="file:/etc/activemq/mine.properties"/>', True),
+        ('<property name="locations"><list><value>mine.properties</value></list></property>', True),
+        ('<property name="locations" value="a.properties, mine.properties"/>', True),
+        ('<property name="location" value="sub/mine.properties"/>', False),
+        ('<property name="location" value="other.properties"/>', False),
+        ("", False),
+    ],
+)  # fmt: skip
+def test_a_properties_file_counts_where_a_configurer_names_it(location: str, counts: bool) -> None:
+    snippet = configurer(location) + using("far.host")
+    assert names(snippet, mine__properties="far.host = a\n") == ([] if counts else ["far.host"])
+
+
+def test_a_property_placeholder_element_names_its_files_too() -> None:
+    element = (
+        '<c:property-placeholder xmlns:c="http://www.springframework.org/schema/context" location="mine.properties"/>'
+    )
+    snippet = f"{element}{configurer()}{using('far.host')}"
+    assert names(snippet, mine__properties="far.host=a") == []
+
+
+def test_properties_that_a_configurer_refers_to_count() -> None:
+    snippet = (
+        f'<bean {CLASS}>{OWN}<property name="propertiesArray"><list><ref bean="mine"/></list></property></bean>'
+        '<bean id="mine" class="org.springframework.beans.factory.config.PropertiesFactoryBean">'
+        '<property name="location" value="mine.properties"/></bean>'
+    )
+    assert names(snippet + using("far.host"), mine__properties="far.host=a") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "silent_from"),
+    [
+        ("activemq.base", "5.5.1"),
+        ("activemq.home", "5.5.1"),
+        ("activemq.classpath", "5.5.1"),
+        ("activemq.conf", "5.6.0"),
+        ("activemq.data", "5.6.0"),
+        ("user.home", "5.5.1"),
+        ("java.io.tmpdir", "5.5.1"),
+        ("HOSTNAME", "5.5.1"),
+        ("activemq.host", None),
+        ("user.password", None),
+        ("java.naming.url", None),
+        ("hostname", None),
+    ],
+)
+def test_of_the_start_only_what_the_script_and_the_jvm_set_counts(name: str, silent_from: str | None) -> None:
+    snippet = f'<broker brokerName="${{{name}}}"/>{configurer()}'
+    silent = [release for release in ("5.5.1", "5.6.0", "5.18.3", "6.3.1") if name not in names(snippet, release)]
+    assert (silent[0] if silent else None) == silent_from
+
+
+def test_a_configurer_that_asks_no_system_properties_gets_none() -> None:
+    never = '<property name="systemPropertiesModeName" value="SYSTEM_PROPERTIES_MODE_NEVER"/>'
+    location = '<property name="location" value="file:${activemq.conf}/mine.properties"/>'
+    snippet = f'<broker brokerName="${{user.name}}"/>{configurer(never + location)}'
+    assert names(snippet) == ["user.name", "activemq.data"]
+
+
+def test_the_text_of_an_element_is_read() -> None:
+    bean = '<bean id="x" class="a.B"><property name="name"><value>${far.host}</value></property></bean>'
+    (finding,) = found("V024", configurer() + bean)
+    assert "${far.host}" in finding.message
+    assert finding.line
+
+
+def test_a_default_in_a_text_counts() -> None:
+    bean = '<bean id="x" class="a.B"><property name="name"><value>${far.host:localhost}</value></property></bean>'
+    assert names(configurer() + bean) == []
+
+
+def of_fleet(**variables: Any) -> set[str]:
+    fragment = {"parent": "broker/networkConnectors", "xml": LINK.format("${far.host}")}
+    built = fleet("orders-mq01", xml_fragments=[fragment], **variables)
+    documents = {broker.host: render(broker)["conf/activemq.xml"] for broker in built.brokers}
+    alone = [f for broker in built.brokers for f in document_findings_of(broker, documents[broker.host])]
+    found = [finding for finding in (*alone, *fleet_findings(built, documents)) if finding.rule == "V024"]
+    return {finding.message for finding in found}
+
+
+def test_of_a_fleet_what_a_fragment_asks_for_is_set_by_an_option_of_the_inventory() -> None:
+    assert of_fleet() == {"nothing here sets ${far.host}: -Dfar.host= or a properties file must"}
+    assert of_fleet(java_options=["-Dfar.host=a"]) == set()
+
+
+def test_two_releases_of_one_script_are_two_answers() -> None:
+    assert [Release.of(text).start_script_sets_conf for text in ("5.5.1", "5.6.0")] == [False, True]
