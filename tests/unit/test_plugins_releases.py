@@ -84,7 +84,8 @@ def found_from(playbook: Path, name: str) -> str | None:
     loader = DataLoader()
     loader.set_basedir(str(playbook.parent))
     (task,) = Playbook.load(str(playbook), loader=loader).get_plays()[0].get_tasks()[0]
-    return plan.ActionModule(task, None, None, loader, None, None)._find(name)
+    found: str | None = plan.ActionModule(task, None, None, loader, None, None)._find(name)
+    return found
 
 
 def test_a_relative_archive_is_the_one_that_copy_takes(tmp_path: Path) -> None:
