@@ -1,6 +1,6 @@
 """Two linked pairs of a release: messages cross, the active broker is killed under load, messages cross again.
 
-FAILOVER_RELEASES says which releases, apart by blanks: one by default, `all` for all whose jars can be had. What is
+FAILOVER_RELEASES says which releases, apart by blanks: one by default, `all` for those of `releases_to_download`. What is
 measured is kept in docs/releases.md: FLEET_GOLDEN=update writes the release's row there.
 """
 

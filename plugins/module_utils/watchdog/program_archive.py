@@ -12,7 +12,7 @@ import io
 import zipfile
 from types import ModuleType
 
-from ansible_collections.activemq.fleet.plugins.module_utils import printable, protocols
+from ansible_collections.activemq.fleet.plugins.module_utils import printable, protocols, root_cause
 from ansible_collections.activemq.fleet.plugins.module_utils.host import (
     broker_configuration,
     broker_log,
@@ -33,6 +33,7 @@ PARTS: tuple[ModuleType, ...] = (
     host_archive,
     pending_restart,
     printable,
+    root_cause,
     probe,
     process,
     protocols,
