@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,14 @@ class Journal:
     """Reads the journal of an agent as it grows; every record once, in order, and none missing."""
 
     def __init__(self, directory: Path) -> None:
-        self.records: list[Record] = []
+        self._kinds: dict[str, list[Record]] = {}
         self._directory = directory
         self._offsets: dict[Path, int] = {}
         self._jseq = 0
         self._epochs: set[str] = set()
 
-    def read(self) -> list[Record]:
-        """All records so far. ``at`` is ``ts`` in seconds since the epoch."""
+    def read(self) -> None:
+        """Take what is new. ``at`` is ``ts`` in seconds since the epoch."""
         for path in sorted(self._directory.glob("*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._offsets.get(path, 0))
@@ -36,7 +37,6 @@ class Journal:
             self._offsets[path] = self._offsets.get(path, 0) + len(whole)
             for line in whole.splitlines():
                 self._take(json.loads(line))
-        return self.records
 
     def _take(self, record: Record) -> None:
         self._epochs.add(record["epoch"])
@@ -46,12 +46,14 @@ class Journal:
         assert record["jseq"] == self._jseq + 1, f"the journal misses records {self._jseq + 1} to {record['jseq'] - 1}"
         self._jseq = record["jseq"]
         record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
-        self.records.append(record)
+        if record["kind"] == "barrier" or not is_barrier(record.get("topic") or ""):
+            self._kinds.setdefault(record["kind"], []).append(record)
 
     def of(self, *kinds: str) -> list[Record]:
         """The records of some kinds; those of barriers only if asked for."""
-        found = [record for record in self.read() if record["kind"] in kinds]
-        return [r for r in found if r["kind"] == "barrier" or not is_barrier(r.get("topic") or "")]
+        self.read()
+        found = [record for kind in dict.fromkeys(kinds) for record in self._kinds.get(kind, ())]
+        return sorted(found, key=itemgetter("jseq")) if len(kinds) > 1 else found
 
     def ids(self, *kinds: str) -> list[str]:
         """Event ids of the records of some kinds, barriers left out."""

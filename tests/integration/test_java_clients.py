@@ -19,7 +19,9 @@ from tests.integration.labs import pair, write_inventory
 A, B = pair("orders")
 COUNT = 200
 KILLED_AFTER = 50
-SLACK = 2.5  # seconds that a send may be blocked beyond the take-over itself
+SLACK = 5.0
+"""Seconds that a send may be blocked beyond the take-over itself: the client looks every two, and may have to wait for
+a busy machine."""
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
