@@ -25,7 +25,7 @@ from activemq_fleet.agent.store import Store
 
 LOAD = Path(__file__).with_name("agent_store_load.py")
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-KILLS = int(os.environ.get("AGENT_KILLS", "8"))
+KILLS = int(os.environ.get("AGENT_KILLS", "20"))
 EVENTS = 1000
 
 
