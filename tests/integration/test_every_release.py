@@ -1,7 +1,7 @@
 """Two linked pairs of a release: messages cross, the active broker is killed under load, messages cross again.
 
-FAILOVER_RELEASES says which releases, apart by blanks: one by default, `all` for those of `releases_to_download`. What is
-measured is kept in docs/releases.md: FLEET_GOLDEN=update writes the release's row there.
+FAILOVER_RELEASES says which releases, apart by blanks: one by default, `all` for those of `releases_to_download`. What
+is measured is kept in docs/releases.md: FLEET_GOLDEN=update writes the release's row there.
 """
 
 from __future__ import annotations
