@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import reduce
 from typing import Any
@@ -30,9 +30,6 @@ def fleet() -> tuple[Hosts, Groups]:
         hosts |= pairs(f"base-mq{number:02d}", ha="shared-jdbc", jdbc=JDBC | {"url": f"jdbc:x://db/{number % 2}"})
     hosts |= pairs("dials-mq01", "dials-mq02", java_options=["-Dx=north-mq01-a:1"], environment="test")
     hosts |= pairs("early-mq01") | pairs("early-mq02", release="5.5.1", ha="pure")
-    for name in ("alike", "alone"):
-        users = [{"name": name, "password": "long enough", "groups": ["admins"]}]
-        hosts |= pairs(f"{name}-mq01", users=users, ha="pure", release="5.5.1")
     hosts |= pairs("wrong-mq09", heap=3) | {"nothing-mq01-a.example.com": {}, "no one": {}}
     return hosts, groups
 
@@ -84,7 +81,7 @@ def test_each_host_with_a_role_is_in_one_row_with_what_it_says(both: Both) -> No
 
 def test_columns_are_those_of_every_host_in_the_row(both: Both) -> None:
     facts, rows, _ = both
-    names = {*SCHEMA.names} - {"host", "variables", "place", "points", "alike", "digest"}
+    names = {*SCHEMA.names} - {"host", "variables", "place", "points", "digest"}
     for row in rows:
         for host, _text in texts(row):
             assert {name: row[name] for name in names} == {name: facts[host].get(name) for name in names}, host
@@ -146,21 +143,6 @@ def test_the_digest_has_the_stores_that_hosts_say_with_all_who_use_them(both: Bo
     }
     assert any(using.least != using.greatest for using in digest.stores.values())
     assert digest.numbers["own_directory"] > 0
-
-
-def test_the_digest_has_the_kind_of_groups_all_of_whose_hosts_are_of_one(both: Both) -> None:
-    _, rows, digest = both
-    kinds, brokers = defaultdict[str, set[int]](set), Counter[int]()
-    for row in rows:
-        if row["group"]:
-            kinds[row["group"]].add(row["alike"] or 0)
-            brokers[row["alike"] or 0] += len(texts(row))
-    brokers.pop(0)
-
-    assert digest.groups == {group: found.pop() if len(found) == 1 else -1 for group, found in kinds.items()}
-    assert digest.kinds == brokers
-    assert digest.groups["alike"] == digest.groups["alone"] != 0
-    assert digest.groups["early"] == -1
 
 
 def test_digests_of_no_host_and_of_other_letters_come_as_they_went() -> None:

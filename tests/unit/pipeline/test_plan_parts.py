@@ -88,6 +88,20 @@ def test_a_component_with_an_error_has_no_files_and_the_others_have() -> None:
     assert (packs[0]["blocking"], packs[0]["withheld"]) == (1, 1)
 
 
+def test_a_waiver_by_name_is_for_that_name_only() -> None:
+    hosts = pairs(*(f"{name}-mq01" for name in "abcd"))
+    for name in "abcd":
+        del hosts[f"{name}-mq01-b.example.com"]
+    waiver = '{"rule": "T002", "reason": "bought later", "hosts": ["c-*"]}'
+
+    found, packs = computed(hosts, dataclasses.replace(CONTEXT, waivers=(waiver,)))
+
+    told = {row["host"].partition("-")[0]: row["waived"] for row in found["findings"] if row["rule"] == "T002"}
+    assert told == {"a": None, "b": None, "c": "bought later", "d": None}
+    assert sum(pack["blocking"] for pack in packs) == 3
+    assert {row["host"].partition("-")[0] for row in found["files"] if row["host"]} == {"c"}
+
+
 def test_a_component_that_is_too_large_is_told_and_its_brokers_listed() -> None:
     found, packs = computed(HOSTS, dataclasses.replace(CONTEXT, largest=5))
 

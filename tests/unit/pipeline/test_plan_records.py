@@ -11,9 +11,9 @@ import pytest
 
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.pipeline.plan.bundles import SCHEMA, bundles
-from activemq_fleet.pipeline.plan.facts import _shared_with, facts_of
+from activemq_fleet.pipeline.plan.facts import facts_of, shared_of
 from activemq_fleet.pipeline.plan.records import Record, read_line, read_listed, read_record, text_of, variables_of
-from activemq_fleet.pipeline.plan.saying import said, said_with
+from activemq_fleet.pipeline.plan.saying import said
 from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import read_settings
 from tests.unit.pipeline.planned import pairs
@@ -117,12 +117,12 @@ def test_hosts_of_no_role_may_have_any_variables() -> None:
 
 
 def test_settings_of_a_group_are_read_once() -> None:
-    said_with.cache_clear()
-    _shared_with.cache_clear()
+    said.cache_clear()
+    shared_of.cache_clear()
     for name in ("a", "b", "c"):
         fact(pairs("x-mq01")["x-mq01-a.example.com"], host=f"x-mq01-{name}")
 
-    assert said_with.cache_info().misses == 1
+    assert said.cache_info().misses == 1
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,6 @@ def test_pairs_with_databases_of_their_own_have_the_settings_that_their_variable
         "activemq_users": [{"name": "a", "password": "pw-a-1"}],
     }
     base = {"url": "jdbc:x://db/1", "driver": "org.x.Driver", "username": "amq", "password": "only-jdbc"}
-    said_with.cache_clear()
-    said(text_of(usual | {"activemq_jdbc": base}))
     variables = usual | {"activemq_jdbc": base | database}
 
     found = said(text_of(variables))

@@ -23,7 +23,6 @@ from activemq_fleet.pipeline.plan.facts import (
     Row,
     Shared,
     facts_of_kin,
-    kin_of,
     kin_of_text,
     member_of,
     points_of,
@@ -62,7 +61,6 @@ SCHEMA = pa.schema(
         ("vip", _BOOL),
         ("agent_group", _TEXT),
         ("problems", _TEXTS),  # which begin with their kind (``saying``)
-        ("alike", _INT),  # equal for rows whose variables differ in names only (``Said.kind``), or 0
         ("digest", _BYTES),  # a row of its own, the last of a task
     ]
 )
@@ -144,7 +142,7 @@ class _Bundles:
 
     def add(self, record: Record, place: int | None) -> None:
         """One host. Raises InputError for a pattern that is none."""
-        self._add(record.host, kin_of(record.variables), record.groups, place)
+        self._add(record.host, Kin.of(record.variables), record.groups, place)
 
     def add_line(self, text: str) -> bool:
         """The same of a line, if it is in the usual form."""
@@ -153,7 +151,7 @@ class _Bundles:
             return False
         host, variables = found
         if variables != self._variables:
-            self._variables, self._kin = variables, kin_of_text(variables, host)
+            self._variables, self._kin = variables, kin_of_text(variables)
         if self._kin is None:
             return False
         self._add(host, self._kin, (), None)
@@ -194,7 +192,7 @@ class _Bundles:
     def _new(self, identity: Identity, kin: Kin) -> list[str] | None:
         if kin.wrong:
             return None
-        shared = kin.shared(identity.name)
+        shared = kin.shared()
         if shared.settled is None or shared.settled[0].address:
             return None
         same = {name: shared.broker[name] for name in _SAME} | {"group": identity.group, "pattern": kin.pattern}
@@ -213,11 +211,9 @@ class _Bundle:
         self._hosts: dict[str, list[str]] = defaultdict(list)
         self._points: dict[str, None] = {}
         self._stores: dict[str, str] = {}
-        self._kinds: set[int] = set()
 
     def hosts_like(self, one: Identity, shared: Shared) -> list[str]:
         """Where those stand that say the same as one."""
-        self._kinds.add(shared.found.kind)
         self._points |= dict.fromkeys(points_of(one, shared))
         store = store_said(one, shared) if shared.broker["own_store"] else None
         if store is not None:  # said, and so the same for all who say it
@@ -237,7 +233,6 @@ class _Bundle:
             "points": list(self._points) or None,
             "stores": self._units(),
             "own_directory": any(map(_is_directory, self._stores.values())),
-            "alike": min(self._kinds),
             "rows": len(every),
             **dict.fromkeys(("agent", "balancer", "by_hand", "nearly"), False),
         }
@@ -264,7 +259,7 @@ def members(batches: Iterable[pa.RecordBatch], *, pattern: str) -> Iterator[pa.R
         for first, lines in zip(*(batch.column(name).to_pylist() for name in ("host", "variables")), strict=True):
             for host, text in apart(first, lines):
                 identity = naming.identify(host)
-                shared = shared_of(text, host)
+                shared = shared_of(text)
                 if identity is not None and shared.settled is not None:
                     rows.append({"host": host, **shared.broker, **member_of(identity, shared)})
         yield _batch(MEMBERS, rows)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
-import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from activemq_fleet import __version__
-from activemq_fleet.pipeline.plan.recurring import Recurring
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
 from activemq_fleet.settings import WaiverSettings
 from activemq_fleet.topology.model import KnownGroups
-from activemq_fleet.validation import Proof
 
 
 @dataclass(frozen=True)
@@ -39,50 +35,15 @@ class Context:
     def _digests(self) -> dict[str, str]:
         return {release: hashlib.sha256(xsd).hexdigest() for release, xsd in self.schemas.items()}
 
-    @cached_property
-    def proof(self) -> Proof:
-        """What this worker knows of documents for these very schemas."""
-        return _proof(tuple(sorted(self._digests.items())))
-
-    @cached_property
-    def recurring(self) -> Recurring:
-        """The networks that this worker knows."""
-        return _recurring()
-
     def schema_of(self, release: Release) -> Schema:
         """The schema of a release that is in use, compiled once a worker."""
         return _compiled(self.schemas[release.text])
-
-    @cached_property
-    def digest(self) -> str:
-        """All that brokers' rows may depend on beside their own hosts."""
-        return self.fingerprint(sorted(self.schemas), asks_for_groups=False)
-
-    @cached_property
-    def _waived_hosts(self) -> re.Pattern[str] | None:
-        patterns = {host for waiver in self.waived for host in waiver.hosts if host != "*"}
-        return re.compile("|".join(map(fnmatch.translate, sorted(patterns)))) if patterns else None
-
-    def is_waived_by_name(self, hosts: Iterable[str]) -> bool:
-        """Whether a waiver means some of these hosts, and not all there are."""
-        named = self._waived_hosts
-        return named is not None and any(map(named.match, hosts))
 
     def fingerprint(self, releases: Sequence[str], *, asks_for_groups: bool) -> str:
         """All that a component's rows depend on beside its own hosts."""
         every = [*self.groups.first, self.groups.number] if asks_for_groups else []
         schemas = [self._digests.get(release, "") for release in releases]
         return json.dumps([__version__, self.pattern, self.waivers, every, schemas, self.content, self.largest])
-
-
-@lru_cache(maxsize=4)
-def _proof(_schemas: tuple[tuple[str, str], ...]) -> Proof:
-    return Proof()
-
-
-@lru_cache(maxsize=1)
-def _recurring() -> Recurring:
-    return Recurring()
 
 
 @lru_cache(maxsize=256)

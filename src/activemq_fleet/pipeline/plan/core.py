@@ -1,7 +1,6 @@
 """Components of a fleet, and what the core says of them. Pure.
 
-Several small components are one call of the core, which has a cost of its own. Of networks that are the
-same but for their names one is computed (``recurring``).
+Several small components are one call of the core, which has a cost of its own.
 """
 
 from __future__ import annotations
@@ -15,14 +14,10 @@ from typing import Any
 
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.files import SCHEMA_RULE
 from activemq_fleet.pipeline.plan.context import Context
 from activemq_fleet.pipeline.plan.outcome import Lists, Tables
-from activemq_fleet.pipeline.plan.recurring import Rows
-from activemq_fleet.pipeline.plan.renaming import Form, form_of
 from activemq_fleet.pipeline.plan.rows import FINDING, HOST, LINK, STORE, Row
 from activemq_fleet.pipeline.plan.saying import said
-from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
 from activemq_fleet.settings import LinkSettings, Settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Fleet, Rest, build_fleet
@@ -32,106 +27,40 @@ _NOBODY = -1
 _TOGETHER = 400  # brokers: so many share the fixed cost of a call
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Component:
-    """Rows that the core is to see together, with their fingerprint, and the form that another may have too."""
+    """Rows that the core is to see together, with their fingerprint."""
 
     name: str
     rows: Sequence[Row]
     fingerprint: str
-    form: Form | None
-
-    @classmethod
-    def of(cls, name: str, rows: Sequence[Row], fingerprint: str, context: Context) -> Component:
-        one = cls(name, rows, fingerprint, None)
-        if one.speaks_for_itself:
-            one.form = _form(rows, context)
-        return one
 
     @property
     def hosts(self) -> list[str]:
+        """The names of its hosts, in the order of the rows."""
         return [row.host for row in self.rows if row.kind == HOST]
-
-    @property
-    def speaks_for_itself(self) -> bool:
-        """Whether all that is said of it is said by hosts of its own: what is found may be told of who says it."""
-        said_by = {row.host for row in self.rows if row.kind in (LINK, FINDING)}
-        return not said_by or said_by.issubset(self.hosts)
-
-
-def _form(rows: Sequence[Row], context: Context) -> Form | None:
-    """Of a network of brokers and links, of which no waiver speaks by name."""
-    if any(row.kind != LINK and not _is_broker_only(row) for row in rows):
-        return None
-    if context.is_waived_by_name(row.host for row in rows if row.kind == HOST):
-        return None
-    texts = dict.fromkeys(row.text or "" for row in rows)
-    places = {text: place for place, text in enumerate(texts)}
-    lines = [f"{row.kind} {row.host} {places[row.text or '']} {row.place if row.kind == LINK else ''}" for row in rows]
-    return form_of({row.home or "" for row in rows}, [*lines, *texts], context)
-
-
-def _is_broker_only(row: Row) -> bool:
-    return row.kind == HOST and row.broker and not (row.agent or row.balancer or row.by_hand)
 
 
 class Queue:
-    """Components on their way through the core; results come as there are enough of them."""
+    """Components that wait until there are enough of them for a call of the core."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._waiting: list[Component] = []
-        self._later: list[Component] = []
         self._brokers = 0
-        self._ready, self._number = Tables(), 0
 
     def add(self, one: Component) -> Iterator[Tables]:
-        """One more; gives what is ready."""
-        self._sort(one)
+        """Add a component; yields the tables of all that wait once they are enough for a call."""
+        self._waiting.append(one)
+        self._brokers += len(one.rows)
         if self._brokers >= _TOGETHER:
-            yield from self._computed()
-        if self._number >= _TOGETHER:
-            yield from self._filled()
+            yield from self.rest()
 
     def rest(self) -> Iterator[Tables]:
-        """What is left."""
-        while self._waiting:
-            yield from self._computed()
-        yield from self._filled()
-
-    def _sort(self, one: Component) -> None:
-        known = self._known(one)
-        if known:
-            self._ready.component(one.name, one.fingerprint, one.hosts)
-            self._ready.add(known.tables, known.blocking, known.withheld)
-            self._number += len(one.rows)
-        elif one.form and any(other.form and other.form.key == one.form.key for other in self._waiting):
-            self._later.append(one)
-            self._brokers += len(one.rows)
-        else:
-            self._waiting.append(one)
-            self._brokers += len(one.rows)
-
-    def _known(self, one: Component) -> Rows | None:
-        context = self._context
-        known = context.recurring.rows(one.form) if one.form else None
-        if known is None or all(context.schema_of(Release.of(text)).is_valid(data) for text, data in known.sampled):
-            return known
-        # No name makes a document invalid. If one did all the same, what is known of others would be worth nothing.
-        context.recurring.forget()
-        context.proof.forget()
-        return None
-
-    def _computed(self) -> Iterator[Tables]:
-        yield result_of(self._waiting, self._context)
-        later, self._waiting, self._later, self._brokers = self._later, [], [], 0
-        for one in later:
-            self._sort(one)
-
-    def _filled(self) -> Iterator[Tables]:
-        if self._number:
-            yield self._ready
-        self._ready, self._number = Tables(), 0
+        """Yield the tables of all components that wait."""
+        if self._waiting:
+            yield result_of(self._waiting, self._context)
+        self._waiting, self._brokers = [], 0
 
 
 def result_of(part: Sequence[Component], context: Context) -> Tables:
@@ -142,30 +71,24 @@ def result_of(part: Sequence[Component], context: Context) -> Tables:
         fleet = _fleet(part, context)
         trees = render_hosts(fleet)
         documents = {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}
-        fleet = checked(fleet, documents, context.schema_of, proof=context.proof)
+        fleet = checked(fleet, documents, context.schema_of)
     except FleetError as error:
         tables.error = str(error)
         return tables
-    alone = all(one.speaks_for_itself for one in part)
-    for one, rows in _apart(part, fleet, trees):
-        tables.add(rows.tables, rows.blocking, rows.withheld)
-        if one is None:
-            continue
-        tables.component(one.name, one.fingerprint, one.hosts)
-        if one.form and alone and not _has_words_of_a_schema(rows):
-            context.recurring.learn(one.form, rows)
+    for one, rows, withheld in _apart(part, fleet, trees):
+        tables.add(rows.tables(), rows.blocking, withheld)
+        if one is not None:
+            tables.component(one.name, one.fingerprint, one.hosts)
     return tables
-
-
-def _has_words_of_a_schema(rows: Rows) -> bool:
-    findings = rows.tables.get("findings")
-    return findings is not None and SCHEMA_RULE in findings["rule"].to_pylist()
 
 
 def _apart(
     part: Sequence[Component], fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]
-) -> Iterator[tuple[Component | None, Rows]]:
-    """The rows of each component, and of none: what is told of a host that says a link of others."""
+) -> Iterator[tuple[Component | None, Lists, int]]:
+    """The rows of each component, and its number of brokers without files.
+
+    The component is None for what is told of a host that says a link of others.
+    """
     home = {host: place for place, one in enumerate(part) for host in one.hosts}
     brokers, findings, clients = (defaultdict[int, list[Any]](list) for _ in range(3))
     for broker in fleet.brokers:
@@ -184,11 +107,11 @@ def _apart(
         if not lists.blocking:
             own = ((host, trees[host]) for host in sorted(one.hosts) if host in trees)
             lists.files((*clients[place], *own), hashes)
-        yield one, Rows(lists.tables(), lists.blocking, withheld)
+        yield one, lists, withheld
     if findings[_NOBODY]:
         lists = Lists()
         lists.findings(findings[_NOBODY])
-        yield None, Rows(lists.tables(), lists.blocking, 0)
+        yield None, lists, 0
 
 
 def _fleet(part: Sequence[Component], context: Context) -> Fleet:
@@ -212,7 +135,7 @@ def _fleet(part: Sequence[Component], context: Context) -> Fleet:
 
 
 def _settings(row: Row) -> Settings:
-    settings = said(row.text or "{}", row.host).settings
+    settings = said(row.text or "{}").settings
     assert settings is not None  # noqa: S101 -- mistakes of variables have ended the run before this
     return settings
 

@@ -1,7 +1,7 @@
 """What the driver asks of all hosts together, as a task saw it; the driver adds up what tasks saw. Pure.
 
 Each question to Spark is a job, whose time goes into planning and compiling it. So the tasks that read the hosts
-answer all of them at once. It is small: numbers, names of groups, and what few kinds of variables say.
+answer all of them at once. It is small: numbers, names of groups, and what few hosts say.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
-
-from activemq_fleet.pipeline.plan.placing import NO_KIND, SEVERAL_KINDS
 
 _QUICKLY = 1
 _SAID = ("problems", "points", "address", "own_directory")
@@ -46,13 +44,11 @@ class Store(NamedTuple):
 class Digest:
     """Numbers of hosts, and of rows that say something; what there is of a few things, and who says it first.
 
-    ``groups`` have their kind (``placing``), ``kinds`` their number of brokers. ``links`` and ``waivers`` are JSON
-    lists; of a waiver the order is that in which the core takes them.
+    ``links`` and ``waivers`` are JSON lists; of a waiver the order is that in which the core takes them.
     """
 
     numbers: Counter[str] = field(default_factory=Counter)
-    groups: dict[str, int] = field(default_factory=dict)
-    kinds: Counter[int] = field(default_factory=Counter)
+    groups: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
     releases: set[str] = field(default_factory=set)
     links: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -81,10 +77,8 @@ class Digest:
             self._broker(row)
 
     def _broker(self, row: Mapping[str, Any]) -> None:
-        group, kind = row["group"], row.get("alike") or NO_KIND
-        self._is_of(group, kind)
-        if kind != NO_KIND:
-            self.kinds[kind] += row["rows"]
+        group = row["group"]
+        self.groups.add(group)
         if row.get("release") is not None:
             self.releases.add(row["release"])
         if row.get("links") is not None:
@@ -95,9 +89,7 @@ class Digest:
     def and_also(self, other: Digest) -> Digest:
         """This, with the hosts of both."""
         self.numbers += other.numbers
-        for group, kind in other.groups.items():
-            self._is_of(group, kind)
-        self.kinds += other.kinds
+        self.groups |= other.groups
         self.patterns |= other.patterns
         self.releases |= other.releases
         for text, first in other.links.items():
@@ -108,9 +100,6 @@ class Digest:
             self._use(store, using)
         self._near(other.nearly)
         return self
-
-    def _is_of(self, group: str, kind: int) -> None:
-        self.groups[group] = kind if self.groups.get(group, kind) == kind else SEVERAL_KINDS
 
     def _use(self, store: str, using: Store) -> None:
         known = self.stores.get(store)
@@ -130,8 +119,7 @@ class Digest:
         said = json.loads(zlib.decompress(data))
         return cls(
             numbers=Counter(said["numbers"]),
-            groups=said["groups"],
-            kinds=Counter({int(kind): number for kind, number in said["kinds"].items()}),
+            groups=set(said["groups"]),
             patterns=set(said["patterns"]),
             releases=set(said["releases"]),
             links={text: (first[0], first[1]) for text, first in said["links"].items()},

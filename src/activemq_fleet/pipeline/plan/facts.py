@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from activemq_fleet.alike import Alike
 from activemq_fleet.errors import InputError
 from activemq_fleet.lint.fleet_stores import store_of
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
-from activemq_fleet.pipeline.plan.kinds import Words, is_kind, is_marked, marked, named, words_in
-from activemq_fleet.pipeline.plan.records import ESCAPE, PATTERN, Record, text_of, variables_in
-from activemq_fleet.pipeline.plan.saying import INPUT, MULTICAST, NO_RELEASE, Said, said_as, said_with
+from activemq_fleet.pipeline.plan.records import PATTERN, Record, text_of, variables_in
+from activemq_fleet.pipeline.plan.saying import INPUT, MULTICAST, NO_RELEASE, Said, said
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import Settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
@@ -41,20 +39,19 @@ class Shared:
 
     @property
     def settled(self) -> tuple[Settings, Release] | None:
-        """Settings as ``Said.like``; None where the variables are not those of a broker yet."""
-        settings, release = self.found.like, self.found.release
+        """Settings and release; None where the variables are not those of a broker yet."""
+        settings, release = self.found.settings, self.found.release
         return None if settings is None or release is None else (settings, release)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Kin:
-    """Hosts with the very same variables: as ``text`` but for the ``pattern``, or ``wrong`` if none can say them."""
+    """Hosts with equal variables: as ``text`` but for the ``pattern``, or ``wrong`` if none can say them."""
 
     text: str
     pattern: str | None
     letter: str
-    wrong: InputError | None = None
-    kind: tuple[str, Words] | None = None  # its marked text
+    wrong: InputError | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, variables: Mapping[str, Any]) -> Kin:
@@ -68,52 +65,22 @@ class Kin:
             wrong = error
         return cls(text, None if pattern is None else str(pattern), letter, wrong)
 
-    def shared(self, host: str) -> Shared:
+    def shared(self) -> Shared:
         """What one of them has in common with the others. Raises InputError for what no text can say."""
         if self.wrong:
             raise self.wrong
-        found = said_as(*self.kind) if self.kind else None
-        return shared_of(self.text, host) if found is None else _shared(self.text, found)
+        return shared_of(self.text)
 
     def naming(self, pattern: str | None) -> Naming:
         """``pattern`` is that of the whole inventory, None where it is not known yet."""
         return _naming(pattern or self.pattern or DEFAULT_PATTERN, self.letter)
 
 
-_kin: Alike[Kin] = Alike()
-
-
-def kin_of(variables: Mapping[str, Any]) -> Kin:
-    """The same for the very same variables."""
-    return _kin.get(lambda: Kin.of(variables), variables)
-
-
-def kin_of_text(variables: str, host: str) -> Kin | None:
-    """Of variables as a line of JSON has them; None where they have to be read with their host.
-
-    Texts that differ only in words of the ``host`` are read once.
-    """
-    return _kin_with(variables, words_in(variables, host))
-
-
 @lru_cache(maxsize=1024)
-def _kin_with(variables: str, words: Words) -> Kin | None:
-    text = marked(variables, words) if ESCAPE not in variables else None
-    kind = None if text is None else _kind(text)
-    if kind is not None:
-        return Kin(named(kind.text, words), kind.pattern, kind.letter, kind=(kind.text, words))
+def kin_of_text(variables: str) -> Kin | None:
+    """Of variables as a line of JSON has them; None where they have to be read with their host."""
     found = variables_in(variables)
     return None if found is None else Kin.of(found)
-
-
-@lru_cache(maxsize=4096)
-def _kind(text: str) -> Kin | None:
-    """Of a marked text; None where something else may hang on what is marked."""
-    found = variables_in(text)
-    if found is None:
-        return None
-    kin = Kin.of(found)
-    return None if kin.wrong or is_marked(f"{kin.pattern} {kin.letter}") or not is_kind(kin.text, found) else kin
 
 
 @lru_cache(maxsize=64)
@@ -121,18 +88,11 @@ def _naming(pattern: str, letter: str) -> Naming:
     return Naming(pattern, letter)
 
 
-def shared_of(text: str, host: str) -> Shared:
-    """What a text of ``records.text_of`` says of a host."""
-    return _shared_with(text, words_in(text, host))
-
-
 @lru_cache(maxsize=64)
-def _shared_with(text: str, words: Words) -> Shared:
-    return _shared(text, said_with(text, words))
-
-
-def _shared(text: str, found: Said) -> Shared:
-    settings, release = found.like, found.release
+def shared_of(text: str) -> Shared:
+    """What hosts have in common of which a text of ``records.text_of`` says the variables."""
+    found = said(text)
+    settings, release = found.settings, found.release
     if settings is None:
         return Shared(text, found, {}, {})
     every: Row = {
@@ -154,7 +114,7 @@ def _shared(text: str, found: Said) -> Shared:
 
 def facts_of(record: Record, place: int | None, pattern: str | None) -> Row:
     """What is known of a host. ``pattern`` is the naming pattern of the whole inventory, None if not known yet."""
-    return facts_of_kin(record.host, kin_of(record.variables), record.groups, place, pattern)
+    return facts_of_kin(record.host, Kin.of(record.variables), record.groups, place, pattern)
 
 
 def facts_of_kin(host: str, kin: Kin, groups: tuple[str, ...], place: int | None, pattern: str | None) -> Row:
@@ -180,7 +140,7 @@ def facts_of_kin(host: str, kin: Kin, groups: tuple[str, ...], place: int | None
     if not has_role:
         return row
     try:
-        shared = kin.shared(host)
+        shared = kin.shared()
     except InputError as error:
         return row | {"problems": [f"{INPUT}{host}: {error}"]}
     return row | _of_role(host, identity, shared)
@@ -245,6 +205,4 @@ def store_said(identity: Identity, shared: Shared) -> str | None:
     kind, *where = store_of(settings, settings.address or identity.name, directory)
     if kind == "machine":
         return None
-    if kind == "database":
-        where = [shared.found.named(text) for text in where]
     return f"[{', '.join(map(_quoted, (kind, *where)))}]"

@@ -64,7 +64,7 @@ class LargeComponent:
         yield last
 
     def _list(self, host: str, text: str, rows: Lists) -> None:
-        found = said(text, host)
+        found = said(text)
         assert found.settings is not None  # noqa: S101 -- mistakes of variables have ended the run before this
         assert found.release is not None  # noqa: S101
         identity = Naming(self._context.pattern, found.settings.master_node).identify(host)

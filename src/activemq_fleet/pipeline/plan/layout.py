@@ -17,14 +17,12 @@ from activemq_fleet.pipeline.plan.components import pairs_of, pointed, shared, u
 from activemq_fleet.pipeline.plan.digest import Store
 from activemq_fleet.pipeline.plan.links import Said, edges_of, groups_of, said_links, unknown_ends
 from activemq_fleet.pipeline.plan.packing import TEXT
-from activemq_fleet.pipeline.plan.placing import NO_KIND, SEVERAL_KINDS, Places, placed, slots_of
+from activemq_fleet.pipeline.plan.placing import Places, placed
 from activemq_fleet.pipeline.plan.rows import COLUMNS, FINDING, HOST, LINK, STORE
 from activemq_fleet.pipeline.plan.survey import Survey
 
 _FLAGS = ("broker", "agent", "balancer", "by_hand")
-_TOLD = pa.schema(
-    [("kind", pa.int32()), ("home", TEXT), ("host", TEXT), ("text", TEXT), ("place", pa.int64()), ("alike", pa.int64())]
-)
+_TOLD = pa.schema([("kind", pa.int32()), ("home", TEXT), ("host", TEXT), ("text", TEXT), ("place", pa.int64())])
 _PLACED = (
     "component string, kind int, host string, text string, place bigint, broker boolean, agent boolean, "
     "balancer boolean, by_hand boolean, home string, task int"
@@ -53,9 +51,9 @@ def rows_by_component(facts: DataFrame, found: Survey, tasks: int) -> DataFrame:
     every = _hosts(hosts)
     if told:
         # Of a list Spark would make rows in Python workers of another kind, which it would have to start first.
-        rows = [one._asdict() | {"alike": found.kind_of.get(one.home, NO_KIND)} for one in told]
+        rows = [one._asdict() for one in told]
         every = every.unionByName(_other(facts.sparkSession.createDataFrame(pa.Table.from_pylist(rows, _TOLD))))
-    place = partial(placed, places=_places(of_group, found, tasks), columns=COLUMNS)
+    place = partial(placed, places=Places(tasks, of_group), columns=COLUMNS)
     rows_placed = every.mapInArrow(place, _PLACED).repartitionById(tasks, "task").select(*COLUMNS)
     return rows_placed.sortWithinPartitions("component", "kind", "host", "place")
 
@@ -91,14 +89,6 @@ def _members(facts: DataFrame, found: Survey) -> Iterator[DataFrame]:
         yield brokers
     finally:
         brokers.unpersist()
-
-
-def _places(of_group: Mapping[str, str], found: Survey, tasks: int) -> Places:
-    """Each component in one task; a group that ``of_group`` lacks is one."""
-    mixed = frozenset(group for group, kind in found.kind_of.items() if kind == SEVERAL_KINDS)
-    # An agent is of no kind, wherever it belongs.
-    alone = not found.agents and not found.balancers
-    return Places(tasks, of_group, mixed, slots_of(found.kinds, tasks) if alone else {})
 
 
 def _homes(facts: DataFrame, found: Survey) -> DataFrame:
@@ -142,16 +132,12 @@ def _edges_of_hosts(facts: DataFrame, hosts: DataFrame, brokers: DataFrame, foun
 
 
 def _hosts(hosts: DataFrame) -> DataFrame:
-    return hosts.select(
-        "home", sf.lit(HOST).alias("kind"), "host", sf.col("variables").alias("text"), "place", "alike", *_FLAGS
-    )
+    return hosts.select("home", sf.lit(HOST).alias("kind"), "host", sf.col("variables").alias("text"), "place", *_FLAGS)
 
 
 def _other(frame: DataFrame) -> DataFrame:
     """Rows that are no hosts, of ``_TOLD``."""
-    return frame.select(
-        "home", "kind", "host", "text", "place", "alike", *(sf.lit(False).alias(flag) for flag in _FLAGS)
-    )
+    return frame.select("home", "kind", "host", "text", "place", *(sf.lit(False).alias(flag) for flag in _FLAGS))
 
 
 def _links(links: Iterable[Said], groups: Mapping[str, Sequence[str]]) -> Iterator[_Told]:

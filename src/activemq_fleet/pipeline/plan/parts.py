@@ -76,5 +76,5 @@ def _results(rows: Iterable[Row], context: Context) -> Iterator[Tables]:
                 yield from large.results(mark)
                 break
         else:
-            yield from queue.add(Component.of(component, kept, mark.value, context))
+            yield from queue.add(Component(component, kept, mark.value))
     yield from queue.rest()

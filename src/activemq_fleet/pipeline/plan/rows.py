@@ -63,7 +63,7 @@ class Fingerprint:
         self._asks |= row.agent or row.balancer
         if row.broker and row.text is not None and row.text is not self._text:
             self._text = row.text  # of hosts that say the same, the same object
-            release = said(row.text, row.host).release
+            release = said(row.text).release
             self._releases.add(release.text if release else "")
 
     @property

@@ -45,8 +45,6 @@ class Survey:
     links: Mapping[str, tuple[str, str]]
     waivers: Mapping[str, tuple[int, int, str]]
     stores: Mapping[str, Store]
-    kinds: Mapping[int, int]  # numbers of their brokers
-    kind_of: Mapping[str, int]  # of groups
 
     @property
     def groups(self) -> int:
@@ -104,8 +102,6 @@ def _survey_of(digest: Digest) -> Survey:
         links=digest.links,
         waivers=digest.waivers,
         stores=digest.stores,
-        kinds=digest.kinds,
-        kind_of=digest.groups,
     )
 
 
