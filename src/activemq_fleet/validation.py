@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
-from zlib import crc32
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import HostFacts, Selection, Subject, fleet_findings, host_findings
 from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
-from activemq_fleet.lint.molded import kinds_of
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.routes import routes_of
@@ -24,8 +22,6 @@ from activemq_fleet.topology.build import waive
 _Node = TypeVar("_Node")
 _Made = TypeVar("_Made")
 _EVERY_RULE = Selection()
-_SAMPLED = 1000
-_REMEMBERED = 1 << 14
 
 
 def checked(
@@ -33,7 +29,6 @@ def checked(
     documents: Mapping[str, bytes],
     schema_of: Callable[[Release], Schema] | None,
     selection: Selection = _EVERY_RULE,
-    proof: Proof | None = None,
     *,
     for_site: bool = False,
 ) -> Fleet:
@@ -41,14 +36,13 @@ def checked(
 
     ``documents`` are rendered activemq.xml by inventory name; ``schema_of`` is asked once a
     release, and None leaves out what only a schema shows. Lines and columns are 1-based, in those
-    documents. With ``proof`` documents that are alike are validated once. ``for_site`` adds what the
-    playbook ``site`` refuses (T030, warnings). Waivers are applied. Raises what ``schema_of`` raises.
+    documents. ``for_site`` adds what the playbook ``site`` refuses (T030, warnings). Waivers are
+    applied. Raises what ``schema_of`` raises.
     """
-    kinds = kinds_of(fleet.brokers, documents) if proof else None
-    by_schema = _by_schema(fleet, documents, schema_of, proof, kinds or {}) if schema_of else ()
+    by_schema = _by_schema(fleet, documents, schema_of) if schema_of else ()
     # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
     by_routes = routes_of(fleet, documents, as_planned=True).findings()
-    found = [*by_schema, *fleet_findings(fleet, documents, selection, kinds), *by_routes]
+    found = [*by_schema, *fleet_findings(fleet, documents, selection), *by_routes]
     found += refusals_of(fleet) if for_site else ()
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
@@ -91,42 +85,8 @@ def preflight(
     return waive(found, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 
 
-class Proof:
-    """Remembers which kinds of documents are valid, so that of many that are alike one is validated in full.
-
-    A kind is a release and what a document says but for the fleet's own names (``lint.kinds.kind_of``),
-    which no schema looks into. One document in a thousand is validated whatever its kind, chosen by
-    its content, so that every run chooses the same.
-    """
-
-    def __init__(self) -> None:
-        self._valid: dict[tuple[str, bytes], bool] = {}
-        self.validated = 0
-        """How many were validated in full."""
-
-    def forget(self) -> None:
-        """The next document of each kind is validated again."""
-        self._valid.clear()
-
-    def is_valid(self, broker: Broker, document: bytes, kind: bytes, schema: Schema) -> bool:
-        """Whether a document of a kind is valid."""
-        key = broker.release.text, kind
-        known = self._valid.get(key)
-        if known is not None and crc32(document) % _SAMPLED:
-            return known
-        if len(self._valid) >= _REMEMBERED:
-            self._valid.clear()
-        self.validated += 1
-        self._valid[key] = schema.is_valid(document)
-        return self._valid[key]
-
-
 def _by_schema(
-    fleet: Fleet,
-    documents: Mapping[str, bytes],
-    schema_of: Callable[[Release], Schema],
-    proof: Proof | None,
-    kinds: Mapping[str, bytes],
+    fleet: Fleet, documents: Mapping[str, bytes], schema_of: Callable[[Release], Schema]
 ) -> Iterator[Finding]:
     schemas: dict[str, Schema] = {}
     for broker in fleet.brokers:
@@ -134,8 +94,7 @@ def _by_schema(
         if schema is None:
             schema = schemas[broker.release.text] = schema_of(broker.release)
         document = documents[broker.host]
-        known = proof.is_valid(broker, document, kinds[broker.host], schema) if proof else schema.is_valid(document)
-        if not known:
+        if not schema.is_valid(document):
             yield from _explained(broker, document, schema)
 
 

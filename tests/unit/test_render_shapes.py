@@ -12,9 +12,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from jinja2 import TemplateAssertionError, UndefinedError
 
-from activemq_fleet.alike import Alike
 from activemq_fleet.errors import FleetError
-from activemq_fleet.render import engine, molds, render_agent, render_clients, render_hosts, shapes
+from activemq_fleet.render import engine, render_agent, render_clients, render_hosts, shapes
 from activemq_fleet.render.holes import ShapeError
 from activemq_fleet.render.shapes import Values
 from activemq_fleet.settings import Settings, read_settings
@@ -202,8 +201,6 @@ def assert_same(found: Fleet) -> None:
     by_shape = everything(found)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(shapes, "render", shapes.render_uncached)
-        patched.setattr(molds, "tree_of", lambda *_: None)
-        patched.setattr(Alike, "get", lambda _, make, *objects, names=None: make())
         assert everything(found) == by_shape
 
 

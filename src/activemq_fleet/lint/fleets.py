@@ -126,20 +126,15 @@ class FleetView:
 
 
 def fleet_findings(
-    fleet: Fleet,
-    documents: Mapping[str, bytes],
-    selection: Selection = _EVERY_RULE,
-    kinds: Mapping[str, bytes] | None = None,
+    fleet: Fleet, documents: Mapping[str, bytes], selection: Selection = _EVERY_RULE
 ) -> tuple[Finding, ...]:
     """What the file, release and fleet rules say; ``documents`` are rendered activemq.xml by inventory name.
 
-    What is not XML is the schema's to tell, and is passed over here. ``kinds`` are ``kind_of`` each
-    document, for a caller that knows them already.
+    What is not XML is the schema's to tell, and is passed over here.
     """
     found: list[Finding] = []
     for broker in fleet.brokers:
-        data = documents[broker.host]
-        found += _of_document(broker, data, kinds[broker.host] if kinds else kind_of(broker, data), selection)
+        found += _of_document(broker, documents[broker.host], selection)
         found += release_findings(_release_of(broker), selection, host=broker.host)
     view = FleetView(fleet, documents)
     for one in rules("fleet"):
@@ -157,8 +152,8 @@ def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterab
     return (p for p in problems if p.host not in releases or releases[p.host].within(span))
 
 
-def _of_document(broker: Broker, data: bytes, kind: bytes, selection: Selection) -> tuple[Finding, ...]:
-    key = kind, _not_in_the_document(broker), broker.release, selection
+def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
+    key = kind_of(broker, data), _not_in_the_document(broker), broker.release, selection
     known = _fired.get(key)
     if known is None:
         found = document_findings_of(broker, data, selection)

@@ -3,11 +3,8 @@ Spark call the same functions."""
 
 from __future__ import annotations
 
-from itertools import repeat
-
-from activemq_fleet.alike import Alike
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import console, molds, service
+from activemq_fleet.render import console, service
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, clients_of
 from activemq_fleet.render.balancer import HAPROXY, balancer_files
@@ -15,7 +12,6 @@ from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials
 from activemq_fleet.render.index import fleet_json
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.render.service import once
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 __all__ = [
@@ -42,15 +38,13 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
     Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or extra files
     that cannot be used, or for a secret that is to be revealed and cannot be opened.
     """
-    # What is revealed is not remembered.
-    known = None if reveal else molds.tree_of(broker, _made)
-    return known or _made(broker, reveal=reveal)
-
-
-def _made(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
     secrets = Secrets(broker.host, reveal)
-    files = _of_settings(broker, secrets) if reveal else once(_shared, broker, lambda: _of_settings(broker, secrets))
-    files = {ACTIVEMQ_XML: activemq_xml(broker), **files, **service.files(broker)}
+    files = {
+        CREDENTIALS: credentials(broker, secrets),
+        **console.files(broker, secrets),
+        ACTIVEMQ_XML: activemq_xml(broker),
+        **service.files(broker),
+    }
     for position, extra in enumerate(broker.settings.extra_files):
         if any(f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/") for path in files):
             raise SettingsError(
@@ -59,14 +53,6 @@ def _made(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
             )
         files[extra.path] = extra.content.encode()
     return dict(sorted(files.items()))
-
-
-_shared: Alike[dict[str, bytes]] = Alike()
-
-
-def _of_settings(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
-    """Files that are the same for all brokers with the same settings, accounts and connectors."""
-    return {CREDENTIALS: credentials(broker, secrets), **console.files(broker, secrets)}
 
 
 def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
@@ -91,11 +77,7 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
     def once(tree: dict[str, bytes]) -> dict[str, bytes]:
         return {path: shared.setdefault(content, content) for path, content in tree.items()}
 
-    known = repeat(None) if reveal else molds.trees_of(fleet.brokers, _made)
-    trees = {
-        broker.host: once(tree or _made(broker, reveal=reveal))
-        for broker, tree in zip(fleet.brokers, known, strict=not reveal)
-    }
+    trees = {broker.host: once(render(broker, reveal=reveal)) for broker in fleet.brokers}
     for agent in fleet.agents:
         trees[agent.host] = trees.get(agent.host, {}) | once(render_agent(agent, reveal=reveal))
     for balancer in fleet.balancers:

@@ -7,12 +7,9 @@ archive and for jars, and systemd sees the broker's own exit code.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
-from activemq_fleet.alike import Alike
-from activemq_fleet.likeness import but_for_database
 from activemq_fleet.protocols import protocol_of
 from activemq_fleet.render import shapes
 from activemq_fleet.render.memory import broker_memory, watchdog_memory
@@ -80,26 +77,8 @@ class Paths:
     data: str
 
 
-_T = TypeVar("_T")
-_paths: Alike[Paths] = Alike()
-_commands: Alike[str] = Alike()
-_same_files: Alike[dict[str, bytes]] = Alike()
-
-
-def once(known: Alike[_T], broker: Broker, make: Callable[[], _T]) -> _T:
-    """What ``make`` makes, which may ask a broker for its release, accounts, connectors and settings only.
-
-    Of the settings it may ask for all but the database's URL.
-    """
-    return known.get(make, but_for_database(broker.settings), broker.release, broker.accounts, broker.connectors)
-
-
 def paths(broker: Broker) -> Paths:
     """Where the broker's things are. Two instances on one machine share only ``home``."""
-    return _paths.get(lambda: _paths_of(broker), broker.settings, broker.release)
-
-
-def _paths_of(broker: Broker) -> Paths:
     settings = broker.settings
     base = f"{settings.base.rstrip('/')}/{settings.instance}"
     current = f"{base}/current"
@@ -132,18 +111,18 @@ def files(broker: Broker) -> dict[str, bytes]:
     """Environment file, log configuration and units, by path in the tree. No secrets."""
     watchdog = watchdog_path(broker)
     return {
-        **once(_same_files, broker, lambda: _of_settings(broker)),
+        **_log_configuration(broker),
+        environment_path(broker): _environment_file(broker),
         unit_path(broker): _unit_file(broker),
         **({watchdog: _watchdog_file(broker)} if watchdog else {}),
     }
 
 
-def _of_settings(broker: Broker) -> dict[str, bytes]:
-    logs = {
+def _log_configuration(broker: Broker) -> dict[str, bytes]:
+    return {
         f"conf/{log}": shapes.render(f"broker/{log}.j2", Values(), quiet=_QUIET, size=_LOG_SIZE, backups=_LOG_BACKUPS)
         for log in _log_files(broker).values()
     }
-    return logs | {environment_path(broker): _environment_file(broker)}
 
 
 def packages(broker: Broker) -> tuple[str, ...]:
@@ -280,7 +259,7 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         "before": tuple([v(line) for line in _before(broker)]),
         # systemd reads k, m and g as upper case only.
         "memory": v(_systemd_size(broker_memory(settings))),
-        "command": v(once(_commands, broker, lambda: _command(broker))),
+        "command": v(_command(broker)),
         "start_timeout": _SLAVE_START_TIMEOUT if slave else _START_TIMEOUT,
         "stop_timeout": _STOP_TIMEOUT,
         "restart": settings.ha != "pure",

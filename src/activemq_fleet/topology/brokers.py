@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address, check_host
-from activemq_fleet.alike import Alike
 from activemq_fleet.findings import Finding
-from activemq_fleet.likeness import but_for_database
 from activemq_fleet.naming import Identity
 from activemq_fleet.protocols import PROTOCOLS
 from activemq_fleet.releases import Release
@@ -29,7 +28,7 @@ _MOST_PORT = 65535
 _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Member:
     """A host whose name matches, with its settings and release."""
 
@@ -41,11 +40,16 @@ class Member:
     def host(self) -> str:
         return self.identity.name
 
+    @cached_property
+    def listening(self) -> Listening:
+        """Where its broker listens."""
+        return _listen(self)
+
 
 def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, list[Finding]]:
     """The broker of a member, and what is wrong with it alone (T005, T011, T013). ``peer`` is its pair's other node."""
     identity, settings, release = member.identity, member.settings, member.release
-    listening = _listening_of(member)
+    listening = member.listening
     findings = [*_check_name(member)]
     if not listening.sound:
         findings += [*_check_profile(member), *_check_ports(member, listening)]
@@ -68,7 +72,7 @@ def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, li
 def _peer_address(member: Member, peer: Member) -> Address | None:
     if member.settings.ha == "none":
         return None
-    listening = _listening_of(peer)
+    listening = peer.listening
     port = listening.ports.get("replication") if member.settings.ha == "pure" else None
     if port is None and listening.openwire:
         port = listening.openwire.port
@@ -97,7 +101,7 @@ def multicast_uri(member: Member | Broker) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listening:
+class Listening:
     """What settings and release decide alone.
 
     ``unknown`` are connectors of which the release has no scheme, with their positions; ``sound`` is
@@ -111,21 +115,7 @@ class _Listening:
     sound: bool
 
 
-_listening: Alike[_Listening] = Alike()
-
-
-def _listening_of(member: Member) -> _Listening:
-    # Role and group are all of its identity that connectors look at, and no database is.
-    identity = member.identity
-    return _listening.get(
-        lambda: _listen(member),
-        but_for_database(member.settings),
-        member.release,
-        names=(identity.role, identity.group),
-    )
-
-
-def _listen(member: Member) -> _Listening:
+def _listen(member: Member) -> Listening:
     unknown: list[tuple[int, ConnectorSettings]] = []
     connectors = tuple(_connectors(member, unknown))
     ports = {connector.name: connector.port for connector in connectors}
@@ -133,7 +123,7 @@ def _listen(member: Member) -> _Listening:
         ports["console"] = member.settings.console_port + member.settings.port_offset
     sound = not unknown and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
-    return _Listening(connectors, ports, tuple(unknown), openwire, sound)
+    return Listening(connectors, ports, tuple(unknown), openwire, sound)
 
 
 def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) -> Iterator[Connector]:
@@ -185,7 +175,7 @@ def _scheme(member: Member, scheme: str) -> str | None:
     return found
 
 
-def _check_ports(member: Member, listening: _Listening) -> Iterator[Finding]:
+def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
     for unknown in listening.unknown:
         yield _unknown_scheme(member, *unknown)
     for name, port in listening.ports.items():

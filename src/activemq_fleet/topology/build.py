@@ -9,13 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import partial
 from typing import Any
 
-from activemq_fleet.alike import Alike
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, named
 from activemq_fleet.findings import Finding
-from activemq_fleet.likeness import but_for_database
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings, read_settings
@@ -26,7 +23,6 @@ from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.links import Network, Plan, Unit, links_of, plan_between, plan_group, units_of
 from activemq_fleet.topology.model import (
     MOST_LISTED,
-    Account,
     Agent,
     Balancer,
     Broker,
@@ -315,34 +311,23 @@ def _complete(
             includes[plan.source].append(plan.include)
             includes[plan.target].append(plan.include)
     complete = []
-    known: Alike[tuple[Account, ...]] = Alike()
-    allowed: Alike[tuple[Permission, ...]] = Alike()
-    agreed: Alike[bool] = Alike()
     for broker in brokers:
         group, unit = broker.group, broker.unit
         mine = at_home.get(group, [])
         looking = [one for one in balancers if any(address.group == group for address in one.addresses)]
-        alike = but_for_database(broker.settings)
-        accounts = known.get(partial(access.accounts_of, broker, mine, looking), alike, names=group)
+        accounts = access.accounts_of(broker, mine, looking)
         links = links_of(broker, network)
         permissions: tuple[Permission, ...] = ()
-        if alike.acl:
+        if broker.settings.acl:
             carried = access.carried_by([*includes.get(unit, ()), *(link.include for link in links)])
-            make = partial(access.permissions_of, broker, accounts, mine, carried)
-            permissions = allowed.get(make, alike, broker.release, accounts, names=(group, carried))
+            permissions = access.permissions_of(broker, accounts, mine, carried)
         bridged = unit in includes or len(network.multicast_groups.get(group, ())) > 1
         done = broker.joined(links, accounts, permissions, networked=bridged)
         complete.append(done)
         findings += problems.closed_doors(done)
-        if not agreed.get(partial(_agree, done, mine, looking), alike, accounts, names=group):
-            findings += problems.account_passwords(done, mine, looking)
+        findings += problems.account_passwords(done, mine, looking)
         findings += problems.doubled_names(done)
     return complete
-
-
-def _agree(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer]) -> bool:
-    """The same for all brokers of a group that have the same accounts."""
-    return next(problems.account_passwords(broker, agents, balancers), None) is None
 
 
 def _waivers(settings: Iterable[Settings], today: date) -> tuple[list[WaiverSettings], list[str]]:
