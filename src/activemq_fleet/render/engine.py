@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -102,14 +102,6 @@ ESCAPERS: dict[str, Escaper] = {
     "xml": xml,
 }
 """The filters of templates by name."""
-
-# These look at a place of a text and at its neighbours, of which a NUL between two texts is none.
-_LOCAL = frozenset({"comment", "systemd", "xml"})
-
-
-def is_local(escapers: Sequence[str]) -> bool:
-    """True where texts joined by NULs can be escaped together, and taken apart again."""
-    return _LOCAL.issuperset(escapers)
 
 
 def template_directory() -> Path:

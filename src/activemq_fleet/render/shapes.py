@@ -13,18 +13,15 @@ none stays in memory.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, reduce
-from operator import itemgetter
 from typing import Any, TypeAlias
 
-from activemq_fleet.render.engine import ESCAPERS, is_local, render_template, run_template
+from activemq_fleet.render.engine import ESCAPERS, render_template, run_template
 from activemq_fleet.render.holes import Escaper, Hole, ShapeError, split
 
 # More than any fleet of ours has; a shape takes about as much memory as one of its documents.
 _MOST_SHAPES = 4096
-_BETWEEN = "\0"
 
 
 class Slot:
@@ -77,7 +74,7 @@ def render_uncached(template: str, values: Values, **shape: Shape) -> bytes:
 class _Form:
     """The text of a shape, with places for values."""
 
-    __slots__ = ("_constant", "_holes", "_others", "_taken", "_text", "_together")
+    __slots__ = ("_constant", "_holes", "_text")
 
     def __init__(self, output: str) -> None:
         text: list[str] = []
@@ -91,28 +88,11 @@ class _Form:
         self._text = "".join(text)
         self._constant = None if chains else output.encode()
         self._holes = tuple((index, _chain(escapers)) for index, escapers in chains)
-        usual = Counter(escapers for _, escapers in chains).most_common(1)
-        common = usual[0][0] if usual and len(chains) > 1 and is_local(usual[0][0]) else None
-        self._together = None if common is None else _chain(common)
-        self._taken = itemgetter(*(index for index, _ in chains)) if len(chains) > 1 else None
-        self._others = tuple(place for place, (_, escapers) in enumerate(chains) if escapers != common)
 
     def filled(self, values: Sequence[str]) -> bytes:
         if self._constant is not None:
             return self._constant
-        return (self._text % tuple(self._escaped(values))).encode()
-
-    def _escaped(self, values: Sequence[str]) -> list[str]:
-        """The text of each hole. Most pass the same escaper, and then they pass it together."""
-        if self._together is not None and self._taken is not None:
-            texts = self._together(_BETWEEN.join(values)).split(_BETWEEN)
-            if len(texts) == len(values):
-                found = list(self._taken(texts))
-                for place in self._others:
-                    index, escape = self._holes[place]
-                    found[place] = escape(values[index])
-                return found
-        return [escape(values[index]) for index, escape in self._holes]
+        return (self._text % tuple([escape(values[index]) for index, escape in self._holes])).encode()
 
 
 @lru_cache(maxsize=_MOST_SHAPES)

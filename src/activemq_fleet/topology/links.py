@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import count, pairwise
 from operator import or_
@@ -125,7 +125,6 @@ class Network:
     components: Sequence[Sequence[Unit]]
     longest: Mapping[str, int]
     pure_mesh: Mapping[str, bool]
-    _planned: dict[tuple[str, int, int, bool], tuple[Link, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, units: Mapping[str, Unit], plans: Sequence[Plan]) -> Network:
@@ -158,19 +157,14 @@ class Network:
         return cls(units, by_source, multicast, components, longest, mesh)
 
     def planned(self, broker: Broker) -> tuple[Link, ...]:
-        """The links of the plans of a broker's unit, the same ones for both nodes of a pair where those are alike."""
+        """The links of the plans of a broker's unit; those whose target has no address are left out."""
         slave = broker.settings.ha == "pure" and broker.role == "slave"
-        # All brokers are kept by their units: no other object has the identity of their settings and releases.
-        key = broker.unit, id(broker.settings), id(broker.release), slave
-        known = self._planned.get(key)
-        if known is None:
-            targets = ((plan, self.units[plan.target]) for plan in self.plans.get(broker.unit, ()))
-            known = self._planned[key] = tuple(
-                _planned_link(broker, plan, target, self, duplex=plan.duplex and not slave)
-                for plan, target in targets
-                if target.addresses
-            )
-        return known
+        targets = ((plan, self.units[plan.target]) for plan in self.plans.get(broker.unit, ()))
+        return tuple(
+            _planned_link(broker, plan, target, self, duplex=plan.duplex and not slave)
+            for plan, target in targets
+            if target.addresses
+        )
 
 
 @lru_cache(maxsize=512)

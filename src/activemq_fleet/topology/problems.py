@@ -107,7 +107,7 @@ def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
         first = brokers[0]
         if first.settings.ha != "none":
             yield from _uneven(pair, brokers)
-        if len(brokers) == 1 or _are_the_same(brokers):
+        if len(brokers) == 1:
             continue
         for other in brokers[1:]:
             if other.release.line != first.release.line:
@@ -122,12 +122,6 @@ def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
         yield from _unequal(brokers, _PAIR_EQUAL, f"pair {pair}")
         if shares_store(first.settings):
             yield from _unequal(brokers, _SHARED_EQUAL, f"pair {pair}")
-
-
-def _are_the_same(brokers: Sequence[Broker]) -> bool:
-    """True for nodes of one pair of which nothing that is asked of them can differ: it follows from these objects."""
-    first = brokers[0]
-    return all(other.settings is first.settings and other.release is first.release for other in brokers)
 
 
 def _uneven(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
@@ -216,8 +210,6 @@ def networks(network: Network) -> Iterator[Finding]:
         brokers = [broker for unit in units for broker in unit.brokers]
         if len(units) == 1 and units[0].group not in network.multicast_groups and not _has_pair_links(brokers):
             continue
-        if len({id(broker.settings) for broker in brokers}) == 1 and _may_log_in(brokers[0]):
-            continue
         for broker in brokers:
             yield from _credentials(broker)
         names = sorted({unit.group for unit in units})
@@ -238,11 +230,6 @@ def _undialled(name: str, target: Unit) -> Iterator[Finding]:
             f"link {name} has nothing to dial: activemq_connectors has no OpenWire connector",
             "add one with scheme nio or tcp",
         )
-
-
-def _may_log_in(broker: Broker) -> bool:
-    settings = broker.settings
-    return settings.network_username is not None and settings.network_password is not None
 
 
 def _credentials(broker: Broker) -> Iterator[Finding]:
