@@ -4,10 +4,10 @@ from __future__ import annotations
 
 # Longest first: none is left for the end, when the other processes have nothing to do.
 LONGEST = (
+    "pipeline/test_follow.py",
     "pipeline/test_cluster.py",
     "pipeline/test_verdicts.py",
     "pipeline/test_plan.py",
-    "pipeline/test_follow.py",
     "integration/test_agent_failover.py",
     "integration/test_demo.py",
     "integration/test_resync.py",

@@ -23,7 +23,7 @@ from activemq_fleet.pipeline.follow.job import Job, follow
 from tests.pipeline.growing import LOST, RUN, WAIT, A, B, Fleet, Writer
 from tests.waiting import LateError
 
-KILLS = int(os.environ.get("FOLLOW_KILLS", "2"))
+KILLS = int(os.environ.get("FOLLOW_KILLS", "1"))
 DATASETS = ("events", "incidents", "bridges", "messages", "deliveries")
 # Of a handful of rows, compiling what is to be done with them takes nearly all of the time.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
