@@ -255,6 +255,25 @@ def _drill(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]
     return {"step": step.to_dict()}
 
 
+def _outcome(arguments: Arguments, _warn: Callable[[str], None]) -> dict[str, Any]:
+    """The table of ``site``; ``looks`` are those before the first start.
+
+    ``options``: ``after``, by host the results of later looks, the last first; ``rolled``, the hosts that were
+    started or restarted; ``steps``, as V(roll) answered.
+    """
+    operate, options, configured = library("operate"), arguments["options"], arguments["configured"]
+    after = {host: next((look for look in looks if look.get("state")), {}) for host, looks in options["after"].items()}
+    acts = {
+        host: [
+            *(["files"] if result.get("changed") else []),
+            *([options["steps"][host]["act"]] if host in options["rolled"] else []),
+        ]
+        for host, result in configured.items()
+    }
+    say = f"site is done on {library('printable').counted(len(configured), 'broker')}"
+    return {"say": say, "table": operate.outcome_table(configured, arguments["looks"], after, acts, {})}
+
+
 def _with_table(arguments: Arguments, answer: dict[str, Any]) -> dict[str, Any]:
     """With ``table``, the lines that say what was done to each host, where an operation is done."""
     options = arguments["options"]
@@ -271,6 +290,7 @@ _QUESTIONS: dict[str, Callable[[Arguments, Callable[[str], None]], dict[str, Any
     "collect": _collect,
     "drill": _drill,
     "lines": _lines,
+    "outcome": _outcome,
     "migrate": migration.migrate,
     "migration": migration.migration,
     "jumps": _jumps,

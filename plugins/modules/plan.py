@@ -20,6 +20,7 @@ description:
   - V(lines) fails for a broker that runs a release of another line than the inventory says.
   - V(releases) fails for a release's directory on a host, or an archive on the controller, that holds another release
     than the inventory says.
+  - V(outcome) says what C(site) has done to each broker.
   - V(target) says which pairs C(activemq_target) and C(activemq_to) mean.
   - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
     not what it should be.
@@ -108,7 +109,11 @@ table:
   description: What was done to each host, one line a host and one before them.
   type: list
   elements: str
-  returned: when C(act) is V(done)
+  returned: when C(act) is V(done), and for V(outcome)
+say:
+  description: What the table is of, in one sentence.
+  type: str
+  returned: for V(outcome)
 jumps:
   description: >-
     For each pair that has another release to come, what that means: C(found), C(wanted), C(changes), C(back) and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -115,7 +116,11 @@ def test_upgrade_refuses_the_jars_of_another_release(controller: Controller) -> 
 def test_site_replaces_a_directory_that_holds_another_release(controller: Controller) -> None:
     for machine in controller.rack.machines:
         machine.run("cp", "-a", f"/opt/activemq-{OLD}", HOME)
-    play(controller, "site", NEW)
+    said = play(controller, "site", NEW)
+    assert set(re.findall(rf"({OLD} \w+) +({NEW} \w+) +- +(files, \w+)", said)) == {
+        (f"{OLD} active", f"{NEW} standby", "files, restart"),
+        (f"{OLD} standby", f"{NEW} active", "files, restart"),
+    }
     wait_for_pair(controller.rack.machines)
     wait_to_run(controller, NEW)
     assert holdings(controller) == [[f"activemq-broker-{NEW}.jar"]] * 2

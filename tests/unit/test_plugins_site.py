@@ -144,6 +144,13 @@ def test_an_agent_gets_its_files_behind_one_link(deployed: Deployed) -> None:
     assert [(link / name).stat().st_mode & 0o777 for name in ("agent.conf", "mb.password")] == [0o640, 0o640]
 
 
+def test_it_ends_with_a_table_of_the_brokers(deployed: Deployed) -> None:
+    said = deployed.said[deployed.said.rindex("site is done on 2 brokers") :]
+    assert re.search(r"host +before +after +gap +changed", said)
+    for host in (A, B):  # nobody runs them, so there is no state
+        assert re.search(rf"{host} +not known +not known +- +files", said)
+
+
 def test_a_second_run_changes_nothing(deployed: Deployed) -> None:
     assert set(re.findall(r"changed=\d+", deployed.place.play("site")[1])) == {"changed=0"}
 
