@@ -5,12 +5,14 @@ None means that the key is left out: the agent's own default holds.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from activemq_fleet import values as v
 
+_ONE_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?\s*(===?\s*[A-Za-z0-9.+!-]+|@\s*\S.*)")
 _Seconds = Annotated[int, Field(ge=1, le=31_536_000)]
 _Bound = Annotated[int, Field(ge=1, le=1 << 40)]
 
@@ -51,6 +53,14 @@ COMPUTED = {
     "mb.password.file": "use activemq_agent_password",
 }
 """Keys that no variable sets as they are, and what to do instead."""
+
+
+def names_one_version(package: str) -> bool:
+    """Whether ``activemq_agent_package`` is a requirement of pip that one version meets, or one file at a URL.
+
+    The role ``agent`` installs that as it stands; all else it takes for a wheel or a directory of wheels.
+    """
+    return _ONE_VERSION.fullmatch(package) is not None
 
 
 class AgentSettings(BaseModel):

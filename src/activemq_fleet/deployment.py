@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from activemq_fleet.agent_settings import names_one_version
 from activemq_fleet.protocols import echoes
 from activemq_fleet.render import SECRET_FILES, mode_of, render, render_agent, render_balancer
 from activemq_fleet.render.balancer import DROP_INS
@@ -130,6 +131,7 @@ def agent_facts(agent: Agent) -> dict[str, Any]:
         "state": settings.agent_state,
         "config": settings.agent_config,
         "package": settings.agent_package,
+        "is_requirement": names_one_version(settings.agent_package or ""),
         "python": settings.agent_python,
         "handlers": settings.agent_handlers,
         "handlers_source": settings.agent_handlers_source,

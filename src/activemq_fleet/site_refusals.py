@@ -1,21 +1,26 @@
-"""What the playbook ``site`` refuses because of the inventory alone: T030.
+"""What the playbook ``site`` refuses because of the inventory alone (T030), and archives that are not here (T031).
 
-``check`` tells it as a warning, so that ``render`` writes all the same; ``site`` ends with it before it touches a host.
-What only a host or a file on the controller shows is not here.
+``check`` tells it as a warning, so that ``render`` writes all the same; ``site`` ends with T030 before it touches a
+host. What only a host shows is not here.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
+from activemq_fleet.agent_settings import names_one_version
 from activemq_fleet.findings import Finding
 from activemq_fleet.topology import Agent, Broker, Fleet
 
 RULE = "T030"
 _MOST_NAMED = 3
-# A requirement of pip that says no one version: with extras, or with a comparison that is not ==.
-_OPEN_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[A-Za-z0-9,._ -]*\])?\s*([<>~!]=?.*)?")
+MISSING = "T031"
+# A requirement of pip: one with extras or a version, or one of our own names, which is no directory of wheels.
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[A-Za-z0-9,._ -]*\]|[<>~!=;@]).*|activemq[._-]+(fleet|agent)", re.IGNORECASE
+)
 
 
 def refusals_of(fleet: Fleet) -> Iterator[Finding]:
@@ -28,10 +33,37 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
         for message, fix in _of_agent(agent):
             alike.setdefault((agent.group, message, fix), []).append(agent.host)
     for (_, message, fix), hosts in alike.items():
-        others = f" (and {', '.join(hosts[1 : _MOST_NAMED + 1])}" if len(hosts) > 1 else ""
-        more = f" and {len(hosts) - 1 - _MOST_NAMED} more" if len(hosts) > 1 + _MOST_NAMED else ""
-        text = f"site will refuse it{others}{more}{')' * bool(others)}: {message}"
+        text = f"site will refuse it{_others(hosts)}: {message}"
         yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix)
+
+
+def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
+    """A warning for each archive that is not on this machine, which may be another one than the controller."""
+    missing: dict[tuple[str, str], list[str]] = {}
+    for broker in fleet.brokers:
+        archive = broker.settings.archive_of_release()
+        if broker.settings.install in ("archive", "jars") and archive and _is_missing(archive):
+            missing.setdefault((broker.group, archive), []).append(broker.host)
+    for (_, archive), hosts in missing.items():
+        yield Finding(
+            rule=MISSING,
+            severity="warning",
+            host=hosts[0],
+            message=f"activemq_archive: {archive} is not on this machine{_others(hosts)}",
+            fix="put it there, or ignore this where the playbook site runs on another machine that has it",
+        )
+
+
+def _is_missing(archive: str) -> bool:
+    """Of a URL nobody knows, and for a relative path Ansible looks in several places."""
+    path = os.path.expanduser(archive)
+    return "://" not in archive and os.path.isabs(path) and not os.path.exists(path)
+
+
+def _others(hosts: list[str]) -> str:
+    others = f" (and {', '.join(hosts[1 : _MOST_NAMED + 1])}" if len(hosts) > 1 else ""
+    more = f" and {len(hosts) - 1 - _MOST_NAMED} more" if len(hosts) > 1 + _MOST_NAMED else ""
+    return f"{others}{more}{')' * bool(others)}"
 
 
 def is_refused(finding: Finding) -> bool:
@@ -78,7 +110,7 @@ def _of_broker(broker: Broker) -> Iterator[tuple[str, str]]:
 
 def _of_agent(agent: Agent) -> Iterator[tuple[str, str]]:
     package = agent.settings.agent_package or ""
-    if agent.settings.agent_install and _OPEN_REQUIREMENT.fullmatch(package) and re.search(r"[\[<>~!]", package):
+    if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not names_one_version(package):
         yield (
             f"activemq_agent_package is {package!r}, a requirement that does not say one version",
             "say one, such as activemq-fleet[agent]==1.0, or the path of a wheel",

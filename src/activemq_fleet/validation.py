@@ -15,7 +15,7 @@ from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.routes import routes_of
 from activemq_fleet.schema import Schema
 from activemq_fleet.settings import WaiverSettings
-from activemq_fleet.site_refusals import refusals_of
+from activemq_fleet.site_refusals import missing_files_of, refusals_of
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import waive
 
@@ -31,19 +31,22 @@ def checked(
     selection: Selection = _EVERY_RULE,
     *,
     for_site: bool = False,
+    files_here: bool = False,
 ) -> Fleet:
     """The fleet with everything found about it: topology, schema, rules, routes, in the order of a report.
 
     ``documents`` are rendered activemq.xml by inventory name; ``schema_of`` is asked once a
     release, and None leaves out what only a schema shows. Lines and columns are 1-based, in those
-    documents. ``for_site`` adds what the playbook ``site`` refuses (T030, warnings). Waivers are
-    applied. Raises what ``schema_of`` raises.
+    documents. ``for_site`` adds what the playbook ``site`` refuses (T030, warnings), ``files_here``
+    archives that are not on this machine (T031, warnings). Waivers are applied. Raises what
+    ``schema_of`` raises.
     """
     by_schema = _by_schema(fleet, documents, schema_of) if schema_of else ()
     # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
     by_routes = routes_of(fleet, documents, as_planned=True).findings()
     found = [*by_schema, *fleet_findings(fleet, documents, selection), *by_routes]
     found += refusals_of(fleet) if for_site else ()
+    found += missing_files_of(fleet) if files_here else ()
     found = [finding for finding in (*fleet.findings, *without_echoes(found)) if selection.takes(finding.rule)]
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(

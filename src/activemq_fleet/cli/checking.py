@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from activemq_fleet.topology import Broker
 
 STOPPING = "errors-that-stop-a-broker"
-_TOPOLOGY = (*(f"T{number:03}" for number in range(1, 31)), *(f"R{number:03}" for number in range(1, 5)))
+_TOPOLOGY = (*(f"T{number:03}" for number in range(1, 32)), *(f"R{number:03}" for number in range(1, 5)))
 
 
 def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
@@ -74,7 +74,7 @@ def report_on_fleet(inventory: InventoryOptions, selection: Selection) -> Report
     tell_warnings(fleet)
     made = of_each(fleet.brokers, _document)
     documents = {broker.host: document for broker, document in zip(fleet.brokers, made, strict=True)}
-    return Report.of(checked(fleet, documents, schema_of, selection, for_site=True))
+    return Report.of(checked(fleet, documents, schema_of, selection, for_site=True, files_here=True))
 
 
 def _document(broker: Broker) -> bytes:

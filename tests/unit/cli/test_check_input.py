@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from lxml import etree
 
 from activemq_fleet.cli import findings as shared
 from activemq_fleet.cli.main import main
+from activemq_fleet.deployment import agent_facts
 from activemq_fleet.site_refusals import refusals_of
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 SHA512 = "ab" * 64
 
 
@@ -81,6 +84,13 @@ def test_what_site_takes_is_not_told() -> None:
         ("/srv/wheels", False),
         ("wheels", False),
         ("activemq-fleet[agent]==1.0", False),
+        ("activemq_fleet [agent] == 1.0", True),  # the role takes no space before the extras
+        ("activemq-fleet[agent] @ https://example.com/x.whl", False),
+        ("activemq-fleet===1.0+local", False),
+        ("activemq-fleet==1.*", True),
+        ("activemq-fleet", True),
+        ("Activemq_Fleet", True),
+        ("activemq-fleet ; python_version > '3'", True),
         ("activemq-fleet[agent]", True),
         ("activemq-fleet>=1.0", True),
     ],
@@ -89,6 +99,36 @@ def test_a_package_of_the_agent_says_one_version(package: str | None, refused: b
     agent = {"activemq_agent_username": "web", "activemq_agent_password": "x", "activemq_agent_package": package}
     fleet = build_fleet(hosts("orders-mq01", install="none") | {"web1": agent}, {"activemq_agents": ["web1"]})
     assert bool([finding for finding in refusals_of(fleet) if finding.host == "web1"]) is refused
+    # What is told as a requirement of one version is installed as one by the role, and nothing else.
+    is_requirement = not refused and any(sign in str(package) for sign in "=@")
+    assert agent_facts(fleet.agents[0])["is_requirement"] is is_requirement
+
+
+def test_the_role_asks_no_pattern_of_its_own_about_the_package_of_the_agent() -> None:
+    variables = yaml.safe_load((REPOSITORY / "roles/agent/vars/main.yml").read_text())
+    assert variables["__activemq_agent_is_requirement"] == "{{ __activemq_agent.is_requirement }}"
+
+
+@pytest.mark.parametrize(("install", "name"), [("jars", "jars"), ("archive", "activemq.tar.gz")])
+def test_an_archive_that_is_not_on_this_machine_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], install: str, name: str
+) -> None:
+    archive = tmp_path / name
+    inventory = lay(tmp_path, install=install, archive=str(archive), archive_sha512=SHA512)
+    assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["message"] == f"activemq_archive: {archive} is not on this machine (and orders-mq01-b.example.com)"
+    archive.mkdir()
+    assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
+def test_of_a_url_or_a_relative_path_nobody_says_that_it_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for archive in ("https://example.com/activemq.tar.gz", "files/activemq.tar.gz"):
+        assert run("-i", lay(tmp_path, archive=archive), "--select", "T031", "--format", "json") == 0
+        assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
 WRONG = {"orders-mq01-a": {"relase": "5.18.3", "port_offset": "many"}, "orders-mq01-b": {"release": "4.1"}}
