@@ -16,6 +16,8 @@ _VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
 _SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 # What Spring takes for the end of one name and the beginning of the next.
 _NAMES = re.compile(r"[,;\s]+")
+# As java.net.URI reads it; blanks before it were taken off.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @rule(
@@ -78,7 +80,7 @@ def _unless(scheme: str, kind: str) -> str:
     refuses=True,
 )
 def unknown_transport_scheme(document: Document) -> Iterator[Problem]:
-    """A transportConnector whose scheme the release cannot listen on.
+    """A transportConnector without a scheme, or with one that the release cannot listen on.
 
     Why: the broker finds no code for it while it starts, and does not start. Among others ws came with 5.4, mqtt,
         nio+ssl and stomp+nio+ssl with 5.6, wss with 5.7, amqp with 5.8, auto with 5.13; xmpp ended with 5.8.
@@ -101,6 +103,8 @@ def unknown_transport_scheme(document: Document) -> Iterator[Problem]:
         if scheme and scheme not in document.release.schemes:
             text = f"{document.release.text} cannot listen on {scheme}:{_unless(scheme, 'transport')}"
             yield connector.problem(text, "uri", f"{scheme}:")
+        elif (uri := connector.known("uri")) and not _SCHEME.match(uri):
+            yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://, to listen on", "uri")
 
 
 @rule(

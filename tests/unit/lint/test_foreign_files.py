@@ -170,6 +170,16 @@ def test_a_scheme_of_no_release_may_come_with_a_jar_and_one_of_another_release_d
     assert "unless" not in gone.message
 
 
+@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+@pytest.mark.parametrize(
+    ("uri", "count"),
+    [("0.0.0.0:61617", 1), ("//0.0.0.0:61617", 1), (" tcp://0.0.0.0:61617", 0), ("${x}://a:1", 0), ("${uri}", 0)],
+)
+def test_a_connector_without_a_scheme_does_not_start(uri: str, count: int, release: str) -> None:
+    inside = f'<transportConnectors><transportConnector name="x" uri="{uri}"/></transportConnectors>'
+    assert len(of("V009", document(inside=inside), release)) == count
+
+
 @pytest.mark.parametrize(
     "mark",
     [
