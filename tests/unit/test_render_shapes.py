@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from activemq_fleet.errors import FleetError
 from activemq_fleet.render import engine, render_agent, render_clients, render_hosts, shapes
 from activemq_fleet.render.holes import ShapeError
 from activemq_fleet.render.shapes import Values
-from activemq_fleet.settings import Settings, read_settings
 from activemq_fleet.topology import Fleet, build_fleet
 from benchmarks.plan_fleet import records
 from tests.unit import fuzz_inputs as inputs
@@ -179,7 +177,7 @@ def varied(draw: st.DrawFn) -> Fleet | None:
     own = draw(st.sampled_from(sorted(SOUND)))
     hosts["a-mq01-b.example.com"][f"activemq_{own}"] = draw(SOUND[own])
     try:
-        return build_fleet(hosts, {"activemq_agents": ["app01"]}, read=read_once())
+        return build_fleet(hosts, {"activemq_agents": ["app01"]})
     except FleetError as error:
         event(f"refused: {error}"[:80])
         return None
@@ -215,22 +213,7 @@ def test_files_of_varied_fleets_are_those_that_templates_give(found: Fleet | Non
 @given(st.integers(0, 1 << 30))
 def test_files_of_many_brokers_are_those_that_templates_give(seed: int) -> None:
     hosts = {record["host"]: record["variables"] for record in records(100, seed, kinds=None)}
-    found = build_fleet(hosts, {}, read=read_once())
-    assert found == build_fleet(hosts, {})
-    assert_same(found)
-
-
-def read_once() -> Callable[[str, Mapping[str, Any]], Settings]:
-    """Reads variables that are the same once, so that their hosts have one object, as ``plan`` does."""
-    known: dict[str, Settings] = {}
-
-    def read(host: str, variables: Mapping[str, Any]) -> Settings:
-        text = json.dumps(variables)
-        if text not in known:
-            known[text] = read_settings(host, variables)
-        return known[text]
-
-    return read
+    assert_same(build_fleet(hosts, {}))
 
 
 @given(inputs.mistuned())

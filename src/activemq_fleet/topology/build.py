@@ -47,7 +47,6 @@ def build_fleet(
     naming_pattern: str | None = None,
     today: date | None = None,
     rest: Rest | None = None,
-    read: Callable[[str, Mapping[str, Any]], Settings] = read_settings,
 ) -> Fleet:
     """The fleet of an inventory: ``hosts`` maps names to variables, ``groups`` names to hosts.
 
@@ -55,8 +54,7 @@ def build_fleet(
     hosts is used without it. ``today`` decides whether a waiver has expired. With ``rest`` the hosts
     are a part of an inventory. What is wrong with the topology is in ``Fleet.findings``. Raises
     SettingsError for variables that are unknown, mistyped or missing, ReleaseError for an unknown
-    release, InputError for no brokers at all or a host name that no file could hold. ``read`` is
-    how settings are read, for a caller that knows them already.
+    release, InputError for no brokers at all or a host name that no file could hold.
     """
     pattern = naming_pattern or _pattern(hosts)
     identities = _identify(hosts, pattern)
@@ -69,7 +67,7 @@ def build_fleet(
             f"no host of this inventory is a broker: none of {len(hosts)} names matches {pattern} "
             "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
         )
-    settings, wrong = _settings(hosts, [*identities, *agents, *balancers], read)
+    settings, wrong = _settings(hosts, [*identities, *agents, *balancers])
     members = _members(identities, settings, wrong)
     brokers, findings = _brokers(members)
     others = [name for name in hosts if name not in {*identities, *by_hand, *agents, *balancers}]
@@ -130,15 +128,13 @@ def _refuse_names(names: Iterable[str]) -> None:
             raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
 
 
-def _settings(
-    hosts: Variables, names: Iterable[str], read: Callable[[str, Mapping[str, Any]], Settings]
-) -> tuple[dict[str, Settings], list[str]]:
+def _settings(hosts: Variables, names: Iterable[str]) -> tuple[dict[str, Settings], list[str]]:
     """The settings of all hosts that have any, and what is wrong with the others: a mistake of many is one line."""
     settings: dict[str, Settings] = {}
     wrong: dict[str, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
         try:
-            settings[name] = read(name, hosts[name])
+            settings[name] = read_settings(name, hosts[name])
         except SettingsError as error:
             for problem in error.problems:
                 wrong[problem.removeprefix(f"{name}: ")].append(name)

@@ -16,10 +16,10 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.pipeline.plan.context import Context
 from activemq_fleet.pipeline.plan.outcome import Lists, Tables
+from activemq_fleet.pipeline.plan.records import variables_of
 from activemq_fleet.pipeline.plan.rows import FINDING, HOST, LINK, STORE, Row
-from activemq_fleet.pipeline.plan.saying import said
 from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
-from activemq_fleet.settings import LinkSettings, Settings
+from activemq_fleet.settings import LinkSettings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Fleet, Rest, build_fleet
 from activemq_fleet.validation import checked
 
@@ -122,22 +122,13 @@ def _fleet(part: Sequence[Component], context: Context) -> Fleet:
         BALANCERS: [row.host for row in in_order if row.balancer],
         BROKERS: [row.host for row in rows if row.by_hand],
     }
-    known = {row.host: _settings(row) for row in rows if row.text is not None}
-    others = [row.host for row in rows if not (row.broker or row.agent or row.balancer or row.by_hand)]
+    variables = {text: variables_of(text) for text in {row.text or "{}" for row in rows}}
     return build_fleet(
-        {host: {"activemq_master_node": settings.master_node} for host, settings in known.items()}
-        | {host: {} for host in others},
+        {row.host: variables[row.text or "{}"] for row in rows},
         groups,
         naming_pattern=context.pattern,
         rest=_rest([row for one in part for row in one.rows if row.kind != HOST], context),
-        read=lambda host, _: known[host],
     )
-
-
-def _settings(row: Row) -> Settings:
-    settings = said(row.text or "{}").settings
-    assert settings is not None  # noqa: S101 -- mistakes of variables have ended the run before this
-    return settings
 
 
 def _rest(rows: Sequence[Row], context: Context) -> Rest:
