@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from activemq_fleet.agent_settings import names_one_version
+
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "activemq-fleet"
 
@@ -49,7 +51,12 @@ class Host:
         """Run ``software.yml``; the index has a package of the agent's name that somebody registered."""
         planted = self.root / "index"
         wheel(planted, "99.0", body="PLANTED = True\n")
-        facts = {"home": str(self.home), "package": package, "python": sys.executable}
+        facts = {
+            "home": str(self.home),
+            "package": package,
+            "python": sys.executable,
+            "is_requirement": names_one_version(package or ""),
+        }
         play = {
             "hosts": "here",
             "gather_facts": False,
