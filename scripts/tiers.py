@@ -48,7 +48,7 @@ CHECKS = (
 )
 
 # A file's tests stay together, with what they share; tests/order.py says which do not, and puts the longest first.
-_TOGETHER = ("--dist=loadgroup", "--no-loadscope-reorder")
+_TOGETHER = ("--dist=loadfile", "--no-loadscope-reorder")
 # Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which takes about 5 GB of memory.
 _SPARK = ("--numprocesses=2", *_TOGETHER)
 _BROKERS = ("--numprocesses=4", *_TOGETHER)
