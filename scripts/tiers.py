@@ -47,7 +47,7 @@ CHECKS = (
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
 )
 
-# A file's tests stay together, with what they share; tests/order.py says which do not, and puts the longest first.
+# A file's tests stay together, with what they share; tests/order.py puts the longest first.
 _TOGETHER = ("--dist=loadfile", "--no-loadscope-reorder")
 # Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which takes about 5 GB of memory.
 _SPARK = ("--numprocesses=2", *_TOGETHER)

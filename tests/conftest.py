@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from activemq_fleet._collection import collections_path
 from tests.golden_files import Golden
-from tests.order import APART, LONGEST
+from tests.order import LONGEST
 
 TESTS = Path(__file__).resolve().parent
 
@@ -59,15 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for its groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         tier = tier_of(item)
         item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
-        if tier != "unit" and place_of(item) not in APART:
-            item.add_marker(pytest.mark.xdist_group(place_of(item)))
     items.sort(key=lambda item: LONGEST.index(place_of(item)) if place_of(item) in LONGEST else len(LONGEST))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]

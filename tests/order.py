@@ -10,7 +10,9 @@ LONGEST = (
     "pipeline/test_plan.py",
     "integration/test_agent_failover.py",
     "integration/test_demo.py",
+    "integration/test_silent_failures.py",
     "integration/test_resync.py",
+    "integration/test_lab.py",
     "integration/test_agent_connecting.py",
     "integration/test_site.py",
     "integration/test_drill.py",
@@ -21,6 +23,8 @@ LONGEST = (
     "integration/test_ha_network.py",
     "integration/test_routes.py",
     "integration/test_real_logs.py",
+    "integration/test_refusals.py",
+    "integration/test_bridge_facts.py",
     "hosts/test_restart.py",
     "hosts/test_upgrade.py",
     "hosts/test_resync.py",
@@ -32,22 +36,4 @@ LONGEST = (
     "hosts/test_broker_installs.py",
     "hosts/test_loadbalancer.py",
     "hosts/test_unhealthy.py",
-)
-
-# The tests of these files share nothing and may run in any process; those of a file that is not listed stay together.
-APART = (
-    "integration/test_advisories.py",
-    "integration/test_bridge_facts.py",
-    "integration/test_bridged_pairs.py",
-    "integration/test_frame_limits.py",
-    "integration/test_ha_network.py",
-    "integration/test_java_clients.py",
-    "integration/test_jumps.py",
-    "integration/test_lab.py",
-    "integration/test_log_forging.py",
-    "integration/test_refusals.py",
-    "integration/test_routes.py",
-    "integration/test_silent_failures.py",
-    "integration/test_start_errors.py",
-    "integration/test_watchdog.py",
 )
