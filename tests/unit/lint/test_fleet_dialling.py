@@ -175,7 +175,8 @@ def test_hosts_of_one_label_in_two_domains_are_told_apart() -> None:
 def test_a_label_that_two_hosts_share_names_neither() -> None:
     listeners = Listeners(two_domains().brokers)
     for port in (61616, 61700, 9):
-        assert listeners.at("orders-mq01-a", port) is listeners.closed("orders-mq01-a", port) is None
+        assert listeners.at("orders-mq01-a", port) is None
+        assert listeners.closed("orders-mq01-a", port) is None
 
 
 def test_a_label_that_one_host_has_names_it() -> None:
