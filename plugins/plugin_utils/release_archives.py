@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 def look_into(path: str, install: str, find: Callable[[str], str | None]) -> dict[str, Any] | None:
-    """The fields of ``operate.Archive``; None for a URL.
+    """The fields of ``operations.Archive``; None for a URL.
 
     ``install`` is ``archive`` or ``jars``. ``find`` returns where Ansible takes a relative path from, None where no
     file of that name is.

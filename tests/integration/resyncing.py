@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab import Lab
-from activemq_fleet.operate.recency import Store
-from activemq_fleet.operate.resync import Node, ResyncStep, plan_resync
+from activemq_fleet.operations.recency import Store
+from activemq_fleet.operations.resync import Node, ResyncStep, plan_resync
 
 _COLLECTION = "ansible_collections.activemq.fleet.plugins"
 _ROUNDS = 200

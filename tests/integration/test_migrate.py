@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import backlog, remaining_messages
-from ansible_collections.activemq.fleet.plugins.plugin_utils import migration
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
+from activemq_fleet.operations import Request, decide
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.planted import until
@@ -83,13 +83,13 @@ def held(lab: Lab) -> dict[str, Any]:
 
 def following(lab: Lab, *, counts: list[int]) -> dict[str, Any]:
     """The next step as the playbook asks for it, from what is found now."""
-    question = {
-        "brokers": {broker.host: broker_facts(broker) for broker in lab.fleet.brokers},
-        "looks": {host: {"state": lab.state(host), "how": ""} for host in (*OLD, *NEW)},
-        "target": {"pairs": {"old-mq01": OLD}},
-        "options": {"held": {OLD[0]: held(lab)}, "counts": {OLD[0]: counts}, "retire": False, "waited": 0},
-    }
-    step: dict[str, Any] = migration.migrate(question, print)["step"]
+    request = Request(
+        brokers={broker.host: broker_facts(broker) for broker in lab.fleet.brokers},
+        evidence={host: {"state": lab.state(host), "how": ""} for host in (*OLD, *NEW)},
+        target={"pairs": {"old-mq01": OLD}},
+        options={"held": {OLD[0]: held(lab)}, "counts": {OLD[0]: counts}, "retire": False, "waited": 0},
+    )
+    step: dict[str, Any] = decide("migrate", request)["step"]
     return step
 
 

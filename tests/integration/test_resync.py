@@ -21,7 +21,7 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.operate.recency import ResyncRefused
+from activemq_fleet.operations.recency import ResyncRefused
 from tests.integration.labs import pair, write_inventory
 from tests.integration.resyncing import Controller, Cut
 from tests.integration.waiting import PATIENCE, until

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from activemq_fleet.operate.recency import Run, Store
-from activemq_fleet.operate.resync import Node
+from activemq_fleet.operations.recency import Run, Store
+from activemq_fleet.operations.resync import Node
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
 TRACE, ADD, REMOVE = 0, 1, 2

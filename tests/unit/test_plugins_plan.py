@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.operate import Look, StoreLook, plan_roll, plan_stores
-from activemq_fleet.operate.roll import State
+from activemq_fleet.operations import Look, StoreLook, plan_roll, plan_stores
+from activemq_fleet.operations.roll import State
 
 
 def look(name: str, state: State, **more: Any) -> Look:

@@ -1,4 +1,4 @@
-"""The question ``releases``: from what hosts and the controller show to the refusal."""
+"""The operation ``releases``: from what hosts and the controller show to the refusal."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook import Playbook
-from ansible_collections.activemq.fleet.plugins.action import plan
+from ansible_collections.activemq.fleet.plugins.action import decide as decide_action
 from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import look_into
 
 from activemq_fleet.deployment import broker_facts
+from activemq_fleet.operations import RefusalError, Request, decide
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
 
@@ -37,16 +37,20 @@ def ask(
     settings = {"release": "5.18.6", "archive": archive, **more}
     brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", **settings).brokers}
     looks = dict.fromkeys([A, B], look or NOTHING)
-    arguments = {"brokers": brokers, "looks": looks, "options": {"upgrades": upgrades}, "find": find}
-    assert plan._QUESTIONS["releases"](arguments, lambda _: None) == {}
+    request = Request(
+        brokers=brokers,
+        evidence=looks,
+        options={"upgrades": upgrades},
+        read_archive=lambda path, install: look_into(path, install, find),
+    )
+    assert decide("releases", request) == {}
 
 
 def refusal(*words: Any, **more: Any) -> str:
-    with pytest.raises(AnsibleActionFail) as caught:
+    with pytest.raises(RefusalError) as caught:
         ask(*words, **more)
-    head, *lines = caught.value.message.splitlines()
-    assert head == "nothing was changed:"
-    return "\n".join(lines)
+    assert caught.value.head == "nothing was changed:"
+    return "\n".join(caught.value.problems)
 
 
 def test_the_archive_of_another_release_is_refused_in_one_line_for_all_hosts(tmp_path: Path) -> None:
@@ -80,11 +84,11 @@ def test_a_path_of_the_home_directory_is_looked_for() -> None:
 
 def found_from(playbook: Path, name: str) -> str | None:
     """What the action finds for a relative path in a task of a playbook."""
-    playbook.write_text("- hosts: localhost\n  tasks: [{activemq.fleet.plan: {question: releases, brokers: {}}}]\n")
+    playbook.write_text("- hosts: localhost\n  tasks: [{activemq.fleet.decide: {operation: releases, brokers: {}}}]\n")
     loader = DataLoader()
     loader.set_basedir(str(playbook.parent))
     (task,) = Playbook.load(str(playbook), loader=loader).get_plays()[0].get_tasks()[0]
-    found: str | None = plan.ActionModule(task, None, None, loader, None, None)._find(name)
+    found: str | None = decide_action.ActionModule(task, None, None, loader, None, None)._find(name)
     return found
 
 

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.action import store_copy as action
 from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, store_copy
-from ansible_collections.activemq.fleet.plugins.plugin_utils import resync
 
 from activemq_fleet.errors import FleetError
+from activemq_fleet.operations import Request, decide
 from tests.unit.kahadb_journals import add, trace, write
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
@@ -45,16 +44,19 @@ def store(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]:
     return {**found, **messages.look(str(directory)), **more}
 
 
-def ask(states: tuple[str, str], stores: tuple[dict[str, Any], ...], **more: Any) -> dict[str, Any]:
+def ask(
+    states: tuple[str, str], stores: tuple[dict[str, Any], ...], service: str = "systemd", **more: Any
+) -> dict[str, Any]:
     warned: list[str] = []
     options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0, "waited": 0, "acted": {}}
-    arguments = {
-        "brokers": {MASTER: BROKER | {"role": "master"}, SLAVE: BROKER | {"role": "slave"}},
-        "looks": {MASTER: look(states[0]), SLAVE: look(states[1])},
-        "target": {"pairs": {"x-mq01": [MASTER, SLAVE]}, "since_epoch": 99.0},
-        "options": options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | more,
-    }
-    found: dict[str, Any] = resync.resync(arguments, warned.append)["step"]
+    request = Request(
+        brokers={MASTER: BROKER | {"role": "master", "service": service}, SLAVE: BROKER | {"role": "slave"}},
+        evidence={MASTER: look(states[0]), SLAVE: look(states[1])},
+        target={"pairs": {"x-mq01": [MASTER, SLAVE]}, "since_epoch": 99.0},
+        options=options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | more,
+        warn=warned.append,
+    )
+    found: dict[str, Any] = decide("resync", request)["step"]
     return found
 
 
@@ -87,10 +89,8 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_stopped(newer_maste
 
 
 def test_a_broker_without_a_unit_is_refused(newer_master: tuple[dict[str, Any], ...]) -> None:
-    with pytest.raises(AnsibleActionFail, match="resync stops and starts by systemd"):
-        resync._node(
-            {"brokers": {MASTER: BROKER | {"service": "none"}}, "options": {"stores": {}}, "looks": {}}, MASTER, SLAVE
-        )
+    with pytest.raises(FleetError, match="x-mq01-a: activemq_service is none, and resync stops and starts by systemd"):
+        ask(("active", "stopped"), newer_master, service="none")
 
 
 class Carrier(action.ActionModule):

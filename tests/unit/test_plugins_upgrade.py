@@ -1,4 +1,4 @@
-"""From what a host shows to the answer of the questions ``jumps`` and ``upgrade``."""
+"""From what a host shows to the decision of the operations ``jumps`` and ``upgrade``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import time
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.action import plan
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import (
     persistence_of,
     read_deployed,
 )
 
 from activemq_fleet.deployment import broker_facts
-from activemq_fleet.operate import RefusalError
+from activemq_fleet.operations import RefusalError, Request, decide
 from activemq_fleet.render import render
 from tests.unit.fleets import fleet
 
@@ -53,19 +52,20 @@ def look(state: str, release: str, **more: Any) -> dict[str, Any]:
 
 
 def ask(
-    question: str,
+    operation: str,
     looks: dict[str, dict[str, Any]],
     acted: dict[str, list[str]] | None = None,
     waited: float = 0,
     **more: Any,
 ) -> Any:
-    arguments = {
-        "brokers": brokers(**{"release": "6.3.1", **more}),
-        "looks": looks,
-        "target": {"since_epoch": time.time(), "chosen": [A, B]},
-        "options": {"looked_at": time.time(), "acted": acted or {A: [], B: []}, "waited": waited, "settle": 10},
-    }
-    return plan._QUESTIONS[question](arguments, lambda _: None)
+    request = Request(
+        brokers=brokers(**{"release": "6.3.1", **more}),
+        evidence=looks,
+        target={"since_epoch": time.time(), "chosen": [A, B]},
+        options={"looked_at": time.time(), "acted": acted or {A: [], B: []}, "waited": waited, "settle": 10},
+        warn=lambda _: None,
+    )
+    return decide(operation, request)
 
 
 def test_the_way_of_a_pair_is_told_before_anything_is_touched() -> None:

@@ -37,6 +37,7 @@ PARTS: tuple[ModuleType, ...] = (
     probe,
     process,
     protocols,
+    root_cause,
     held_by_process,
     untrusted_paths,
     versions,

@@ -21,8 +21,8 @@ from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.drill_seats import Load, load_for, seat_spec, speaks_mqtt
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
-from activemq_fleet.operate.drill import Candidate, refusal, schedule
-from activemq_fleet.operate.target import Place, resolve_target
+from activemq_fleet.operations.drill import Candidate, refusal, schedule
+from activemq_fleet.operations.target import Place, resolve_target
 from activemq_fleet.topology import Fleet, Pair
 
 WINDOW = 5.0

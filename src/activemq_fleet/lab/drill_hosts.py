@@ -29,7 +29,7 @@ from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.drill_seats import seat_spec, speaks_mqtt
 from activemq_fleet.lab.logtail import LOG
 from activemq_fleet.lab.overlay import MARK, for_clients
-from activemq_fleet.operate.drill import refuse_production, schedule
+from activemq_fleet.operations.drill import refuse_production, schedule
 from activemq_fleet.render.service import paths
 from activemq_fleet.topology import Broker, Fleet
 

@@ -8,7 +8,15 @@ from itertools import pairwise
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operate.drill import Candidate, Next, Seen, decide, is_allowed, refuse_production, schedule
+from activemq_fleet.operations.drill import (
+    Candidate,
+    Next,
+    Seen,
+    is_allowed,
+    next_drill_step,
+    refuse_production,
+    schedule,
+)
 
 
 def candidate(pair: str, ha: str = "shared-file", rivals: int = 2) -> Candidate:
@@ -82,7 +90,7 @@ def seen(*states: str, pair: str = "o1") -> list[Seen]:
 
 
 def next_of(nodes: list[Seen], turn: str | None = "o1", struck: tuple[str, ...] = (), **more: float) -> Next:
-    return decide(dict.fromkeys(node.pair for node in nodes), nodes, turn, struck, **more)
+    return next_drill_step(dict.fromkeys(node.pair for node in nodes), nodes, turn, struck, **more)
 
 
 @pytest.mark.parametrize(("states", "host"), [(("active", "standby"), "o1-a"), (("standby", "active"), "o1-b")])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.operate import NextStep, Node, RefusalError, Run, next_restart, next_switchover, started_since
-from activemq_fleet.operate.roll import State
+from activemq_fleet.operations import NextStep, Node, RefusalError, Run, next_restart, next_switchover, started_since
+from activemq_fleet.operations.roll import State
 
 SINCE = 1_000_000.0
 

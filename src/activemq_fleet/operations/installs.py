@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import named
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,3 +119,20 @@ def _of_archive(home: Home, archive: Archive, sha512: str | None) -> Iterator[st
 
 def _holds(found: tuple[str, ...]) -> str:
     return f"holds {' and '.join(found)}" if found else "holds no broker's jars"
+
+
+@operation("releases")
+def decide_releases(request: Request) -> Decision:
+    """Return nothing. Raises RefusalError for a directory or an archive that holds another release than it should.
+
+    ``options``: ``upgrades``, whether directories are replaced from which brokers run.
+    """
+    brokers = request.brokers
+    homes = [home_of(host, brokers[host], found) for host, found in request.evidence.items()]
+    wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
+    seen = {path: request.read_archive(path, install) for path, install in wanted}
+    archives = {path: Archive(**found) for path, found in seen.items() if found is not None}
+    sums = {host: broker["archive_sha512"] for host, broker in brokers.items()}
+    if problems := wrong_releases(homes, archives, sums, upgrades=bool(request.options.get("upgrades"))):
+        raise RefusalError("nothing was changed:", problems)
+    return {}

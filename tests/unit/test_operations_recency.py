@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.operate.recency import ResyncRefused, Store, differences, judge
+from activemq_fleet.operations.recency import ResyncRefused, Store, differences, judge
 from tests.unit.pure_pairs import ATTACHED, MASTER, SAW_SLAVE, SERVED, SLAVE, master, run, slave
 
 WAITED = run("11:00:00")

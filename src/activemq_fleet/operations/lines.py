@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activemq_fleet.errors import ReleaseError
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.releases import Release
 
 
@@ -27,3 +28,18 @@ def _line(text: str) -> str:
         return Release.of(text).line
     except ReleaseError:
         return text
+
+
+@operation("lines")
+def decide_lines(request: Request) -> Decision:
+    """Return nothing. Raises RefusalError for brokers that run a release of another line than the inventory says."""
+    brokers = request.brokers
+    # The release of a system's package is the business of whoever installs that.
+    running = {
+        host: found.get("release")
+        for host, found in request.evidence.items()
+        if brokers[host].get("install") != "package"
+    }
+    if changes := line_changes(running, {host: brokers[host]["release"] for host in running}):
+        raise RefusalError("nothing was changed:", changes)
+    return {}

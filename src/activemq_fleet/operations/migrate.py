@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.operations.requests import Decision, Request, operation
 from activemq_fleet.printable import counted
 
 Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
@@ -338,4 +339,46 @@ def _retired(masters: Sequence[MigrationLook]) -> MigrationStep:
         phase="retired",
         say=f"retired: the old brokers are stopped and hold nothing. Their stores are kept: {stores}",
         notes=notes,
+    )
+
+
+@operation("migration")
+def decide_migration(request: Request) -> Decision:
+    """Return the target, whose hosts are then those of the pairs that drain it too. ``options``: ``reach``."""
+    target, brokers = request.target, request.brokers
+    if not target["name"]:
+        raise InputError("say which group or pair is to be emptied: -e activemq_target=OLD_GROUP")
+    others = draining_pairs(brokers, target["pairs"])
+    if lost := sorted(set(others) - set(request.options.get("reach") or others)):
+        raise InputError(f"--limit leaves out {', '.join(lost)}, which drain {target['name']}: run without it")
+    return {"target": {**target, "hosts": [*target["hosts"], *sorted(set(others) - set(target["hosts"]))]}}
+
+
+@operation("migrate")
+def decide_migrate(request: Request) -> Decision:
+    """Return the next step. ``options``: ``held`` and ``counts`` by host, ``retire``, ``waited``."""
+    brokers, options = request.brokers, request.options
+    looks = [
+        MigrationLook(
+            host=host,
+            name=brokers[host]["broker_name"],
+            **{key: brokers[host][key] for key in ("pair", "role", "ha")},
+            **{key: found[key] for key in ("state", "how")},
+            links=tuple(MigrationLink(link["name"], link["target"], link["duplex"]) for link in brokers[host]["links"]),
+            held=_held(options["held"].get(host)),
+            counts=tuple(options["counts"].get(host) or ()),
+        )
+        for host, found in request.evidence.items()
+    ]
+    pairs = sorted(request.target["pairs"])
+    return request.step(plan_migration(looks, pairs, retire=options["retire"], waited=float(options["waited"])))
+
+
+def _held(found: Mapping[str, Any] | None) -> Held | None:
+    if not found or "messages" not in found:
+        return None
+    return Held(
+        **{key: found[key] for key in ("running", "store", "queues", "prepared", "bridges", "certain", "messages")},
+        subscriptions=[(one["topic"], one["client"], one["name"], one["messages"]) for one in found["subscriptions"]],
+        clients=[(one["client"], one["address"], one["connector"]) for one in found["clients"]],
     )

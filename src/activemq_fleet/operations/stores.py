@@ -8,10 +8,11 @@ see: one writes it with a word nobody else knows, the other must find that word.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.render.service import STORE_MARKER
 
 
@@ -84,3 +85,23 @@ def _problem(pair: str, seen: Sequence[StoreLook], size: int) -> str | None:
             "run without --limit"
         )
     return None
+
+
+@operation("stores")
+def decide_stores(request: Request) -> Decision:
+    """Return which shared stores may be marked, and by which host. Raises RefusalError for one that is not its own."""
+    looks = [
+        StoreLook(
+            host=host,
+            pair=request.brokers[host]["pair"],
+            directory=request.brokers[host]["store"],
+            marked=None if found["marked"] is None else tuple(found["marked"]),
+            **{key: found[key] for key in ("exists", "mounted", "used")},
+        )
+        for host, found in request.evidence.items()
+    ]
+    plan = plan_stores(looks, Counter(broker["pair"] for broker in request.brokers.values()))
+    if plan.problems:
+        raise RefusalError("no broker is started, because of a shared store:", plan.problems)
+    firsts = {hosts[0]: list(hosts[1:]) for hosts in plan.claims.values()}
+    return {"claims": firsts, "hosts": [host for hosts in plan.claims.values() for host in hosts]}

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operate.recency import ResyncRefused, Store, Verdict, differences, judge
+from activemq_fleet.operations.recency import ResyncRefused, Store, Verdict, differences, judge
+from activemq_fleet.operations.requests import Decision, Request, operation
 
 Act = Literal["done", "wait", "stop", "finish", "copy", "start"]
 _INACTIVE = ("", "inactive", "failed")
@@ -225,3 +226,41 @@ def _stops(master: Node, slave: Node, verdict: Verdict) -> Iterator[ResyncStep]:
             if not verdict.equal and (told := differences(master.store, slave.store)):
                 why += f" ({told})"
             yield ResyncStep("stop", f"{node.host}: stop it, {why}", (node.host,), winner=verdict.winner)
+
+
+@operation("resync")
+def decide_resync(request: Request) -> Decision:
+    """Return the next step.
+
+    ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``, ``waited``.
+    """
+    brokers, options, target = request.brokers, request.options, request.target
+    pure, others = {}, []
+    for pair, hosts in target["pairs"].items():
+        if brokers[hosts[0]]["ha"] != "pure":
+            others.append(pair)
+        elif len(hosts) == 2:
+            pure[pair] = (_node(request, hosts[0], hosts[1]), _node(request, hosts[1], hosts[0]))
+        else:
+            raise InputError(f"{pair} has {len(hosts)} node: a pure pair is two")
+    # The playbook restart has restarted the others before.
+    if pure and others and not options["restart"] and not any(options["acted"].values()):
+        request.warn(f"{', '.join(others)}: not pure, so there is nothing to resync")
+    older = float(options["looked_at"]) - target["since_epoch"]
+    step = plan_resync(
+        pure,
+        chosen=options["chosen"],
+        owed=Owed(older=older if options["restart"] else None),
+        waited=float(options["waited"]),
+    )
+    if options["check"] and step.act != "done":
+        return {"step": {"act": "done", "hosts": [], "say": f"nothing was touched; what would be next: {step.say}"}}
+    return {"step": step.to_dict()}
+
+
+def _node(request: Request, host: str, peer: str) -> Node:
+    broker, stores = request.brokers[host], request.options["stores"]
+    if broker["service"] != "systemd":
+        raise InputError(f"{host}: activemq_service is {broker['service']}, and resync stops and starts by systemd")
+    store = Store.of(host, broker["role"], stores[host])
+    return Node.of(store, request.evidence[host], stores[host], stores[peer]["allocated"])

@@ -7,12 +7,14 @@ cuts a pair in half would leave one node of it unseen.
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.operations.requests import Decision, Request, operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +155,27 @@ def read_since(text: object, now: float) -> dict[str, Any]:
     if moment.timestamp() > now + 1:
         raise InputError(f"activemq_since {text} has yet to come: give the time that the interrupted run said")
     return {"since": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "since_epoch": moment.timestamp()}
+
+
+@operation("target")
+def decide_target(request: Request) -> Decision:
+    """Return the target. ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play."""
+    options = request.options
+    places = [
+        Place(host, **{key: broker[key] for key in ("pair", "group", "role")})
+        for host, broker in request.brokers.items()
+    ]
+    target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
+    return {"target": target.to_dict() | read_since(options.get("since"), time.time())}
+
+
+@operation("collect")
+def decide_collect(request: Request) -> Decision:
+    """Return every broker and agent that is meant; a limit may cut anything. ``options``: ``name`` and ``agents``."""
+    options = request.options
+    places = [
+        Place(host, pair=node["pair"], group=node["group"], role=node.get("role", "agent"))
+        for host, node in {**(options.get("agents") or {}), **request.brokers}.items()
+    ]
+    target = resolve_target(places, options.get("name") or "")
+    return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}

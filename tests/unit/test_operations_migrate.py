@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operate.migrate import (
+from activemq_fleet.operations.migrate import (
     LINK_PATIENCE,
     STALLED,
     Held,

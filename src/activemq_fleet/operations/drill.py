@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.operations.requests import Decision, Request, operation
 
 ALLOWED = "activemq_drill_allowed"
 _PAUSE = 3  # seconds between two looks at what may pass by itself
@@ -127,7 +128,7 @@ def refusal(one: Candidate, what: str) -> str | None:
     return None
 
 
-def decide(
+def next_drill_step(
     pairs: Iterable[str],
     seen: Sequence[Seen],
     turn: str | None,
@@ -169,3 +170,22 @@ def _heal(pair: str, nodes: Sequence[Seen], struck: Collection[str]) -> Next | N
         if node.host in struck and node.state == "stopped":
             return Next(act="start", host=node.host, peer=peer, pair=pair, say=said)
     return Next(act="wait", pair=pair, say=said, seconds=_PAUSE)
+
+
+@operation("drill")
+def decide_drill(request: Request) -> Decision:
+    """Return the next step of a drill. ``options``: ``turn``, the pair to be struck, and ``struck``."""
+    brokers, options = request.brokers, request.options
+    seen = [
+        Seen(host=host, pair=brokers[host]["pair"], state=found["state"], how=found["how"])
+        for host, found in request.evidence.items()
+    ]
+    step = next_drill_step(
+        dict.fromkeys(node.pair for node in seen),
+        seen,
+        options["turn"],
+        options["struck"],
+        waited=float(options["waited"]),
+        settle=float(options["settle"]),
+    )
+    return {"step": step.to_dict()}

@@ -1,12 +1,12 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation of ``activemq.fleet.plan``, which is an action and never runs on a host."""
+"""The documentation of ``activemq.fleet.decide``, which is an action and never runs on a host."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: plan
+module: decide
 short_description: What a playbook does next, from what the hosts have shown
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
@@ -25,15 +25,15 @@ description:
   - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
     not what it should be.
 options:
-  question:
-    description: What to plan.
+  operation:
+    description: The operation whose next step is decided.
     type: str
     required: true
   brokers:
     description: The brokers, as M(activemq.fleet.compile) returned them.
     type: dict
     required: true
-  looks:
+  evidence:
     description:
       - For each host the result of M(activemq.fleet.broker_info), of M(activemq.fleet.machine_info), or of
         M(activemq.fleet.store_marker) with O(activemq.fleet.store_marker#module:state=look).
@@ -53,7 +53,7 @@ options:
     type: dict
     default: {}
   options:
-    description: What only this question needs.
+    description: What only this operation needs.
     type: dict
     default: {}
 attributes:
@@ -69,10 +69,10 @@ requirements:
 
 EXAMPLES = r"""
 - name: Put the restarts into an order
-  activemq.fleet.plan:
-    question: roll
+  activemq.fleet.decide:
+    operation: roll
     brokers: "{{ compiled.brokers }}"
-    looks: "{{ looks }}"
+    evidence: "{{ evidence }}"
   run_once: true
   register: roll
 """
@@ -104,7 +104,7 @@ target:
 step:
   description: What is to be done next, on which hosts; C(act) is V(done) when nothing is left.
   type: dict
-  returned: for questions that are asked before every step
+  returned: for operations that are decided before every step
 table:
   description: What was done to each host, one line a host and one before them.
   type: list
@@ -136,16 +136,16 @@ from ansible.module_utils.basic import AnsibleModule
 
 def main() -> None:
     spec = {
-        "question": {"type": "str", "required": True},
+        "operation": {"type": "str", "required": True},
         "brokers": {"type": "dict", "required": True},
-        "looks": {"type": "dict", "default": {}},
+        "evidence": {"type": "dict", "default": {}},
         "configured": {"type": "dict", "default": {}},
         "waivers": {"type": "list", "elements": "dict", "default": []},
         "target": {"type": "dict", "default": {}},
         "options": {"type": "dict", "default": {}},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    module.fail_json(msg="activemq.fleet.plan runs on the controller: the collection's action plugin was not found")
+    module.fail_json(msg="activemq.fleet.decide runs on the controller: the collection's action plugin was not found")
 
 
 if __name__ == "__main__":

@@ -9,23 +9,15 @@ done, so it ends.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.errors import FleetError
-from activemq_fleet.operate.health import SETTLE, Node, Problem, problems_of
+from activemq_fleet.errors import InputError
+from activemq_fleet.operations.health import SETTLE, Node, Problem, node_of, problems_of
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.printable import counted
-
-
-class RefusalError(FleetError):
-    """Why nothing (further) is touched; ``problems`` holds one line each."""
-
-    exit_code = 1
-
-    def __init__(self, head: str, problems: Sequence[str]) -> None:
-        self.head, self.problems = head, tuple(problems)
-        super().__init__(f"{head} {'; '.join(problems)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +186,38 @@ def _end(pairs: Sequence[Sequence[Node]], run: Run) -> str:
     chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
     active = ", ".join(node.host for pair in pairs for node in pair if node.state == "active")
     return f"{run.act}: nothing is left to do for {counted(len(chosen), 'broker')}; active: {active}"
+
+
+@operation("restart")
+def decide_restart(request: Request) -> Decision:
+    """Return the next step of a restart."""
+    return request.step(next_restart(*run_of(request, "restart")))
+
+
+@operation("switchover")
+def decide_switchover(request: Request) -> Decision:
+    """Return the next step of a switchover. Raises InputError where the target is a host and not a pair."""
+    if request.target["kind"] == "host":
+        # Whoever names a host may well mean that it shall become active: the preferred one would.
+        raise InputError("activemq_target is a host: name the PAIR, and the host with -e activemq_to=HOST")
+    nodes, run = run_of(request, "switch")
+    return request.step(next_switchover(nodes, request.target["to"], run))
+
+
+def run_of(request: Request, act: str, **more: Any) -> tuple[list[Node], Run]:
+    """Return the nodes as their evidence shows them, and the run of this operation so far."""
+    options, target = request.options, request.target
+    nodes = [node_of(host, request.brokers[host], evidence) for host, evidence in request.evidence.items()]
+    acted = {host for host, acts in options["acted"].items() if act in acts}
+    since, looked_at = float(target["since_epoch"]), float(options["looked_at"])
+    done = {node.host for node in nodes if not node.restart_required and started_since(node, since, looked_at)}
+    run = Run(
+        act=act,
+        chosen=target["chosen"],
+        acted=acted,
+        waited=float(options["waited"]),
+        window=time.time() - looked_at,
+        settle=float(options["settle"]),
+        **{"done": done | acted, **more},
+    )
+    return nodes, run

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.operate.health import Node
-from activemq_fleet.operate.jumps import Jump, Persistence, judge_jump, way_back
-from activemq_fleet.operate.rolling import NextStep, RefusalError, Run, head_of, pairs_of, wait_or_refuse
+from activemq_fleet.operations.health import Node
+from activemq_fleet.operations.jumps import Jump, Persistence, judge_jump, way_back
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.operations.rolling import NextStep, Run, head_of, pairs_of, run_of, wait_or_refuse
 from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 
@@ -175,3 +176,37 @@ def _jump(pair: Sequence[Node], active: Node, stores: Stores) -> Jump:
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
     found, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
     return judge_jump(found, wanted, stores.now, stores.then, holder=holder)
+
+
+@operation("jumps")
+def decide_jumps(request: Request) -> Decision:
+    """Return what the upgrade means for each pair that has one to make, as soon as every pair is well."""
+    step, jumps = check_upgrade(*_upgrade_of(request))
+    return {**request.step(step), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
+
+
+@operation("upgrade")
+def decide_upgrade(request: Request) -> Decision:
+    """Return the next step of an upgrade.
+
+    ``put_back`` in it: whether the host may get its old release back when the new one does not come up.
+    """
+    nodes, stores, run = _upgrade_of(request)
+    switched = {host: acts.count("switch") for host, acts in request.options["acted"].items()}
+    step = next_upgrade(nodes, stores, run, switched)
+    may = step.act != "upgrade" or may_put_back(step.hosts[0], nodes, stores)
+    return {"step": {**request.step(step)["step"], "put_back": may}}
+
+
+def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, Stores], Run]:
+    nodes, run = run_of(request, "upgrade", done=set(), upgrade=True)
+    stores = {
+        host: Stores(
+            now=Persistence(**evidence["persistence"], directory=evidence["store"]),
+            then=Persistence(**broker["persistence"], directory=broker["directory"]),
+            install=broker["install"],
+        )
+        for host, evidence in request.evidence.items()
+        for broker in (request.brokers[host],)
+    }
+    return nodes, stores, run

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operate.recency import ResyncRefused
-from activemq_fleet.operate.resync import Node, Owed, ResyncStep, plan_resync
+from activemq_fleet.operations.recency import ResyncRefused
+from activemq_fleet.operations.resync import Node, Owed, ResyncStep, plan_resync
 from tests.unit.pure_pairs import MASTER, SERVED, SLAVE, master, node, run, slave
 
 EQUAL = (master("| 1 2"), slave("| 1 2"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operate import Node, RefusalError, Run
-from activemq_fleet.operate.jumps import Back, Persistence, judge_jump
-from activemq_fleet.operate.upgrade import Stores, check_upgrade, may_put_back, next_upgrade
+from activemq_fleet.operations import Node, RefusalError, Run
+from activemq_fleet.operations.jumps import Back, Persistence, judge_jump
+from activemq_fleet.operations.upgrade import Stores, check_upgrade, may_put_back, next_upgrade
 from activemq_fleet.releases import Release, known_lines
 from activemq_fleet.releases._data import load
 

@@ -12,6 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.operations.table import outcome_table
+from activemq_fleet.printable import counted
+
 State = Literal["active", "standby", "starting", "stopped", "hung"]
 Act = Literal["start", "restart"]
 
@@ -102,3 +106,49 @@ def _plan_shared(nodes: Sequence[Look]) -> Plan:
         if look.state == "hung" and not look.restart_required
     ]
     return Plan((*starts, *restarts), tuple(notes))
+
+
+@operation("roll")
+def decide_roll(request: Request) -> Decision:
+    """Return the order of starts and restarts of ``site``, with the step of each host."""
+    evidence = dict(request.evidence)
+    # In check mode the hosts cannot know what the files that were not installed would need.
+    owing = {host for host, result in request.configured.items() if result["restart_required"]}
+    for host in owing & evidence.keys():
+        evidence[host] = {**evidence[host], "restart_required": True}
+    looks = [
+        Look(
+            host=host,
+            **{key: request.brokers[host][key] for key in ("pair", "role", "ha")},
+            **{key: found[key] for key in ("state", "how", "restart_required", "store_used")},
+        )
+        for host, found in evidence.items()
+    ]
+    plan = plan_roll(looks)
+    for note in plan.notes:
+        request.warn(note)
+    return {
+        "order": [step.host for step in plan.steps],
+        "steps": {step.host: step.to_dict() for step in plan.steps},
+        "notes": list(plan.notes),
+    }
+
+
+@operation("outcome")
+def decide_outcome(request: Request) -> Decision:
+    """Return the table of ``site``; ``evidence`` is that from before the first start.
+
+    ``options``: ``after``, by host the results of later looks, the last first; ``rolled``, the hosts that were
+    started or restarted; ``steps``, as the operation ``roll`` returned them.
+    """
+    options, configured = request.options, request.configured
+    after = {host: next((look for look in looks if look.get("state")), {}) for host, looks in options["after"].items()}
+    acts = {
+        host: [
+            *(["files"] if result.get("changed") else []),
+            *([options["steps"][host]["act"]] if host in options["rolled"] else []),
+        ]
+        for host, result in configured.items()
+    }
+    say = f"site is done on {counted(len(configured), 'broker')}"
+    return {"say": say, "table": outcome_table(configured, request.evidence, after, acts, {})}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.operate.roll import State
+from activemq_fleet.operations.roll import State
 
 _OPTIONAL = ("pid", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
 SETTLE = 120.0

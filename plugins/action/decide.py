@@ -1,0 +1,54 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""``activemq.fleet.decide``: asks the library what comes next in an operation, from what the hosts have shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import look_into
+
+_ARGUMENTS = {
+    "operation": {"type": "str", "required": True},
+    "brokers": {"type": "dict", "required": True},
+    "evidence": {"type": "dict", "default": {}},
+    "configured": {"type": "dict", "default": {}},
+    "waivers": {"type": "list", "elements": "dict", "default": []},
+    "target": {"type": "dict", "default": {}},
+    "options": {"type": "dict", "default": {}},
+}
+
+
+class ActionModule(ActionBase):
+    """One decision for all hosts of the play, so it runs once."""
+
+    BYPASS_HOST_LOOP = True
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        arguments = self.validate_argument_spec(_ARGUMENTS)[1]
+        operations, name = library("operations"), arguments.pop("operation")
+        try:
+            request = operations.Request(**arguments, warn=self._display.warning, read_archive=self._read_archive)
+            return {"changed": False, **operations.decide(name, request)}
+        except operations.RefusalError as error:
+            raise AnsibleActionFail("\n".join([error.head, *error.problems])) from None
+        except library("errors").FleetError as error:
+            raise AnsibleActionFail(str(error)) from None
+
+    def _read_archive(self, path: str, install: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = look_into(path, install, self._find)
+        return found
+
+    def _find(self, path: str) -> str | None:
+        """The file on the controller that ``copy`` takes for a relative path; None where there is none."""
+        try:
+            return str(self._find_needle("files", path))
+        except AnsibleError:
+            return None
