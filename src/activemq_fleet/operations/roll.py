@@ -142,7 +142,9 @@ def decide_outcome(request: Request) -> Decision:
     started or restarted; ``steps``, as the operation ``roll`` returned them.
     """
     options, configured = request.options, request.configured
-    after = {host: next((look for look in looks if look.get("state")), {}) for host, looks in options["after"].items()}
+    after: dict[str, Any] = {
+        host: next((look for look in looks if look.get("state")), {}) for host, looks in options["after"].items()
+    }
     acts = {
         host: [
             *(["files"] if result.get("changed") else []),
