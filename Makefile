@@ -78,17 +78,18 @@ bench: ## the table of the README
 	@scripts/setup.sh --java
 	@$(PY) -m benchmarks --output build/bench
 
-package: ## the wheel and the Galaxy archive, into dist/
+package: ## the wheels of library and agent and the Galaxy archive, into dist/
 	@scripts/setup.sh
 	@$(PY) -m scripts.check_packages
 	@$(PY) -m build --wheel --no-isolation --outdir dist .
+	@$(PY) -m build --wheel --no-isolation --outdir dist agent
 	@ansible-galaxy collection build --force --output-path dist
 
 vulnerabilities: ## pinned packages against the published advisories; it needs a network that reaches their service
 	@scripts/setup.sh
 	@test -x build/audit/bin/pip-audit || { $(PY) -m venv build/audit && \
 	  build/audit/bin/pip install --quiet --no-deps --require-hashes --requirement requirements/audit.txt; }
-	@for pins in run pipeline dev audit; do \
+	@for pins in agent run pipeline dev audit; do \
 	  echo "==> requirements/$$pins.txt"; \
 	  build/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$pins.txt || exit 1; \
 	done

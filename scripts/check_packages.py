@@ -1,4 +1,4 @@
-"""Builds the wheel and the Galaxy archive and proves that each is what a user needs.
+"""Builds the wheels and the Galaxy archive and proves that each is what a user needs.
 
 The wheel goes into a scratch environment that sees the requirements but not this checkout. There
 Ansible must find the collection with nothing but the wheel. Both must hold every file of the
@@ -20,11 +20,13 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTION = "ansible_collections/activemq/fleet"
 # What both archives carry of the collection, and the wheel beside it.
 PARTS = ("meta", "playbooks", "plugins", "roles")
-FOREIGN = ("tests/", "scripts/", "build/", ".venv/", ".ansible/", ".git/", "molecule/", "examples/")
+FOREIGN = ("tests/", "scripts/", "build/", ".venv/", ".ansible/", ".git/", "molecule/", "examples/", "agent/")
 PLUGIN = ("inventory", "activemq.fleet.topology")
 PLAYBOOK = "activemq.fleet.site"
 
@@ -38,6 +40,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="packages-") as scratch:
         try:
             check_galaxy(Path(scratch))
+            check_agent(Path(scratch))
             check_wheel(Path(scratch))
         except Broken as error:
             print(f"packages: error: {error}", file=sys.stderr)
@@ -53,6 +56,31 @@ def check_galaxy(scratch: Path) -> None:
         names = {name for name in opened.getnames() if not name.endswith("/")}
     _compare("the Galaxy archive", names, {*_collection_files(), "README.md", "LICENSE", "MANIFEST.json"})
     _refuse("the Galaxy archive", names, (*FOREIGN, "src/", "templates/"))
+
+
+def check_agent(scratch: Path) -> None:
+    """Build the agent's wheel: its own files, its program, the library's version, and nothing of the library."""
+    _run(
+        scratch, sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(scratch), str(ROOT / "agent")
+    )
+    (wheel,) = scratch.glob("activemq_agent-*.whl")
+    version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
+    if wheel.name != f"activemq_agent-{version}-py3-none-any.whl":
+        raise Broken(f"the agent's wheel is {wheel.name}, and the collection's version is {version}")
+    info = f"activemq_agent-{version}.dist-info"
+    with zipfile.ZipFile(wheel) as opened:
+        names = set(opened.namelist())
+        programs = opened.read(f"{info}/entry_points.txt").decode()
+        opened.extractall(scratch / "agent")  # noqa: S202 -- built on the line above
+    if "activemq-agent = activemq_agent.cli:main" not in programs:
+        raise Broken("the agent's wheel has no program activemq-agent")
+    files = {f"activemq_agent/{name}" for name in _files(ROOT / "agent" / "src" / "activemq_agent")}
+    _compare("the agent's wheel", names, {*files, f"{info}/licenses/LICENSE"})
+    _refuse("the agent's wheel", names, (*FOREIGN, "activemq_fleet/", "ansible_collections/"))
+    # -S: without site-packages the checkout is not there either; the requirements are put back by name.
+    paths = [str(scratch / "agent"), sysconfig.get_path("purelib")]
+    code = f"import sys; sys.path += {paths!r}; from activemq_agent.cli import main; sys.exit(main(['--help']))"
+    _run(scratch, sys.executable, "-S", "-c", code)
 
 
 def check_wheel(scratch: Path) -> None:

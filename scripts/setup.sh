@@ -64,7 +64,7 @@ ensure_venv() {
 
 # The stamp is the last thing written, so an interrupted installation starts again.
 ensure_requirements() {
-    wanted=$(cat requirements/dev.txt pyproject.toml hatch_build.py | sha256sum | cut -d' ' -f1)
+    wanted=$(cat requirements/dev.txt pyproject.toml agent/pyproject.toml hatch_build.py | sha256sum | cut -d' ' -f1)
     [ "$(cat .venv/fleet-stamp 2>/dev/null)" = "$wanted" ] && return
     rm -f .venv/fleet-stamp
     pip=".venv/bin/python -m pip --disable-pip-version-check"
@@ -72,6 +72,8 @@ ensure_requirements() {
     timed "pinned requirements" $pip install --no-deps --require-hashes --requirement requirements/dev.txt
     # shellcheck disable=SC2086
     timed "activemq-fleet itself" $pip install --no-deps --no-build-isolation --editable .
+    # shellcheck disable=SC2086
+    timed "activemq-agent itself" $pip install --no-deps --no-build-isolation --editable agent
     # shellcheck disable=SC2086
     timed "a look whether they fit together" $pip check
     pwd >.venv/fleet-place

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.programs import refuse_foreign_owners
+from activemq_agent.errors import AgentError
+from activemq_agent.programs import refuse_foreign_owners
 
 _BUILD = Path(__file__).resolve().parents[1] / "build"
 _PLACES = (_BUILD, Path("/var/lib"))

@@ -54,7 +54,7 @@ attributes:
     description: There is nothing to show.
     support: none
 requirements:
-  - activemq-fleet with its extras agent and lab on the controller (pip install 'activemq-fleet[agent,lab]')
+  - activemq-fleet with its extra lab on the controller (pip install 'activemq-fleet[lab]')
 """
 
 EXAMPLES = r"""

@@ -11,12 +11,12 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from activemq_fleet.agent.config import Config
-from activemq_fleet.agent.identity import id_in
-from activemq_fleet.agent.packet_limits import MOST_ANSWERS, ReceiveBudget
-from activemq_fleet.agent.session import PassedOver, Session, SessionEvent, TransportUp, _client
-from activemq_fleet.agent.store import Receipt
-from activemq_fleet.agent.subscribing import Subscriber
+from activemq_agent.config import Config
+from activemq_agent.identity import id_in
+from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveBudget
+from activemq_agent.session import PassedOver, Session, SessionEvent, TransportUp, _client
+from activemq_agent.store import Receipt
+from activemq_agent.subscribing import Subscriber
 from activemq_fleet.render.checks import remaining_length
 
 from .target import Target

@@ -113,5 +113,5 @@ def _of_agent(agent: Agent) -> Iterator[tuple[str, str]]:
     if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not names_one_version(package):
         yield (
             f"activemq_agent_package is {package!r}, a requirement that does not say one version",
-            "say one, such as activemq-fleet[agent]==1.0, or the path of a wheel",
+            "say one, such as activemq-agent==1.0, or the path of a wheel",
         )

@@ -30,7 +30,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.agent.seats import SeatSpec, specs_to_json
+from activemq_fleet.lab.load_generator import SeatSpec, specs_to_json
 from activemq_fleet.drills import account
 from activemq_fleet.lab.drill_files import read_journal
 from tests.hosts.machines import Rack
@@ -78,7 +78,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
         file.write(specs_to_json(specs))
     (options.directory / "pairs").write_text("\n".join(pairs))
     owner = [os.environ["FLEET_RACK_OWNER"]] if os.environ.get("FLEET_RACK_OWNER") else []
-    command = [sys.executable, "-m", "activemq_fleet.agent.seats", str(options.directory), str(_LONGEST), *owner]
+    command = [sys.executable, "-m", "activemq_fleet.lab.load_generator", str(options.directory), str(_LONGEST), *owner]
     with (options.directory / "output").open("ab") as output:
         process = subprocess.Popen(
             Rack(options.rack).lan.inside(*command),

@@ -210,7 +210,7 @@ def test_an_agent_that_stands_still_is_restarted_by_the_watchdog(connected: Kios
 
 
 def test_a_stop_sends_what_was_accepted_first(connected: Kiosk) -> None:
-    names = connected.python("from activemq_fleet.agent import Client", "print(*Client().publish_all(EVENTS))").split()
+    names = connected.python("from activemq_agent import Client", "print(*Client().publish_all(EVENTS))").split()
     began = time.monotonic()
     connected.machine.run("systemctl", "stop", UNIT)
     took, found = time.monotonic() - began, connected.shown("ActiveState", "Result")

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from activemq_fleet.agent.seats import Seat, tell
+from activemq_fleet.lab.load_generator import Seat, tell
 from tests.hosts import load
 from tests.hosts.load import gaps, merged
 

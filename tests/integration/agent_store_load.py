@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from threading import Thread
 
-from activemq_fleet.agent.store import Store
+from activemq_agent.store import Store
 
 CALLERS = 4
 

@@ -18,13 +18,13 @@ from typing import Any, Self
 import pytest
 import structlog
 
-from activemq_fleet.agent import publishing
-from activemq_fleet.agent.config import Broker, Config
-from activemq_fleet.agent.connecting import Policy
-from activemq_fleet.agent.publishing import Publisher
-from activemq_fleet.agent.session import Gone
-from activemq_fleet.agent.store import Store
-from activemq_fleet.agent.subscribing import Subscriber
+from activemq_agent import publishing
+from activemq_agent.config import Broker, Config
+from activemq_agent.connecting import Policy
+from activemq_agent.publishing import Publisher
+from activemq_agent.session import Gone
+from activemq_agent.store import Store
+from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import is_barrier
 from activemq_fleet.lab import Credentials, Lab
 from tests.integration.conftest import LabOf

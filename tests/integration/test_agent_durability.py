@@ -21,7 +21,7 @@ from threading import Timer
 
 import pytest
 
-from activemq_fleet.agent.store import Store
+from activemq_agent.store import Store
 
 LOAD = Path(__file__).with_name("agent_store_load.py")
 SOURCE = Path(__file__).resolve().parents[2] / "src"

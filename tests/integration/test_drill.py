@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from activemq_fleet.agent.seats import Seat, SeatSpec
+from activemq_fleet.lab.load_generator import Seat, SeatSpec
 from activemq_fleet.drills import DrillResult, html_report, judge
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import Lab

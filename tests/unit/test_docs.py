@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from activemq_fleet.agent.config import KEYS, spell
-from activemq_fleet.agent.metrics import _COUNTS
+from activemq_agent.config import KEYS, spell
+from activemq_agent.metrics import _COUNTS
 from activemq_fleet.agent_settings import VARIABLES
 
 REPOSITORY = Path(__file__).resolve().parents[2]

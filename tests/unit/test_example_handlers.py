@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.handling import GROUP, Event
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent.handling import GROUP, Event
+from activemq_agent.store import Limits, Store
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "agent-handlers"
 HANDLERS = EXAMPLE / "handlers.d"

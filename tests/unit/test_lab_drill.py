@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.seats import SeatSpec, specs_to_json
+from activemq_fleet.lab.load_generator import SeatSpec, specs_to_json
 from activemq_fleet.drills import Span
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.drill_files import phases, read_journal, spans

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.running import _plain
-from activemq_fleet.agent.seats import SeatSpec
+from activemq_agent.running import _plain
+from activemq_fleet.lab.load_generator import SeatSpec
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.drill_reach import refuse_unreachable
 from tests.unit.agent.certificates import Authority, server, serving

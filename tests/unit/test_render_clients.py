@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.config import KEYS, Config
-from activemq_fleet.agent.reading import read_config
+from activemq_agent.config import KEYS, Config
+from activemq_agent.config_parser import read_config
 from activemq_fleet.agent_settings import COMPUTED, VARIABLES
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import mode_of, render_agent, render_clients

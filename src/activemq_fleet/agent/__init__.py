@@ -1,7 +1,13 @@
-"""The failover agent: stays with whichever broker of a pair is alive, and keeps every event that it accepted."""
+"""Keeps ``activemq_fleet.agent.publish`` and ``activemq_fleet.agent.Client``: both are those of ``activemq_agent``.
+
+Raises ImportError with the line to run where the distribution ``activemq-agent`` is not installed.
+"""
 
 from __future__ import annotations
 
-from activemq_fleet.agent.client import Client, publish
+try:
+    from activemq_agent import Client, publish
+except ModuleNotFoundError as error:
+    raise ImportError(f"activemq_fleet.agent needs {error.name}: pip install 'activemq-fleet[agent]'") from error
 
 __all__ = ["Client", "publish"]

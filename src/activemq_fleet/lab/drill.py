@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from activemq_fleet.agent.errors import AgentError
+from activemq_agent.errors import AgentError
 from activemq_fleet.drills import Account, Blow, Conditions, DrillResult, Span, What, judge
 from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
 from activemq_fleet.drills.model import State

@@ -18,7 +18,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.agent.seats import specs_to_json
+from activemq_fleet.lab.load_generator import specs_to_json
 from activemq_fleet.drills import Blow, Conditions, DrillResult, Span, html_report, judge
 from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
 from activemq_fleet.drills.model import State
@@ -37,14 +37,14 @@ _START = 600.0
 _END = 900.0
 _A_BLOW = 600.0
 _POLL = 0.3
-_NEEDED = ("paho", "psutil", "structlog", "prometheus_client")
+_NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
 
 def check_programs() -> None:
     """Raises InputError for what the load needs and is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"the load of a drill needs {', '.join(missing)}: pip install 'activemq-fleet[agent,lab]'")
+        raise InputError(f"the load of a drill needs {', '.join(missing)}: pip install 'activemq-fleet[lab]'")
 
 
 def begin(
@@ -120,7 +120,7 @@ def _launch(directory: Path, seats: str, longest: float, parent: int) -> None:
         file.write(seats)
     with (directory / "seats.log").open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "activemq_fleet.agent.seats", str(directory), str(longest), str(parent)],
+            [sys.executable, "-m", "activemq_fleet.lab.load_generator", str(directory), str(longest), str(parent)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

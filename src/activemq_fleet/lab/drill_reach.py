@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from activemq_fleet.addresses import Address, join, parse_url
-from activemq_fleet.agent.config import Tls
-from activemq_fleet.agent.errors import ConfigError
-from activemq_fleet.agent.seats import SeatSpec
-from activemq_fleet.agent.tls import tls_context, why
+from activemq_agent.config import Tls
+from activemq_agent.errors import ConfigError
+from activemq_fleet.lab.load_generator import SeatSpec
+from activemq_agent.tls import tls_context, why
 from activemq_fleet.errors import InputError
 from activemq_fleet.render.checks import mqtt_connect
 

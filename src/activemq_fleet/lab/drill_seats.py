@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from activemq_fleet.addresses import format_list
-from activemq_fleet.agent.seats import Seat, SeatSpec
-from activemq_fleet.agent.store.inbox import matches
+from activemq_fleet.lab.load_generator import Seat, SeatSpec
+from activemq_agent.store.inbox import matches
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.overlay import LAB_USER, PROBE
 from activemq_fleet.lab.readiness import credentials_of

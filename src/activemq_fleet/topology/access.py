@@ -147,7 +147,7 @@ def _events_of(agent: Agent) -> Iterator[str]:
 def _own_topics(agent: Agent) -> tuple[str, ...]:
     """Where an agent sends its canaries, one topic for each connection and one beside the events of a prefix, barriers.
 
-    Without them it cannot prove that a broker took what it acknowledged (``activemq_fleet.agent.publishing``).
+    Without them it cannot prove that a broker took what it acknowledged (``activemq_agent.publishing``).
     """
     name = agent_name(agent)
     found = [agent_topics.canary_topic("", f"{name}-{role}") for role in agent_topics.ROLES]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from activemq_fleet.agent.config import Config
-from activemq_fleet.agent.session import Connack, Gone, Message, Puback, Suback, TransportUp
-from activemq_fleet.agent.store import Store
+from activemq_agent.config import Config
+from activemq_agent.session import Connack, Gone, Message, Puback, Suback, TransportUp
+from activemq_agent.store import Store
 from activemq_fleet.agent_topics import CANARY
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.agent.config import Broker, Config
+from activemq_agent.config import Broker, Config
 
 
 class Lines:

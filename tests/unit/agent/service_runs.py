@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.agent.client import Client
-from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.notify import Notifier
-from activemq_fleet.agent.service import Service
+from activemq_agent.client import Client
+from activemq_agent.errors import AgentError
+from activemq_agent.notify import Notifier
+from activemq_agent.service import Service
 
 from .logged import Lines, make_config
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent.store import Limits, Store
 
 
 @dataclass

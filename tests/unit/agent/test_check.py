@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from activemq_fleet.agent.check import effective, refuse_short_memory, trials
-from activemq_fleet.agent.cli import main
-from activemq_fleet.agent.config import Broker, Tls
-from activemq_fleet.agent.connecting import Policy
-from activemq_fleet.agent.errors import ConfigError
+from activemq_agent.check import effective, refuse_short_memory, trials
+from activemq_agent.cli import main
+from activemq_agent.config import Broker, Tls
+from activemq_agent.connecting import Policy
+from activemq_agent.errors import ConfigError
 
 from .certificates import DAY, Authority, serving
 from .logged import make_config

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent import cli
-from activemq_fleet.agent.control import Control
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent import cli
+from activemq_agent.control import Control
+from activemq_agent.store import Limits, Store
 
 from .logged import Lines
 
@@ -142,4 +142,4 @@ def test_a_missing_library_is_told_with_what_to_install(
 
     monkeypatch.setattr(cli, "_config", fail)
     assert run(config, "check") == 2
-    assert "pip install 'activemq-fleet[agent]'" in capsys.readouterr().err
+    assert "pip install activemq-agent" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from activemq_fleet.agent.connecting import (
+from activemq_agent.connecting import (
     Accepted,
     Action,
     Alarm,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from activemq_fleet.agent.connecting import (
+from activemq_agent.connecting import (
     Accepted,
     Action,
     Alarm,

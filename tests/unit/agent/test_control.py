@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent import control
-from activemq_fleet.agent.client import Client, publish
-from activemq_fleet.agent.control import Control
-from activemq_fleet.agent.errors import AgentError, Full, Refused
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent import control
+from activemq_agent.client import Client, publish
+from activemq_agent.control import Control
+from activemq_agent.errors import AgentError, Full, Refused
+from activemq_agent.store import Limits, Store
 
 from .logged import Lines
 

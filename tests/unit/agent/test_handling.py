@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.config import Config
-from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.handling import Event, Handlers
-from activemq_fleet.agent.programs import find_program, unsafe_handlers
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent.config import Config
+from activemq_agent.errors import AgentError
+from activemq_agent.handling import Event, Handlers
+from activemq_agent.programs import find_program, unsafe_handlers
+from activemq_agent.store import Limits, Store
 
 from .logged import Lines, make_config
 
@@ -283,7 +283,7 @@ def test_stopping_kills_what_does_not_end_and_keeps_the_event(rig: Rig, tmp_path
 
 
 def test_a_python_handler_past_its_time_stops_the_tick(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.agent.handling.SLACK", 0.0)
+    monkeypatch.setattr("activemq_agent.handling.SLACK", 0.0)
     release = threading.Event()
     rig.receive("a/E")
     handlers = rig.start({"E": [lambda _: release.wait(100)]}, handler_timeout=1.0)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.client import Client, publish
-from activemq_fleet.agent.errors import AgentError
+from activemq_agent.client import Client, publish
+from activemq_agent.errors import AgentError
 
 from .hostile_broker import ATTACKS
 from .service_runs import answers, wait_until
@@ -62,7 +62,7 @@ def agent(directory: Path, handlers: Path, *ports: int) -> Iterator[subprocess.P
     (directory / "agent.conf").write_text("\n".join(lines) + "\n")
     with (directory / "agent.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "activemq_fleet.agent", "--config", str(directory / "agent.conf"), "run"],
+            [sys.executable, "-m", "activemq_agent", "--config", str(directory / "agent.conf"), "run"],
             stdout=log, stderr=log, env=os.environ | {"PYTHONPATH": str(REPOSITORY / "src")},
         )  # fmt: skip
         try:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.client import publish
-from activemq_fleet.agent.config import Broker
-from activemq_fleet.agent.session import Message
+from activemq_agent.client import publish
+from activemq_agent.config import Broker
+from activemq_agent.session import Message
 
 from .service_runs import Running, wait_until
 from .tiny_broker import TinyBroker

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.agent.errors import Refused
-from activemq_fleet.agent.identity import EventId, check_id, id_in, with_id
+from activemq_agent.errors import Refused
+from activemq_agent.identity import EventId, check_id, id_in, with_id
 
 EPOCH = uuid.UUID("2ec32648-b6f2-4d4f-89d6-d517ea5f41ae")
 JSON = st.recursive(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.journal_files import JournalFiles
-from activemq_fleet.agent.store import Store
+from activemq_agent.errors import AgentError
+from activemq_agent.journal_files import JournalFiles
+from activemq_agent.store import Store
 from tests.unit.agent.store_clock import SimulatedClock, open_store
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.logs import make_log
+from activemq_agent.logs import make_log
 
 from .logged import make_config
 
@@ -46,12 +46,12 @@ def test_a_reader_that_went_away_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_the_agent_loads_nothing_that_draws_on_terminals() -> None:
-    program = "import sys, activemq_fleet.agent.service; print(sorted({'rich', 'pygments'} & sys.modules.keys()))"
+    program = "import sys, activemq_agent.service; print(sorted({'rich', 'pygments'} & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
 def test_what_structlog_does_without_stays_importable() -> None:
-    program = "import activemq_fleet.agent.logs, rich.console; print(rich.console.Console.__name__)"
+    program = "import activemq_agent.logs, rich.console; print(rich.console.Console.__name__)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "Console"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
-from activemq_fleet.agent import metrics
-from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.metrics import Metrics
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent import metrics
+from activemq_agent.errors import AgentError
+from activemq_agent.metrics import Metrics
+from activemq_agent.store import Limits, Store
 
 from .tiny_broker import TinyBroker
 

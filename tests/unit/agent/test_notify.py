@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.notify import Notifier, Pulse
+from activemq_agent.notify import Notifier, Pulse
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])

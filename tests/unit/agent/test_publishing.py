@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.publishing import MOST_PREFIXES, Publisher
-from activemq_fleet.agent.session import Puback
-from activemq_fleet.agent.store import Store
+from activemq_agent.publishing import MOST_PREFIXES, Publisher
+from activemq_agent.session import Puback
+from activemq_agent.store import Store
 from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, FakeBroker, Quiet, benches, config
 

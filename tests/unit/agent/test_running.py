@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.running import Tail
+from activemq_agent.running import Tail
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.client import Client, publish
-from activemq_fleet.agent.config import Broker
-from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.service import Service
-from activemq_fleet.agent.store import Store
+from activemq_agent.client import Client, publish
+from activemq_agent.config import Broker
+from activemq_agent.errors import AgentError
+from activemq_agent.service import Service
+from activemq_agent.store import Store
 
 from .logged import Lines, make_config
 from .service_runs import Running, answers, wait_until
@@ -197,7 +197,7 @@ class TestProcess:
         text = "\n".join(["[agent]", "client.id = agent-1", f"state.directory = {directory}/state", *lines])
         path.write_text(f"{text}\n")
         process = subprocess.Popen(
-            [sys.executable, "-m", "activemq_fleet.agent", "--config", str(path), "run"],
+            [sys.executable, "-m", "activemq_agent", "--config", str(path), "run"],
             stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": "src"},
         )  # fmt: skip
         wait_until(lambda: answers(directory / "state/agent.sock") or process.poll() is not None)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.config import Broker, Config
-from activemq_fleet.agent.packet_limits import BoundedClient
-from activemq_fleet.agent.session import (
+from activemq_agent.config import Broker, Config
+from activemq_agent.packet_limits import BoundedClient
+from activemq_agent.session import (
     Connack,
     Gone,
     Message,
@@ -211,7 +211,7 @@ def test_a_message_on_a_topic_that_is_no_text_still_comes(peer: Peer, opened: Op
 
 
 def test_an_orderly_end_says_goodbye(peer: Peer, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.agent.session.FAREWELL", 30.0)  # a busy machine takes its time
+    monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)  # a busy machine takes its time
     opened.session.close(orderly=True)
     assert peer.packet(DISCONNECT) == b""
     assert isinstance(opened.next(), Gone)
@@ -219,7 +219,7 @@ def test_an_orderly_end_says_goodbye(peer: Peer, opened: Opened, monkeypatch: py
 
 def test_an_orderly_end_right_after_the_connection_says_goodbye(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that made the connection may still be at work, and does not cut the farewell short."""
-    monkeypatch.setattr("activemq_fleet.agent.session.FAREWELL", 30.0)
+    monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)
     start, disconnect = BoundedClient.loop_start, BoundedClient.disconnect
     connecting: list[threading.Thread] = []
     leaving = threading.Event()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.store import Limits, Store, inbox
+from activemq_agent.store import Limits, Store, inbox
 from tests.unit.agent.store_clock import SimulatedClock, open_store
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.identity import EventId
-from activemq_fleet.agent.store import Store, salvage, wal
-from activemq_fleet.agent.store.pages import Image
-from activemq_fleet.agent.store.schema import FILE, PAGE
+from activemq_agent.errors import AgentError
+from activemq_agent.identity import EventId
+from activemq_agent.store import Store, salvage, wal
+from activemq_agent.store.pages import Image
+from activemq_agent.store.schema import FILE, PAGE
 from tests.unit.agent.store_clock import open_store
 
 FLIPS = 100

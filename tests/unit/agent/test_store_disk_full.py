@@ -7,15 +7,15 @@ import sys
 import textwrap
 from pathlib import Path
 
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent.store import Limits, Store
 
 # A file that may not grow stands for the disk: the kernel refuses the write, and SQLite cannot tell why.
 FILLER = textwrap.dedent(
     """
     import resource, signal, sys
     from pathlib import Path
-    from activemq_fleet.agent.errors import AgentError
-    from activemq_fleet.agent.store import Limits, Store
+    from activemq_agent.errors import AgentError
+    from activemq_agent.store import Limits, Store
 
     store = Store.open(Path(sys.argv[1]), agent="a", limits=Limits())
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.agent.errors import AgentError, Refused
-from activemq_fleet.agent.store import Limits, Receipt, Store
-from activemq_fleet.agent.store.inbox import matches
+from activemq_agent.errors import AgentError, Refused
+from activemq_agent.store import Limits, Receipt, Store
+from activemq_agent.store.inbox import matches
 from tests.unit.agent.store_clock import open_store
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent.store import Limits, Store
 from tests.unit.agent.store_clock import SimulatedClock, open_store
 
 

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from activemq_fleet.agent.errors import Full, Refused
-from activemq_fleet.agent.store import Limits, Receipt, Store
+from activemq_agent.errors import Full, Refused
+from activemq_agent.store import Limits, Receipt, Store
 from tests.unit.agent.store_clock import SimulatedClock, open_store
 
 # Small, so that each bound is met within a few calls.

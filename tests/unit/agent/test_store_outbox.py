@@ -10,8 +10,8 @@ from threading import Barrier, Thread
 
 import pytest
 
-from activemq_fleet.agent.errors import AgentError, Full, Refused
-from activemq_fleet.agent.store import Limits, Store
+from activemq_agent.errors import AgentError, Full, Refused
+from activemq_agent.store import Limits, Store
 from tests.unit.agent.store_clock import SimulatedClock, open_store
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.errors import AgentError
-from activemq_fleet.agent.session import Message
-from activemq_fleet.agent.store import Receipt, Store
-from activemq_fleet.agent.subscribing import Subscriber
+from activemq_agent.errors import AgentError
+from activemq_agent.session import Message
+from activemq_agent.store import Receipt, Store
+from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, Conn, FakeBroker, Quiet, benches, config
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.agent.config import CertificateName, Tls
-from activemq_fleet.agent.errors import ConfigError
-from activemq_fleet.agent.tls import speaks_tls, tls_context, why
+from activemq_agent.config import CertificateName, Tls
+from activemq_agent.errors import ConfigError
+from activemq_agent.tls import speaks_tls, tls_context, why
 
 from .certificates import DAY, Authority, server, serving
 

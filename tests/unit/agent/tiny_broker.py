@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from activemq_fleet.agent.store.inbox import matches
+from activemq_agent.store.inbox import matches
 from activemq_fleet.render.checks import remaining_length
 
 CONNACK, PUBACK, SUBACK, UNSUBACK, PINGRESP = 0x20, 0x40, 0x90, 0xB0, 0xD0

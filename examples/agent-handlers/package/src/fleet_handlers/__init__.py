@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from activemq_fleet.agent.handling import Event
+from activemq_agent.handling import Event
 
 TABLE = "CREATE TABLE IF NOT EXISTS x_members (cluster TEXT PRIMARY KEY, members INTEGER NOT NULL)"
 ADD = "INSERT INTO x_members VALUES (?, ?) ON CONFLICT (cluster) DO UPDATE SET members = members + excluded.members"

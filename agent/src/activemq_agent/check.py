@@ -1,0 +1,151 @@
+"""Tries the brokers of a configuration: TCP (and TLS), CONNACK, and one message there and back."""
+
+from __future__ import annotations
+
+import queue
+import ssl
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from activemq_agent.config import DAY, KEYS, Broker, Config, spell, value_of
+from activemq_agent.errors import AgentError, ConfigError
+from activemq_agent.programs import unsafe_handlers
+from activemq_agent.session import (
+    Connack,
+    Gone,
+    Message,
+    Session,
+    SessionEvent,
+    Suback,
+    TransportUp,
+)
+from activemq_agent.tls import speaks_tls, tls_context
+from activemq_agent.agent_topics import canary_topic
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How a broker did: seconds of each step that it got to, and why it serves not, if so."""
+
+    broker: Broker
+    steps: tuple[tuple[str, float], ...]
+    problem: str | None = None
+
+    @property
+    def line(self) -> str:
+        """For people, on one line."""
+        steps = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in self.steps)
+        return f"{self.broker}  " + (
+            f"serves  ({steps})" if self.problem is None else f"does not serve: {self.problem}"
+        )
+
+
+def effective(config: Config) -> list[str]:
+    """The configuration as its file would say it, defaults included, secrets masked."""
+    lines = ((entry.name, spell(value_of(config, entry))) for entry in KEYS)
+    return [f"{name} = {text}".rstrip() for name, text in lines]
+
+
+def refuse_short_memory(config: Config) -> None:
+    """Raises ConfigError if a copy of an event may come after its id was forgotten."""
+    needed = config.publisher_timeout + config.offline_limit
+    if config.dedupe_days * DAY < needed:
+        raise ConfigError(
+            f"dedupe.days: {config.dedupe_days:g} is too short: a copy may come mb.publisher.timeout + "
+            f"subscription.offline.limit = {needed:g} s after the event; set at least {needed / DAY:.4g}"
+        )
+
+
+def refuse_unsafe_handlers(config: Config) -> None:
+    """Raises ConfigError for handlers that would not be run, because others could have put them there."""
+    if problems := unsafe_handlers(config.handlers):
+        raise ConfigError(*(f"handlers: {problem}" for problem in problems))
+
+
+def trials(config: Config) -> Iterator[Trial]:
+    """Try the brokers one after the other, under a client id that no running agent uses.
+
+    Raises ConfigError for TLS files that cannot be used.
+    """
+    tls = tls_context(config.tls) if any(broker.tls for broker in config.urls) else None
+    for number, broker in enumerate(config.urls, 1):
+        yield _Attempt(config, broker, number).run(tls)
+
+
+class _Attempt:
+    """One connection to one broker."""
+
+    def __init__(self, config: Config, broker: Broker, number: int) -> None:
+        self._config, self._broker, self._number = config, broker, number
+        self._events: queue.SimpleQueue[SessionEvent] = queue.SimpleQueue()
+        self._name = f"{config.client_id}-check-{uuid.uuid4().hex[:8]}"
+        self._topic = canary_topic("", f"{config.agent}-check")
+        self._steps: list[tuple[str, float]] = []
+
+    def run(self, tls: ssl.SSLContext | None) -> Trial:
+        session = Session.open(
+            self._broker, self._config, client_id=self._name, clean=True,
+            on_event=self._events.put, conn=self._number, tls=tls,
+        )  # fmt: skip
+        try:
+            self._connect()
+            self._round_trip(session)
+        except AgentError as error:
+            return Trial(self._broker, tuple(self._steps), self._explained(str(error)))
+        finally:
+            session.close(orderly=True)
+        return Trial(self._broker, tuple(self._steps))
+
+    def _connect(self) -> None:
+        began, limit = time.monotonic(), self._config.policy.connack_timeout
+        what = (
+            "answer the TLS handshake in {:g} s: it hangs, or this is no TLS port"
+            if self._broker.tls
+            else "answer in {:g} s"
+        )
+        self._wait(TransportUp, began + limit, f"does not {what.format(limit)}")
+        self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
+        began = time.monotonic()
+        silent = f"takes connections, but sends no CONNACK in {limit:g} s: it hangs, or speaks something else"
+        answer = self._wait(Connack, began + limit, silent)
+        if answer.refused is not None:
+            hint = ": look at mb.username and mb.password" if answer.bad_credentials else ""
+            raise AgentError(answer.refused + hint)
+        self._steps.append(("CONNACK", time.monotonic() - began))
+
+    def _round_trip(self, session: Session) -> None:
+        began, limit = time.monotonic(), self._config.policy.canary_timeout
+        session.subscribe(self._topic, 0)
+        if self._wait(Suback, began + limit, f"does not answer SUBSCRIBE in {limit:g} s").refused:
+            raise AgentError(f"refuses topic {self._topic}: its ACL must let this user read and write there")
+        body = uuid.uuid4().hex.encode()
+        session.publish(self._topic, body)
+        lost = f"takes a message on {self._topic} and does not give it back in {limit:g} s: look at its ACL and store"
+        while self._wait(Message, began + limit, lost).payload != body:
+            pass
+        self._steps.append(("round trip", time.monotonic() - began))
+
+    def _wait(self, kind: type[E], deadline: float, otherwise: str) -> E:
+        """The next event of a kind. Raises AgentError for the connection's end, or at the deadline."""
+        while True:
+            try:
+                event = self._events.get(timeout=max(0.001, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AgentError(otherwise) from None
+            if isinstance(event, Gone):
+                raise AgentError(event.reason)
+            if isinstance(event, kind):
+                return event
+
+    def _explained(self, problem: str) -> str:
+        """A plain connection that got no answer may have met TLS: look, so that the line can say so."""
+        kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
+        is_plain = not self._broker.tls and "refused the login" not in problem
+        if kept_silent and is_plain and speaks_tls((self._broker.host, self._broker.port), 2.0):
+            return f"speaks TLS: write ssl://{self._broker} in mb.urls"
+        return problem

@@ -1,0 +1,202 @@
+"""``activemq-agent``: runs the agent, tries its brokers, and talks to the one that runs.
+
+Exit codes: 0 fine; 1 refused, or it did not work; 2 wrong usage or configuration. Errors are lines on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from activemq_agent import __version__
+from activemq_agent.errors import AgentError, ConfigError
+from activemq_agent.printable import counted
+
+if TYPE_CHECKING:
+    from activemq_agent.client import Client
+    from activemq_agent.config import Config
+
+PROGRAM = "activemq-agent"
+DEFAULT_CONFIG = Path("/etc/activemq-agent/agent.conf")
+DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
+_EXTRA = ("paho", "prometheus_client", "structlog")
+_INTERRUPTED, _BROKEN_PIPE = 130, 141
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config", "path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True,
+    envvar="ACTIVEMQ_AGENT_CONFIG", help="the agent's configuration",
+)  # fmt: skip
+@click.version_option(__version__, prog_name=PROGRAM)
+@click.pass_context
+def group(context: click.Context, path: Path) -> None:
+    """Stays with whichever broker of a pair is alive, and keeps every event that it accepted.
+
+    Exit codes: 0 fine; 1 refused, or it did not work; 2 wrong usage or configuration.
+    """
+    context.obj = path
+
+
+@group.command()
+@click.option("--drop-expired", is_flag=True, help="lose events that expire, instead of keeping them apart")
+@click.pass_obj
+def run(path: Path, drop_expired: bool) -> int:
+    """Run the agent until SIGTERM."""
+    config = _config(path)
+    if drop_expired:
+        config = config.model_copy(update={"drop_expired": True})
+    from activemq_agent.service import Service
+
+    return Service(config).run()
+
+
+@group.command()
+@click.pass_obj
+def check(path: Path) -> int:
+    """Show the configuration that is in effect, and try every broker: 0 if one of them serves."""
+    config = _config(path)
+    from activemq_agent.check import effective, refuse_short_memory, refuse_unsafe_handlers, trials
+
+    for line in effective(config):
+        click.echo(line)
+    refuse_short_memory(config)
+    refuse_unsafe_handlers(config)
+    click.echo("")
+    serves = False
+    for trial in trials(config):
+        click.echo(trial.line)
+        serves = serves or trial.problem is None
+    return 0 if serves else 1
+
+
+@group.command()
+@click.argument("topic")
+@click.argument("payload", default="-")
+@click.option("--id", "event_id", help="an id of your own: accepted once, however often it is published")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="seconds until the event expires")
+@click.pass_obj
+def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout: float | None) -> None:
+    """Hand an event to the running agent; prints its id once it is on the disk.
+
+    PAYLOAD - (or none) is read from standard input. The agent must run: only it writes the outbox.
+    """
+    content = sys.stdin.buffer.read() if payload == "-" else os.fsencode(payload)
+    with _client(path) as client:
+        click.echo(client.publish(topic, content, event_id=event_id, timeout=timeout))
+
+
+@group.command()
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.pass_obj
+def status(path: Path, form: str) -> None:
+    """Say how the running agent is."""
+    with _client(path) as client:
+        found = client.status()
+    if form == "json":
+        click.echo(json.dumps(found, indent=2))
+        return
+    rows = list(_rows(found))
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, text in rows:
+        click.echo(f"{name:{width}}  {text}".rstrip())
+
+
+@group.command()
+@click.argument("ids", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="every expired event")
+@click.pass_obj
+def requeue(path: Path, ids: tuple[str, ...], everything: bool) -> None:
+    """Send expired events again, with the same ids: those named, or all."""
+    if bool(ids) == everything:
+        raise click.UsageError("name ids, or give --all")
+    with _client(path) as client:
+        count = client.requeue(None if everything else ids)
+    click.echo(f"to be sent again: {counted(count, 'event')}")
+
+
+def _config(path: Path) -> Config:
+    from activemq_agent.config_parser import read_config
+
+    return read_config(path)
+
+
+def _client(path: Path) -> Client:
+    from activemq_agent.client import Client
+
+    return Client(_config(path).socket)
+
+
+def _rows(found: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in found.items():
+        if isinstance(value, dict):
+            yield from _rows(value, f"{prefix}{name}.")
+        elif isinstance(value, list):
+            yield f"{prefix}{name}", ", ".join(map(str, value)) or "-"
+        elif isinstance(value, float):
+            yield f"{prefix}{name}", f"{value:.3f}"
+        else:
+            yield (
+                f"{prefix}{name}",
+                "-" if value is None else str(value).lower() if value in (True, False) else str(value),
+            )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code. ``arguments`` default to ``sys.argv[1:]``."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with group.make_context(PROGRAM, words) as context:
+            result = group.invoke(context)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered would raise once more
+        return _BROKEN_PIPE
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the edge: each becomes lines
+        if os.environ.get(DEBUG_VARIABLE):
+            traceback.print_exception(error)
+        code, lines = _told(error)
+        for line in lines:
+            click.echo(f"{PROGRAM}: error: {_safe(line)}", err=True)
+        return code
+
+
+def _told(error: BaseException) -> tuple[int, list[str]]:
+    """Exit code, and what the user is told."""
+    match error:
+        case ConfigError():
+            return error.exit_code, list(error.problems)
+        case AgentError():
+            return error.exit_code, [str(error)]
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(error.format_message(), err=True)
+            return error.exit_code, []
+        case click.UsageError():
+            where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+            return 2, [error.format_message().rstrip(".") + where]
+        case click.ClickException():
+            return error.exit_code, [error.format_message()]
+        case KeyboardInterrupt() | click.Abort():
+            return _INTERRUPTED, []
+        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRA:
+            return 2, [f"the agent needs {error.name}: pip install activemq-agent"]
+        case OSError() if error.strerror:
+            where = f"{error.filename}: " if error.filename else ""
+            return 1, [f"{where}{error.strerror}"]
+    return 1, [f"{type(error).__name__}: {error} (this is a bug, run with {DEBUG_VARIABLE}=1 to see the traceback)"]
+
+
+def _safe(text: str) -> str:
+    """One line, with nothing in it that a terminal would obey."""
+    flat = " ".join(text.split())
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in flat)

@@ -1,0 +1,259 @@
+"""The socket on which the running agent takes events and answers questions, for its own user only.
+
+A request is a line of JSON, and so is its answer; a caller may send many before it reads one:
+
+    {"op": "publish", "topic": "a/b", "payload": "text", "id": "optional", "timeout": 900}  ->  {"id": "..."}
+    {"op": "status"}                                                                        ->  {...}
+    {"op": "requeue", "ids": ["..."]} or {"op": "requeue", "all": true}                     ->  {"requeued": 2}
+
+``payload_base64`` stands for bytes that are no text. What fails is answered with {"error": ..., "code": ...}:
+``full`` (no room: try again later), ``refused`` and ``bad`` (trying again changes nothing), ``stopping`` (the agent
+takes no more), ``busy`` (too many callers), ``failed`` (the disk, or a bug). Each caller has a thread of its own:
+one that dies, stalls or sends rubbish holds up nobody.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import json
+import math
+import os
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from activemq_agent.errors import AgentError, Full, Refused
+
+if TYPE_CHECKING:
+    from activemq_agent.link import Log
+
+CALLERS = 128
+"""Connections at once; one more is answered with ``busy``."""
+LONGEST = 16 << 20
+"""Bytes of a request."""
+SLOW = 30.0
+"""Seconds that a caller has to take an answer."""
+
+_LONGEST_PATH = 107  # sun_path of unix(7), without its end
+
+
+class Accepting(Protocol):
+    """What is used of a store."""
+
+    def accept_later(
+        self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
+    ) -> Future[str]: ...
+    def requeue(self, event_ids: list[str] | None = None) -> int: ...
+
+
+class _Bad(Refused):
+    """A request that is none."""
+
+
+class Control:
+    """Serves the socket from ``start`` to ``close``. ``on_accepted`` is called after events were accepted.
+
+    Raises AgentError if the socket cannot be made. A socket left behind is replaced: whoever makes a Control
+    holds the lock of the state directory.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        store: Accepting,
+        status: Callable[[], dict[str, Any]],
+        *,
+        log: Log,
+        on_accepted: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._path, self._store, self._status, self._log, self._on_accepted = path, store, status, log, on_accepted
+        self.stopping = False
+        """Set to refuse new events; questions are still answered."""
+        self.refused = 0
+        """Events refused because the outbox was full."""
+        self._callers: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._listener = _listen(path)
+        self.thread = threading.Thread(target=self._serve, name="control", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self.thread.start()
+
+    def close(self) -> None:
+        """Answer nobody any more, and remove the socket."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        with self._lock:
+            for one in (self._listener, *self._callers):
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+        if self.thread.is_alive():
+            self.thread.join(5.0)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while not self._closed:
+            try:
+                caller, _ = self._listener.accept()
+            except OSError as error:
+                if self._closed:
+                    return
+                self._log.warning("a caller could not be taken", reason=str(error))
+                threading.Event().wait(0.1)  # out of descriptors: others have to end first
+                continue
+            caller.settimeout(SLOW)
+            with self._lock:
+                is_one_too_many = len(self._callers) >= CALLERS
+                if not is_one_too_many:
+                    self._callers.add(caller)
+            if is_one_too_many:
+                with contextlib.suppress(OSError), caller:
+                    caller.sendall(_line({"error": f"{CALLERS} callers are connected: try again", "code": "busy"}))
+                continue
+            threading.Thread(target=self._answer_all, args=(caller,), name="control-caller", daemon=True).start()
+
+    def _answer_all(self, caller: socket.socket) -> None:
+        try:
+            with caller:
+                self._converse(caller)
+        except OSError:
+            pass  # gone: what it was told to be accepted is accepted, and so may be what it was not told of
+        except Exception as error:  # noqa: BLE001 -- one caller's trouble is not the agent's
+            self._log.error("a caller's connection failed", reason=repr(error))
+        finally:
+            with self._lock:
+                self._callers.discard(caller)
+
+    def _converse(self, caller: socket.socket) -> None:
+        """Answer what has arrived together: all of it shares a transaction."""
+        rest = bytearray()
+        while not self._closed:
+            caller.settimeout(None)
+            data = caller.recv(1 << 16)
+            if not data:
+                return
+            caller.settimeout(SLOW)
+            searched = len(rest)
+            rest += data
+            end = rest.rfind(b"\n", searched) + 1
+            if end:
+                lines, rest = bytes(rest[:end]).split(b"\n")[:-1], rest[end:]
+                caller.sendall(b"".join(map(_line, self._answers(lines))))
+            if len(rest) > LONGEST:
+                caller.sendall(_line({"error": f"a request has at most {LONGEST} bytes", "code": "bad"}))
+                return
+
+    def _answers(self, lines: list[bytes]) -> list[dict[str, Any]]:
+        begun = [self._begin(line) for line in lines if line.strip()]
+        answers = [self._outcome(one) for one in begun]
+        if any("id" in answer for answer in answers):
+            self._on_accepted()
+        return answers
+
+    def _begin(self, line: bytes) -> Future[str] | dict[str, Any]:
+        """An answer, or the future of one."""
+        try:
+            request = _request(line)
+            match request.get("op"):
+                case "publish":
+                    return self._publish(request)
+                case "status":
+                    return self._status()
+                case "requeue":
+                    return {"requeued": self._store.requeue(_ids(request))}
+            raise _Bad("op must be publish, status or requeue")
+        except Exception as error:  # noqa: BLE001 -- every request gets an answer
+            return self._failure(error)
+
+    def _publish(self, request: dict[str, Any]) -> Future[str] | dict[str, Any]:
+        if self.stopping:
+            return {"error": "the agent is stopping and takes no more events: try again soon", "code": "stopping"}
+        topic, event_id, timeout = request.get("topic"), request.get("id"), request.get("timeout")
+        if not isinstance(topic, str) or not isinstance(event_id, str | None):
+            raise _Bad("topic and id must be text")
+        if timeout is not None and (
+            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf
+        ):
+            raise _Bad("timeout must be a number of seconds above 0")
+        return self._store.accept_later(topic, _payload(request), event_id=event_id, timeout=timeout)
+
+    def _outcome(self, begun: Future[str] | dict[str, Any]) -> dict[str, Any]:
+        if isinstance(begun, dict):
+            return begun
+        try:
+            return {"id": begun.result()}
+        except Exception as error:  # noqa: BLE001 -- the same
+            return self._failure(error)
+
+    def _failure(self, error: Exception) -> dict[str, Any]:
+        match error:
+            case Full():
+                self.refused += 1
+                code = "full"
+            case _Bad():
+                code = "bad"
+            case Refused():
+                code = "refused"
+            case AgentError():
+                code = "failed"
+            case _:
+                self._log.error("a request failed", reason=repr(error))
+                return {"error": f"{type(error).__name__}: {error} (this is a bug)", "code": "failed"}
+        return {"error": str(error), "code": code}
+
+
+def _listen(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise AgentError(f"{path}: the path of a socket has at most {_LONGEST_PATH} bytes: set key socket")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        listener.bind(str(path))
+        path.chmod(0o600)  # before listen: until then nobody can connect
+        listener.listen(CALLERS)
+    except OSError as error:
+        listener.close()
+        raise AgentError(f"{path}: no socket can be made there: {error.strerror}") from error
+    return listener
+
+
+def _request(line: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _Bad("a request is one line of JSON") from None
+    if not isinstance(request, dict):
+        raise _Bad("a request is a JSON object")
+    return request
+
+
+def _payload(request: dict[str, Any]) -> bytes:
+    text, encoded = request.get("payload"), request.get("payload_base64")
+    if (text is None) == (encoded is None) or not isinstance(text if encoded is None else encoded, str):
+        raise _Bad("one of payload and payload_base64 must be there, as text")
+    try:
+        return str(text).encode() if encoded is None else base64.b64decode(encoded, validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise _Bad("the payload cannot be decoded") from None
+
+
+def _ids(request: dict[str, Any]) -> list[str] | None:
+    ids = request.get("ids")
+    if request.get("all") is True and ids is None:
+        return None
+    if not isinstance(ids, list) or not ids or not all(isinstance(one, str) for one in ids):
+        raise _Bad("ids must be a list of ids, or all be true")
+    return ids
+
+
+def _line(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, default=str).encode() + b"\n"

@@ -1,0 +1,126 @@
+"""The journal as files: JSON lines in ``agent/*.jsonl``, rolled by size and kept for seven days.
+
+A record is forgotten by the store only when it is on the disk here, so each is written at least once; after a
+crash some come twice. Readers take (agent, epoch, jseq) once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from activemq_agent.errors import AgentError
+from activemq_agent.store import Clock, Store, SystemClock
+
+DIRECTORY = "agent"
+"""Below the state directory."""
+SIZE = 16 << 20
+KEEP = 7 * 86400.0
+AT_ONCE = 32
+"""Rows of the store's journal that are written and synced together: some 2,000 records, and 0.5 MB, at most."""
+
+_NAME = re.compile(r"journal-([0-9]{9})\.jsonl")
+
+
+class JournalFiles:
+    """Writes a store's journal into ``directory``; for one thread.
+
+    ``size``: bytes after which the next file is begun. ``keep``: seconds, by the wall clock, after its last record
+    that a file is kept.
+    """
+
+    def __init__(
+        self, store: Store, directory: Path, *, size: int = SIZE, keep: float = KEEP, clock: Clock | None = None
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._size = size
+        self._keep = keep
+        self._clock = clock or SystemClock()
+        self._mended = False
+
+    def export(self) -> int:
+        """Write what is new; returns how many records. Raises AgentError if the disk does not take it."""
+        written = 0
+        try:
+            while records := self._store.journal_after(0, AT_ONCE):
+                self._append("\n".join([*(record.line for record in records), ""]).encode())
+                self._store.journal_exported(records[-1].position)
+                written += len(records)
+            self._remove_old()
+        except OSError as error:
+            raise AgentError(f"{self._directory}: the journal cannot be written: {error.strerror}") from error
+        return written
+
+    def files(self) -> list[Path]:
+        """The files there are, in the order of their records."""
+        return sorted(path for path in self._directory.glob("journal-*.jsonl") if _NAME.fullmatch(path.name))
+
+    def _append(self, lines: bytes) -> None:
+        path, is_new = self._current()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                _write_all(descriptor, lines)
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, before)  # half a line would hide the next one
+                raise
+        finally:
+            os.close(descriptor)
+        if is_new:
+            _sync_directory(self._directory)
+
+    def _current(self) -> tuple[Path, bool]:
+        """The file to append to, and whether it has yet to be made."""
+        self._directory.mkdir(mode=0o750, exist_ok=True)
+        files = self.files()
+        if not files:
+            return self._directory / "journal-000000001.jsonl", True
+        if not self._mended:
+            _drop_half_line(files[-1])
+            self._mended = True
+        if files[-1].stat().st_size < self._size:
+            return files[-1], False
+        number = int(files[-1].name[len("journal-") : -len(".jsonl")]) + 1
+        return self._directory / f"journal-{number:09}.jsonl", True
+
+    def _remove_old(self) -> None:
+        oldest = self._clock.wall().timestamp() - self._keep
+        for path in self.files()[:-1]:
+            if path.stat().st_mtime >= oldest:
+                break
+            path.unlink()
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _drop_half_line(path: Path) -> None:
+    """What a crash left behind the last whole line; its record is still in the store."""
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        end, step = size, 1 << 16
+        while end:
+            start = max(0, end - step)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end != size:
+            file.truncate(end)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,361 @@
+"""Carries out what the state machine of ``connecting`` says, with sessions and a clock; canaries too.
+
+Publisher and subscriber have one link each and are its only thread: sessions put their events into its
+queue, and ``turn`` hands on those that are not the link's own.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
+
+from activemq_agent.connecting import (
+    Accepted,
+    Action,
+    Alarm,
+    CanaryCameBack,
+    Close,
+    Denied,
+    Dial,
+    Down,
+    Event,
+    Failed,
+    Lost,
+    Machine,
+    Opened,
+    SendCanary,
+    Started,
+    Stopped,
+    Tick,
+    Up,
+)
+from activemq_agent.dropped_messages import DroppedMessages
+from activemq_agent.session import (
+    Connack,
+    Connection,
+    Gone,
+    Message,
+    PassedOver,
+    Puback,
+    Session,
+    SessionEvent,
+    Suback,
+    TransportUp,
+)
+from activemq_agent.tls import tls_context
+from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
+
+if TYPE_CHECKING:
+    from activemq_agent.config import Config
+
+MOST_EVENTS = 500
+"""Events that one turn takes at most, so that its caller gets to its other work."""
+MOST_CANARIES = 8
+"""Canaries that may come back late and still count: a connection has missed two when it ends."""
+FRUITLESS = 2
+"""Connections in a row after which acknowledgements do for canaries that nobody gives back."""
+
+
+class Log(Protocol):
+    """What is used of structlog's loggers."""
+
+    def info(self, event: str, **fields: Any) -> Any: ...
+    def warning(self, event: str, **fields: Any) -> Any: ...
+    def error(self, event: str, **fields: Any) -> Any: ...
+
+
+class Journal(Protocol):
+    """What a link writes of a store."""
+
+    def note_later(self, kind: str, **fields: Any) -> Future[None]: ...
+
+
+Open = Callable[[int, int, Callable[[Any], None]], Connection]
+"""(broker's place in the list, connection's number, where events go) -> a connection that is being opened."""
+
+
+class Link:
+    """See the module. ``names``: the brokers as ``host:port``, in order; ``canary_qos``: of its subscription.
+
+    A canary counts as back when its message is. Where the topic of canaries is refused, or two connections
+    in a row have acknowledged canaries and given none back (a right to read or write is missing), the
+    acknowledgement has to do: it shows a broker that lives, if not one that delivers.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        names: tuple[str, ...],
+        open_session: Open,
+        *,
+        agent: str,
+        canary_qos: int,
+        journal: Journal,
+        log: Log,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.names = names
+        self.session: Connection | None = None
+        self.conn = 0
+        self.broker: str | None = None
+        """The broker that is connected, as ``host:port``; None while there is none."""
+        self.connections = 0
+        """Connections that came up since the start."""
+        self.losses: dict[str, int] = {}
+        """How often connections that were up ended, by reason."""
+        self.alarm: str | None = None
+        """What waiting will not mend, until a connection comes up."""
+        self.failures: dict[str, str] = {}
+        """Why the last attempt at each broker failed, by ``host:port``, since a connection was up."""
+        self.round_trip: float | None = None
+        """Seconds that the last canary took."""
+        self.dropped = DroppedMessages(log, clock)
+        """What brokers sent and nobody here wanted."""
+        self._machine = machine
+        self._open_session = open_session
+        self._canary_topic = canary_topic("", agent)
+        self._canary_qos = canary_qos
+        self._journal = journal
+        self._log = log
+        self._clock = clock
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._tell: list[Up | Down] = []  # what the caller has to know
+        self._dialled = 0  # the broker's index in names
+        self._sent: dict[int, int] = {}  # canaries of this connection: number by packet number
+        self._sent_at: dict[int, float] = {}
+        self._canaries: dict[bytes, int] = {}  # numbers of this connection's canaries, by what was sent
+        self._canary_mid: int | None = None
+        self._refused = self._came_back = self._acknowledged = False
+        self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
+
+    def put(self, item: Any) -> None:
+        """Hand something to whoever calls ``turn``; from any thread."""
+        self._queue.put(item)
+
+    def start(self) -> None:
+        """Begin with the first broker."""
+        self._step(Started())
+
+    def stop(self) -> None:
+        """Close the connection for good."""
+        self._step(Stopped())
+
+    def give_up(self, reason: str) -> None:
+        """End a connection that gives no answer; the walk goes on behind this broker."""
+        self._step(Lost(self.conn, reason, unanswered=True))
+
+    def renew(self, reason: str) -> None:
+        """End a connection that is well, and dial the first broker: what was not acknowledged comes again."""
+        self._step(Lost(self.conn, reason))
+
+    def turn(self, wait: float) -> Iterator[Any]:
+        """Wait at most so many seconds for something to happen, and hand on what is not the link's.
+
+        That is: ``Up`` and ``Down`` of the connection, events of the connection that is up, and what was
+        ``put``. Ends after what has piled up meanwhile.
+        """
+        if self._tell:
+            wait = 0.0
+        yield from self._told()
+        due = self._machine.due
+        if due is not None:
+            wait = min(wait, due - self._clock())
+        try:
+            item = self._queue.get(timeout=wait) if wait > 0 else self._queue.get_nowait()
+            for _ in range(MOST_EVENTS):
+                yield from self._take(item)
+                item = self._queue.get_nowait()
+            yield from self._take(item)
+        except queue.Empty:
+            pass
+        due = self._machine.due
+        if due is not None and due <= self._clock():
+            self._step(Tick())
+            yield from self._told()
+
+    def contain(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
+        """Call ``handle`` with an event; returns whether it returned true, or raised: the event is dealt with then.
+
+        What a broker sent may cost that one event, never the part of the agent that handles it: an exception is
+        counted and logged. Exceptions of events that come from elsewhere are raised.
+        """
+        try:
+            return bool(handle(event))
+        except Exception as error:
+            if not isinstance(event, Puback | Message | Suback):
+                raise
+            self.dropped.note(type(error).__name__, error=error, event_kind=type(event).__name__)
+            return True
+
+    # -- events of sessions -----------------------------------------------------------------------
+
+    def _take(self, item: Any) -> Iterator[Any]:
+        match item:
+            case Puback() | Message() | Suback() if item.conn == self.conn and self.session is not None:
+                if not self.contain(item, self._is_canarys):
+                    yield item
+            case Puback() | Message() | Suback():
+                pass  # of a connection that is over
+            case PassedOver():
+                self.dropped.note("larger than packet.bytes", broker=self.broker)
+            case TransportUp() | Connack() | Gone():
+                self._note_failure(item)
+                self._step(_for_machine(item))
+                yield from self._told()
+            case _:
+                yield item
+
+    def _note_failure(self, item: TransportUp | Connack | Gone) -> None:
+        """Keep and log why an attempt to connect failed; attempts that fail alike are logged once."""
+        match item:
+            case Connack(refused=reason) | Gone(reason=reason):
+                pass
+            case TransportUp():
+                return
+        if reason is None or self.broker is not None or item.conn != self.conn:
+            return
+        name = self.names[self._dialled]
+        if self.failures.get(name) != reason:
+            self.failures[name] = reason
+            self._log.warning("not connected", broker=name, reason=reason)
+
+    def _is_canarys(self, item: Puback | Message | Suback) -> bool:
+        """Deal with an event of the canary; returns whether it was one."""
+        if isinstance(item, Message):
+            if item.topic != self._canary_topic:
+                return False
+            if item.qos and self.session is not None:
+                self.session.ack(item.mid)
+            number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
+            if number is None:
+                self.dropped.note("not a canary of ours", topic=item.topic)
+                return True
+            self._came_back, self._fruitless = True, 0
+            self._back(number)
+            return True
+        if isinstance(item, Suback):
+            if item.mid != self._canary_mid:
+                return False
+            if item.refused:
+                self._refused = True
+                self._log.warning("canary refused", topic=self._canary_topic, broker=self.broker)
+            return True
+        number_sent = self._sent.pop(item.mid, None)
+        if number_sent is None:
+            return False
+        self._acknowledged = True
+        if self._refused or self._fruitless >= FRUITLESS:
+            self._back(number_sent)
+        return True
+
+    def _back(self, number: int) -> None:
+        sent_at = self._sent_at.pop(number, None)
+        if sent_at is not None:
+            self.round_trip = self._clock() - sent_at
+        self._step(CanaryCameBack(self.conn, number))
+
+    # -- the machine ------------------------------------------------------------------------------
+
+    def _step(self, event: Event) -> None:
+        for action in self._machine.step(event, self._clock()):
+            self._do(action)
+
+    def _told(self) -> Iterator[Up | Down]:
+        told, self._tell = self._tell, []
+        yield from told
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Dial():
+                self._dial(action)
+            case Close():
+                if self.session is not None:
+                    self.session.close(orderly=action.reason == "stopped")
+                self.session = None
+            case Up():
+                self._up(action)
+            case Down():
+                self._down(action)
+            case SendCanary():
+                self._send_canary(action)
+            case Alarm():
+                self.alarm = action.reason
+                self._log.error("alarm", reason=action.reason)
+
+    def _dial(self, action: Dial) -> None:
+        self.conn, self._dialled = action.conn, action.broker
+        try:
+            self.session = self._open_session(action.broker, action.conn, self._queue.put)
+        except Exception as error:  # noqa: BLE001 -- whatever a broker's entry is like, the walk goes on
+            self._queue.put(Gone(action.conn, str(error)))
+
+    def _up(self, action: Up) -> None:
+        self.broker, self.alarm = self.names[action.broker], None
+        self.failures.clear()
+        self.connections += 1
+        self._refused = self._came_back = self._acknowledged = False
+        self._sent.clear()
+        self._sent_at.clear()
+        self._canaries.clear()
+        self._log.info("connected", broker=self.broker, conn=action.conn)
+        self._journal.note_later("connected", broker=self.broker, conn=action.conn)
+        if self.session is not None:
+            self._canary_mid = self.session.subscribe(self._canary_topic, self._canary_qos)
+        self._tell.append(action)
+
+    def _down(self, action: Down) -> None:
+        if self._acknowledged and not self._came_back and not self._refused:
+            self._fruitless += 1
+        self.losses[action.reason] = self.losses.get(action.reason, 0) + 1
+        self._log.warning("connection lost", broker=self.broker, conn=action.conn, reason=action.reason)
+        self._journal.note_later("connection_lost", broker=self.broker, conn=action.conn, reason=action.reason)
+        self.broker = None
+        self._tell.append(action)
+
+    def _send_canary(self, action: SendCanary) -> None:
+        if self.session is None:
+            return
+        now = self._clock()
+        payload = secrets.token_hex(16).encode()  # nobody can send it who has not received it
+        while len(self._canaries) >= MOST_CANARIES:
+            del self._canaries[next(iter(self._canaries))]
+        self._canaries[payload] = action.number
+        mid = self.session.publish(self._canary_topic, payload)
+        self._sent_at = {action.number: now}
+        if mid is not None:
+            self._sent[mid] = action.number
+
+
+def _for_machine(item: TransportUp | Connack | Gone) -> Event:
+    match item:
+        case TransportUp():
+            return Opened(item.conn)
+        case Connack(conn, None, _):
+            return Accepted(conn)
+        case Connack(conn, refused, bad_credentials):
+            return Denied(conn, str(refused)) if bad_credentials else Failed(conn, str(refused))
+        case Gone():
+            return Lost(item.conn, item.reason, item.silent or item.hostile)
+
+
+def sessions(config: Config, *, client_id: str, clean: bool, largest: int | None = None) -> Open:
+    """Opens sessions to the brokers of a configuration, which share one bound of memory; ``largest``: of a packet.
+
+    Raises ConfigError for TLS files that cannot be used.
+    """
+    from activemq_agent.packet_limits import MOST_RECEIVED, ReceiveBudget
+
+    intake = ReceiveBudget(MOST_RECEIVED)
+    tls = tls_context(config.tls) if any(url.tls for url in config.urls) else None
+
+    def open_session(broker: int, conn: int, on_event: Callable[[SessionEvent], None]) -> Connection:
+        return Session.open(
+            config.urls[broker], config, client_id=client_id, clean=clean, on_event=on_event, conn=conn, tls=tls,
+            intake=intake, largest=largest,
+        )  # fmt: skip
+
+    return open_session

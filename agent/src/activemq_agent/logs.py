@@ -1,0 +1,70 @@
+"""The agent's log: one line an event on standard error, as JSON or for people."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, MutableMapping
+from typing import Any, TextIO
+
+from activemq_agent.config import Config
+
+
+@contextlib.contextmanager
+def _absent(name: str) -> Iterator[None]:
+    """As if a package were not installed, for imports in here that do without it; loaded already, it stays."""
+    is_loaded = name in sys.modules
+    if not is_loaded:
+        sys.modules[name] = None  # type: ignore[assignment]  # the documented way to make an import fail
+    try:
+        yield
+    finally:
+        if not is_loaded:
+            del sys.modules[name]
+
+
+with _absent("rich"):  # structlog takes it for tracebacks in colour, which the agent never prints: 6 MB
+    import structlog
+
+
+class _Lines:
+    """Writes lines; a reader that went away ends no thread of the agent."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, message: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(f"{message}\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = msg
+
+
+def make_log(config: Config, stream: TextIO | None = None) -> structlog.typing.FilteringBoundLogger:
+    """A logger by the configuration's ``log.level`` and ``log.format``; it is for any thread."""
+    render = structlog.processors.JSONRenderer(default=str) if config.log_format == "json" else _as_text
+    log: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
+        _Lines(sys.stderr if stream is None else stream),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            structlog.processors.format_exc_info,
+            render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(config.log_level),
+        cache_logger_on_first_use=True,
+    )
+    return log
+
+
+def _as_text(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    fields = dict(event)
+    head = f"{fields.pop('ts')} {fields.pop('level'):7} {fields.pop('event')}"
+    return " ".join([head, *(f"{key}={_word(value)}" for key, value in fields.items())])
+
+
+def _word(value: Any) -> str:
+    """A value as one word: nothing in it breaks the line."""
+    text = str(value)
+    return text if text and text.isprintable() and not set(text) & set(" =\"'") else repr(text)

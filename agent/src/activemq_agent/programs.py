@@ -1,0 +1,186 @@
+"""Executables that handle events: ``handlers.d/EVENT``, found and run with care for what they may be."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from activemq_agent.errors import AgentError
+from activemq_agent.store import Incoming
+
+MOST_LINKS = 40
+GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL for a handler that takes too long."""
+
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_OWN = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MAINPID|INVOCATION_ID")
+
+
+def event_name(topic: str) -> str:
+    """What an event is called: the last segment of its topic."""
+    return topic.rpartition("/")[2]
+
+
+def find_program(directory: Path | None, name: str) -> Path | None:
+    """The executable for an event; None if there is none.
+
+    Names that are no plain file name have none. Raises AgentError for one that is there and may not be run: the
+    event must not pass as handled.
+    """
+    if directory is None or not _SAFE.fullmatch(name):
+        return None
+    path = directory / name
+    if not os.path.lexists(path):
+        return None
+    found = refuse_foreign_owners(path)
+    if not stat.S_ISREG(os.stat(found).st_mode) or not os.access(found, os.X_OK):
+        raise AgentError(f"{path}: is no file that the agent may execute: chmod +x")
+    return found
+
+
+def refuse_foreign_owners(path: Path) -> Path:
+    """The file or directory that a path leads to, without links, once nobody else can put something in its place.
+
+    Everything on the way, from ``/`` on and through links, must belong to root or the agent's user and be writable
+    by its owner alone; a sticky directory such as ``/tmp`` does not do. Raises AgentError with what to do.
+    """
+    here, left, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
+    try:
+        _refuse_writers(here, here.lstat())
+        while left:
+            name = left.pop()
+            here = here.parent if name == ".." else here / name
+            found = here.lstat()
+            if stat.S_ISLNK(found.st_mode):
+                links += 1
+                if found.st_uid not in (0, os.geteuid()) or links > MOST_LINKS:
+                    raise AgentError(f"{here}: is a link that somebody else made, or one of a circle: remove it")
+                target = here.readlink()
+                left += reversed(target.parts[target.is_absolute() :])
+                here = Path("/") if target.is_absolute() else here.parent
+            else:
+                _refuse_writers(here, found)
+    except OSError as error:
+        raise AgentError(f"{here}: {error.strerror}") from error
+    return here
+
+
+def _refuse_writers(path: Path, found: os.stat_result) -> None:
+    if found.st_uid not in (0, os.geteuid()):
+        raise AgentError(f"{path}: belongs to neither root nor the agent's user, and leads to a handler: chown it")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise AgentError(f"{path}: can be written by others, and leads to a handler: chmod go-w, or move the handlers")
+
+
+def unsafe_handlers(directory: Path | None) -> list[str]:
+    """What is wrong with a directory of handlers and the files in it, one line each."""
+    if directory is None:
+        return []
+    try:
+        names = sorted(os.listdir(refuse_foreign_owners(directory)))
+    except AgentError as error:
+        return [str(error)]
+    except OSError as error:
+        return [f"{directory}: {error.strerror}"]
+    found = []
+    for name in names:
+        if _SAFE.fullmatch(name) and not (directory / name).is_dir():
+            try:
+                find_program(directory, name)
+            except AgentError as error:
+                found.append(str(error))
+    return found
+
+
+class Programs:
+    """Runs one executable at a time; ``kill`` ends it from another thread."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._killed = False
+
+    def run(self, path: Path, message: Incoming, attempt: int, timeout: float) -> None:
+        """Give a message to an executable. Raises AgentError if it fails, or does not end within ``timeout`` seconds.
+
+        What it writes goes to the agent's standard error.
+        """
+        try:
+            with self._lock:
+                if self._killed:
+                    raise AgentError("the agent is stopping")
+                self._process = process = subprocess.Popen(
+                    [path], stdin=subprocess.PIPE, stdout=_output(), stderr=_output(), cwd="/",
+                    env=_environment(message, attempt), start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            raise AgentError(f"{path.name} cannot be run: {error.strerror}") from error
+        try:
+            process.communicate(as_json(message, attempt), timeout=timeout)
+        except subprocess.TimeoutExpired:
+            _end_group(process)
+            raise AgentError(f"{path.name} did not end in {timeout:g} s and was killed") from None
+        finally:
+            with self._lock:
+                self._process = None
+        if process.returncode:
+            how = f"signal {-process.returncode}" if process.returncode < 0 else f"code {process.returncode}"
+            raise AgentError(f"{path.name} ended with {how}")
+
+    def kill(self) -> None:
+        """End what runs, and run nothing any more."""
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                _signal_group(self._process, signal.SIGKILL)
+
+
+def as_json(message: Incoming, attempt: int) -> bytes:
+    """The event as a handler reads it: one JSON object, one line."""
+    content: dict[str, object] = {
+        "event_id": message.event_id, "rx_id": message.rx_id, "topic": message.topic, "attempt": attempt,
+    }  # fmt: skip
+    try:
+        content["payload"] = message.payload.decode()
+    except UnicodeDecodeError:
+        content["payload_base64"] = base64.b64encode(message.payload).decode()
+    return json.dumps(content).encode() + b"\n"
+
+
+def _environment(message: Incoming, attempt: int) -> dict[str, str]:
+    """The agent's, without what systemd means for the agent alone."""
+    kept = {name: value for name, value in os.environ.items() if not _OWN.fullmatch(name)}
+    own = {"ATTEMPT": str(attempt), "EVENT_ID": message.event_id or "", "RX_ID": message.rx_id, "TOPIC": message.topic}
+    return kept | {name: value for name, value in own.items() if "\0" not in value}
+
+
+def _output() -> int:
+    try:
+        return sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL
+    except (OSError, ValueError):
+        return subprocess.DEVNULL
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    _signal_group(process, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    _signal_group(process, signal.SIGKILL)  # and whatever it has started
+    process.wait()
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

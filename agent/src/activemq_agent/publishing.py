@@ -1,0 +1,404 @@
+"""Takes events from the outbox to the broker, in their order, and out of it once they are acknowledged.
+
+ActiveMQ acknowledges what it refuses as well (a missing right, a full store), so a PUBACK alone proves
+nothing. For each topic prefix that is used on a connection the publisher sends a canary of its own,
+``PREFIX/__canary__/AGENT``, and subscribes to it: until it is back, rows of that prefix are kept although
+they are acknowledged; when it does not come, they are kept apart as unconfirmed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from activemq_agent.addresses import join
+from activemq_agent.connecting import Down, Machine, Policy, Up
+from activemq_agent.errors import AgentError
+from activemq_agent.identity import with_id
+from activemq_agent.link import Journal, Link, Log, Open, sessions
+from activemq_agent.session import Message, Puback, Suback
+from activemq_agent.store import Outgoing
+from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, prefix_of
+
+if TYPE_CHECKING:
+    from activemq_agent.config import Config
+
+POLL = 0.25
+"""Seconds after which an idle publisher looks into the outbox though nobody woke it."""
+FRESH = 0.5
+"""Seconds that a row may lie between being read and being sent: expiry is noticed within 1 s."""
+FLUSH = 0.05
+"""Seconds that records of what was sent and acknowledged may wait to share a transaction."""
+ANSWER = 5.0
+"""Seconds for a prefix's canary."""
+ASK_AGAIN = 60.0
+"""Seconds after which a prefix without proof is asked again."""
+MOST_PREFIXES = 256
+"""Prefixes that are remembered, and subscribed to, at most; the longest unused goes first."""
+BARRIER_EVERY = 60.0
+DELETE_BATCH = 500
+"""Acknowledged events that may wait for the disk to forget them: copies after a crash, beside the window's."""
+
+LARGEST_PACKET = 1 << 17
+"""Bytes of a packet that a publisher receives: canaries, with topics of 65,535 bytes."""
+
+_WAKE = object()
+
+
+class Outbox(Journal, Protocol):
+    """What is used of a store."""
+
+    on_outgoing: Callable[[], None]
+
+    def outgoing(self, limit: int, after: int = 0) -> list[Outgoing]: ...
+    def sent_later(self, events: Iterable[tuple[int, int, int, str]]) -> Future[None]: ...
+    def acknowledged_later(self, seqs: Iterable[int], proved: bool) -> Future[None]: ...
+    def prove(self, prefix: str, conn: int | None = None) -> int: ...
+    def accept(self, topic: str, payload: bytes) -> str: ...
+    def note(self, kind: str, **fields: Any) -> None: ...
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """What this connection knows of a prefix. ``held``: rows that wait, acknowledged, for the answer.
+
+    ``canary`` is what has to come back: nobody can send it who has not received it.
+    """
+
+    state: Literal["asked", "proved", "unproved"]
+    asked_at: float
+    canary: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
+    held: list[int] = field(default_factory=list)
+
+
+class _Flying(NamedTuple):
+    """An event on the wire, since ``at``."""
+
+    seq: int
+    prefix: _Prefix
+    at: float
+
+
+class Publisher:
+    """See the module. One thread calls ``run``; the other methods and the figures are for any thread.
+
+    Bounds: at most ``config.publisher_window`` events are on the wire or wait for their prefix's canary, and
+    ``DELETE_BATCH`` wait for the disk to forget them. Raises ConfigError for TLS files that cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        store: Outbox,
+        *,
+        log: Log,
+        policy: Policy | None = None,
+        open_session: Open | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], float] = random.random,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        self.acknowledged = 0
+        """Events that brokers have acknowledged since the start."""
+        self.sent = 0
+        """Events put on the wire since the start, copies counted."""
+        self.tick = clock()
+        """When the loop last turned, by its clock."""
+        self._config, self._store, self._log, self._clock = config, store, log, clock
+        self._policy = policy or config.policy
+        numbers = numbers if numbers is not None else itertools.count(1)
+        self.link = Link(
+            Machine(len(config.urls), self._policy, draw, numbers),
+            tuple(join(url.host, url.port) for url in config.urls),
+            open_session
+            or sessions(config, client_id=f"{config.client_id}-publisher", clean=True, largest=LARGEST_PACKET),
+            agent=f"{config.agent}-publisher",
+            canary_qos=1,
+            journal=store,
+            log=log,
+            clock=clock,
+        )
+        self._used: dict[str, None] = {}  # prefixes since the start, for barriers
+        self._woken = False
+        self._up = False
+        self._reset()
+        self._done: dict[bool, list[int]] = {True: [], False: []}  # acknowledged and not yet recorded, by proved
+        self._wire: list[tuple[int, int, int, str]] = []  # sent and not yet recorded
+        self._since = 0.0  # when the first of both came
+        self._recording: deque[tuple[Future[None], list[int], bool]] = deque()
+        self._disk_since: float | None = None
+        self._barrier_at = clock() + BARRIER_EVERY
+        self._asked_at = clock()
+
+    def _reset(self) -> None:
+        """Forget what belonged to one connection: the outbox is read from its beginning again."""
+        self._flying: dict[int, _Flying] = {}
+        self._prefixes: dict[str, _Prefix] = {}
+        self._asked: dict[str, str] = {}  # prefix by canary topic
+        self._subscribing: dict[int, str] = {}  # prefix by packet number
+        self._held = 0
+        self._buffer: deque[Outgoing] = deque()
+        self._after = 0
+        self._read_at = 0.0
+        self._look_at = 0.0  # when to look into the outbox again, though nobody woke us
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Prefixes of this connection whose canaries do not come back: what is acknowledged there is unconfirmed."""
+        return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
+
+    def wake(self) -> None:
+        """The outbox has something new."""
+        if not self._woken:
+            self._woken = True
+            self.link.put(_WAKE)
+
+    def barriers(self) -> list[str]:
+        """Accept a barrier for each prefix that was used since the start; returns their ids.
+
+        A barrier is an event in order like any other. Raises Full, as ``accept`` does.
+        """
+        found = []
+        for prefix in list(self._used):
+            topic = barrier_topic(prefix, self._config.agent)
+            event_id = self._store.accept(topic, b"{}")
+            self._store.note("barrier", event_id=event_id, topic=topic)
+            found.append(event_id)
+        self.wake()
+        return found
+
+    def run(self, stop: threading.Event) -> None:
+        """Publish until ``stop`` is set; then close the connection. What is not acknowledged stays in the outbox."""
+        self._store.on_outgoing = self.wake
+        self.link.start()
+        while not stop.is_set():
+            self.turn()
+        self.link.stop()
+        self._record(force=True)
+        self._settle(0)
+
+    def turn(self) -> None:
+        """One round of the loop: what happened, then what is to be sent and recorded."""
+        waiting = bool(self._wire or self._done[True] or self._done[False])
+        for event in self.link.turn(FLUSH if waiting else POLL):
+            self.link.contain(event, self._handle)
+        now = self.tick = self._clock()
+        if self._up and self._is_answered(now):
+            self._ask_again(now)
+            self._send(now)
+        self._record(force=False)
+        if self._config.barrier and now >= self._barrier_at:
+            self._barrier_at = now + BARRIER_EVERY
+            with contextlib.suppress(AgentError):  # a full outbox: its events are what matters
+                self.barriers()
+
+    # -- what happened ----------------------------------------------------------------------------
+
+    def _handle(self, event: object) -> None:
+        match event:
+            case Puback():
+                self._acknowledged(event.mid)
+            case Message():
+                self._came(event)
+            case Suback():
+                prefix = self._subscribing.pop(event.mid, None)
+                if prefix is not None and event.refused:
+                    self._give_up_on(prefix, "the broker refuses the subscription to its canary")
+            case Up():
+                self._record(force=True)
+                self._settle(0)  # what is acknowledged must be gone before the outbox is read again
+                self._reset()
+                self._up = True
+            case Down():
+                self._up = False
+                self._reset()
+            case _ if event is _WAKE:
+                self._woken, self._look_at = False, 0.0
+
+    def _acknowledged(self, mid: int) -> None:
+        flying = self._flying.pop(mid, None)
+        if flying is None:
+            return
+        self.acknowledged += 1
+        prefix = flying.prefix
+        if prefix.state == "asked":
+            prefix.held.append(flying.seq)
+            self._held += 1
+        else:
+            self._finish([flying.seq], proved=prefix.state == "proved")
+
+    def _came(self, message: Message) -> None:
+        """A canary of a prefix, if it is ours: the prefix is proved."""
+        if message.qos and self.link.session is not None:
+            self.link.session.ack(message.mid)
+        name = self._asked.get(message.topic)
+        prefix = self._prefixes.get(name) if name is not None else None
+        if name is None or prefix is None:
+            self.link.dropped.note("not asked for", topic=message.topic)
+            return
+        if len(message.payload) > LARGEST_CANARY or message.payload != prefix.canary:
+            self.link.dropped.note("not a canary of ours", topic=message.topic)
+            return
+        if prefix.state == "unproved":
+            self._record(force=True)
+            self._store.prove(name, self.link.conn)
+        prefix.state = "proved"
+        self._release(prefix)
+
+    def _give_up_on(self, name: str, reason: str) -> None:
+        prefix = self._prefixes.get(name)
+        if prefix is None or prefix.state != "asked":
+            return
+        prefix.state = "unproved"
+        self._log.warning("prefix not proved", prefix=name, broker=self.link.broker, reason=reason)
+        self._release(prefix)
+
+    def _release(self, prefix: _Prefix) -> None:
+        held, prefix.held = prefix.held, []
+        self._held -= len(held)
+        self._finish(held, proved=prefix.state == "proved")
+
+    def _finish(self, seqs: list[int], *, proved: bool) -> None:
+        self._mark()
+        self._done[proved] += seqs
+
+    def _is_answered(self, now: float) -> bool:
+        """Whether the broker acknowledges in time; if not, it is left."""
+        oldest = next(iter(self._flying.values()), None)
+        if oldest is None or now - oldest.at < self._policy.puback_timeout:
+            return True
+        self._up = False
+        self.link.give_up(f"no PUBACK in {self._policy.puback_timeout:g} s")
+        return False
+
+    # -- prefixes ---------------------------------------------------------------------------------
+
+    def _ask(self, name: str, now: float) -> _Prefix:
+        """Send a prefix's canary, ahead of the first event on it."""
+        while len(self._prefixes) >= MOST_PREFIXES:
+            self._forget(next(iter(self._prefixes)))
+        prefix = self._prefixes[name] = _Prefix("asked", now)
+        self._used[name] = None
+        while len(self._used) > MOST_PREFIXES:
+            del self._used[next(iter(self._used))]
+        self._asked[canary_topic(name, self._config.agent)] = name
+        self._send_canary(name)
+        return prefix
+
+    def _send_canary(self, name: str) -> None:
+        session, topic = self.link.session, canary_topic(name, self._config.agent)
+        if session is not None:
+            mid = session.subscribe(topic, 1)
+            if mid is not None:
+                self._subscribing[mid] = name
+            session.publish(topic, self._prefixes[name].canary)
+
+    def _forget(self, name: str) -> None:
+        """The prefix known longest makes room; what waits for its canary is unconfirmed."""
+        self._give_up_on(name, f"more than {MOST_PREFIXES} prefixes are in use")
+        del self._prefixes[name]
+        topic = canary_topic(name, self._config.agent)
+        self._asked.pop(topic, None)
+        if self.link.session is not None:
+            self.link.session.unsubscribe(topic)
+
+    def _ask_again(self, now: float) -> None:
+        if now - self._asked_at < 1.0:
+            return
+        self._asked_at = now
+        for name, prefix in list(self._prefixes.items()):
+            if prefix.state == "asked" and now - prefix.asked_at >= ANSWER:
+                self._give_up_on(name, f"its canary is not back in {ANSWER:g} s")
+            elif prefix.state == "unproved" and now - prefix.asked_at >= ASK_AGAIN:
+                prefix.asked_at = now
+                self._send_canary(name)
+
+    # -- what is to be sent -----------------------------------------------------------------------
+
+    def _send(self, now: float) -> None:
+        session, broker = self.link.session, self.link.broker
+        if session is None or broker is None:
+            return
+        unrecorded = sum(len(seqs) for _, seqs, _ in self._recording)
+        if unrecorded + len(self._done[True]) + len(self._done[False]) > DELETE_BATCH:
+            self._record(force=False)
+            if self._recording:
+                self._recording[0][0].add_done_callback(lambda _: self.wake())
+            return
+        while len(self._flying) + self._held < self._config.publisher_window and self._has_rows(now):
+            row = self._buffer[0]
+            name = prefix_of(row.topic)
+            prefix = self._prefixes.get(name) or self._ask(name, now)
+            mid = session.publish(row.topic, with_id(row.payload, row.event_id, self._config.publisher_envelope))
+            if mid is None:
+                return  # the connection is going: its end is in the queue
+            self._buffer.popleft()
+            self._flying[mid] = _Flying(row.seq, prefix, now)
+            self.sent += 1
+            self._mark()
+            self._wire.append((row.seq, self.link.conn, mid, broker))
+
+    def _has_rows(self, now: float) -> bool:
+        """Whether the buffer holds rows read just now; reads if it may."""
+        if self._buffer and now - self._read_at > FRESH:
+            self._after = self._buffer[0].seq - 1
+            self._buffer.clear()
+            self._look_at = 0.0
+        if not self._buffer and now >= self._look_at:
+            limit = self._config.publisher_window
+            self._buffer.extend(self._store.outgoing(limit, self._after))
+            self._read_at = now
+            if self._buffer:
+                self._after = self._buffer[-1].seq
+            if len(self._buffer) < limit:
+                self._look_at = now + POLL
+        return bool(self._buffer)
+
+    # -- what is to be recorded -------------------------------------------------------------------
+
+    def _mark(self) -> None:
+        if not (self._wire or self._done[True] or self._done[False]):
+            self._since = self._clock()
+
+    def _record(self, *, force: bool) -> None:
+        """Hand what was sent and acknowledged to the store, some at a time."""
+        while self._recording and self._recording[0][0].done():
+            self._recorded(*self._recording.popleft())
+        many = len(self._done[True]) + len(self._done[False]) >= DELETE_BATCH // 2
+        if not (force or many or self._clock() - self._since >= FLUSH) or self._disk_is_full(force):
+            return
+        if self._wire:
+            wire, self._wire = self._wire, []
+            self._recording.append((self._store.sent_later(wire), [], True))
+        for proved, seqs in self._done.items():
+            if seqs:
+                self._done[proved] = []
+                self._recording.append((self._store.acknowledged_later(seqs, proved), seqs, proved))
+
+    def _disk_is_full(self, force: bool) -> bool:
+        """After a write that failed, the next waits a second."""
+        return self._disk_since is not None and not force and self._clock() - self._disk_since < 1.0
+
+    def _recorded(self, future: Future[None], seqs: list[int], proved: bool) -> None:
+        try:
+            future.result()
+            self._disk_since = None
+        except AgentError as error:
+            if self._disk_since is None:
+                self._log.error("what brokers acknowledged cannot be recorded", reason=str(error))
+            self._disk_since = self._clock()
+            self._done[proved] = seqs + self._done[proved]
+
+    def _settle(self, most: int) -> None:
+        """Wait until at most so many requests are with the store."""
+        while len(self._recording) > most:
+            self._recorded(*self._recording.popleft())

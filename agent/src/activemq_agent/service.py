@@ -1,0 +1,259 @@
+"""The running agent: its parts, their threads, and their end.
+
+Every part has a thread. One that ends by itself, whatever the reason, ends the process with a line in the log:
+half an agent would look alive. systemd starts it again, and everything accepted or received is in the store.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from activemq_agent import __version__
+from activemq_agent.control import Control
+from activemq_agent.errors import AgentError
+from activemq_agent.handling import Handlers
+from activemq_agent.journal_files import DIRECTORY, JournalFiles
+from activemq_agent.logs import make_log
+from activemq_agent.metrics import Metrics
+from activemq_agent.notify import Notifier, Pulse
+from activemq_agent.publishing import Publisher
+from activemq_agent.status import status_of
+from activemq_agent.store import Store
+from activemq_agent.subscribing import Subscriber
+
+if TYPE_CHECKING:
+    from activemq_agent.config import Config
+    from activemq_agent.link import Log
+
+LOOK = 1.0
+"""Seconds between two looks at how the parts are."""
+EXPORT = 1.0
+"""Seconds between two exports of the journal."""
+FAREWELL = 5.0
+"""Seconds that a part may take to end."""
+
+
+class Service:
+    """Made once; ``run`` returns the exit code. ``stop`` does what SIGTERM does."""
+
+    def __init__(self, config: Config, *, log: Log | None = None, notifier: Notifier | None = None) -> None:
+        self.config = config
+        self._log: Log = log or make_log(config)
+        self._notifier = notifier or Notifier()
+        self._stop = threading.Event()
+        self._look = threading.Event()
+        self._died: list[str] = []
+        self._watched: list[threading.Thread] = []
+        self._is_stopping = False
+        self.began = time.monotonic()
+
+    def stop(self) -> None:
+        """Begin to stop: take nothing more, empty the outbox, end."""
+        self._stop.set()
+        self._look.set()
+
+    def run(self) -> int:
+        """Run until ``stop``, SIGTERM or SIGINT; a second signal ends the process at once.
+
+        Returns 0; 1 if a part died. Raises AgentError if the agent cannot begin.
+        """
+        with ExitStack() as ends:
+            self._make(ends)
+            self._catch_signals(ends)
+            self._hear_of_deaths(ends)
+            self._start()
+            self._watch()
+            if self._died:
+                self._log.error("the agent ends: a part of it has died", reason="; ".join(self._died))
+                self._notifier.send("STOPPING=1", f"STATUS={self._died[0]}")
+                self.handlers.close(0.0)
+                return 1
+            self._drain()
+        self._log.info("stopped")
+        return 0
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _make(self, ends: ExitStack) -> None:
+        """Everything that can fail does so here, before anything runs."""
+        config, log = self.config, self._log
+        self.store = Store.open(config.state_directory, agent=config.agent, limits=config.limits)
+        ends.callback(self._close_store)
+        if self.store.damage is not None:
+            log.error("the store was damaged", reason=str(self.store.damage))
+        numbers = itertools.count(1)  # one journal, so one count of connections
+        self.publisher = Publisher(config, self.store, log=log, numbers=numbers)
+        self.metrics = Metrics(self.store.counts, publisher=self.publisher)
+        self.handlers = Handlers(config, self.store, log=log, observe=self.metrics.observe)
+        self.subscriber = (
+            Subscriber(config, self.store, log=log, numbers=numbers, on_stored=self.handlers.wake)
+            if config.topics
+            else None
+        )
+        self.control = Control(
+            config.socket, self.store, lambda: status_of(self), log=log, on_accepted=self.publisher.wake
+        )
+        ends.callback(self.control.close)
+        self.metrics.subscriber, self.metrics.handlers = self.subscriber, self.handlers
+        self.metrics.control = self.control
+        if config.metrics_address:
+            self.metrics.serve(config.metrics_address)
+            ends.callback(self.metrics.close)
+        self._journal = JournalFiles(self.store, config.state_directory / DIRECTORY)
+
+    def _start(self) -> None:
+        self._publisher_stop, self._subscriber_stop, self._journal_stop = (threading.Event() for _ in range(3))
+        self.store.note("started")
+        self.publisher_thread = self._thread("publisher", lambda: self.publisher.run(self._publisher_stop))
+        subscriber = self.subscriber
+        if subscriber is not None:
+            self.subscriber_thread = self._thread("subscriber", lambda: subscriber.run(self._subscriber_stop))
+        self.journal_thread = self._thread("journal", self._export)
+        self.handlers.start()
+        self.control.start()
+        self._watched += [self.control.thread, *(worker.thread for worker in self.handlers.workers)]
+        self._log.info(
+            "started", agent=self.config.agent, epoch=self.store.epoch, version=__version__,
+            brokers=",".join(map(str, self.config.urls)), topics=",".join(self.config.topics),
+        )  # fmt: skip
+
+    def _thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        def run() -> None:
+            reason = "it ended"
+            try:
+                target()
+            except Exception as error:  # noqa: BLE001 -- whatever it is, the process must not go on without it
+                reason = f"{type(error).__name__}: {error}"
+                self._log.error("a part has died", part=name, reason=reason, exc_info=True)
+            if not self._is_stopping:
+                self._died.append(f"{name}: {reason}")
+                self._look.set()
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _export(self) -> None:
+        """The journal into its files; a disk that refuses is told once, and asked again."""
+        is_failing = False
+        while True:
+            is_last = self._journal_stop.wait(EXPORT)
+            try:
+                self._journal.export()
+                is_failing = False
+            except AgentError as error:
+                if not is_failing:
+                    self._log.error("the journal is not exported", reason=str(error))
+                is_failing = True
+            if is_last:
+                return
+
+    # -- watching ---------------------------------------------------------------------------------
+
+    def _catch_signals(self, ends: ExitStack) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # a test, or somebody's program: they call stop
+
+        def on_signal(number: int, _frame: Any) -> None:
+            for one in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(one, signal.SIG_DFL)  # the next one ends the process: every row is in the store
+            self.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            ends.callback(signal.signal, number, signal.signal(number, on_signal))
+
+    def _hear_of_deaths(self, ends: ExitStack) -> None:
+        """Log what ends a thread that is not one of ``_thread``: a worker, the store's writer, a client's."""
+        before = threading.excepthook
+
+        def on_death(found: threading.ExceptHookArgs) -> None:
+            name = found.thread.name if found.thread else "?"
+            self._log.error("a thread has died", part=name, reason=f"{found.exc_type.__name__}: {found.exc_value}")
+            self._look.set()
+
+        threading.excepthook = on_death
+        ends.callback(setattr, threading, "excepthook", before)
+
+    def ticks(self) -> dict[str, float]:
+        """When each loop last turned, by the loop's own clock."""
+        ticks = {"publisher": self.publisher.tick, "storage": self.store.tick, "handlers": self.handlers.tick}
+        if self.subscriber:
+            ticks["subscriber"] = self.subscriber.tick
+        return ticks
+
+    def _watch(self) -> None:
+        """Until something has died or the agent is to stop."""
+        pulse, is_ready, told = Pulse(), False, ""
+        interval = self._notifier.interval or 10.0
+        fed_at = time.monotonic() - interval
+        while not self._stop.is_set() and not self._died:
+            self._note_deaths()
+            if not is_ready and self._is_ready():
+                is_ready = True
+                self._notifier.send("READY=1")
+            now = time.monotonic()
+            if now - fed_at >= interval:
+                fed_at = now
+                still = pulse.still(self.ticks())
+                if still:
+                    self._log.error("loops stand still", loops=",".join(still), overdue=",".join(self.handlers.overdue))
+                else:
+                    self._notifier.send("WATCHDOG=1")
+            if (status := self._one_line()) != told:
+                told = status
+                self._notifier.send(f"STATUS={status}")
+            self._look.wait(LOOK)
+            self._look.clear()
+
+    def _note_deaths(self) -> None:
+        self._died += [f"{thread.name}: it ended" for thread in self._watched if not thread.is_alive()]
+        if not self.store.alive:
+            self._died.append("store: its writer ended")
+
+    def _is_ready(self) -> bool:
+        return self.config.ready == "outbox" or self.subscriber is None or bool(self.subscriber.granted)
+
+    def _one_line(self) -> str:
+        link = self.publisher.link
+        if link.broker:
+            return f"connected to {link.broker}"
+        return link.alarm or "; ".join(["no broker is connected", *link.failures.values()])
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        """Take nothing more; give the outbox and the handlers their time; end the threads."""
+        self._is_stopping = True
+        self._notifier.send("STOPPING=1", "STATUS=emptying the outbox")
+        deadline = time.monotonic() + self.config.drain_seconds
+        self.control.stopping = True
+        self._subscriber_stop.set()
+        with suppress(AgentError):
+            self.publisher.barriers()
+        while self.store.counts().outbox_rows and time.monotonic() < deadline and self.publisher_thread.is_alive():
+            time.sleep(0.05)
+        self.handlers.close(max(0.0, deadline - time.monotonic()))
+        left = self.store.counts()
+        if left.outbox_rows or left.inbox_rows:
+            self._log.warning("kept for the next start", outbox=left.outbox_rows, inbox=left.inbox_rows)
+        self._publisher_stop.set()
+        self.publisher_thread.join(FAREWELL)
+        if self.subscriber is not None:
+            self.subscriber_thread.join(FAREWELL)
+        with suppress(AgentError):
+            self.store.note("stopped")
+        self._journal_stop.set()
+        self.journal_thread.join(FAREWELL)
+
+    def _close_store(self) -> None:
+        """A writer that died, or a thread that still works, must not hold up the end."""
+        if self.store.alive:
+            closing = threading.Thread(target=self.store.close, name="store-close", daemon=True)
+            closing.start()
+            closing.join(FAREWELL)

@@ -1,0 +1,314 @@
+"""One MQTT connection, from its TCP handshake to its end, and what happens on it as small events.
+
+Each connection is a new paho client, so that nothing is ever taken over from the one before: paho's own
+queue would send again what the outbox sends again. Everything arrives as an event that the callbacks put
+into a queue; nothing else is done there. paho calls ``on_publish`` under the lock that ``publish`` takes:
+whoever holds a lock of his own across ``publish`` and takes it in the callback stands still for ever
+(measured with paho-mqtt 2.2.0). A PUBACK may be in the queue before ``publish`` has returned its number;
+with one reader of the queue, which is also the one who publishes, that needs no lock.
+
+A frozen broker takes connections and says nothing: no wait here lasts longer than its own timeout. A hostile one
+sends anything: ``wire`` bounds what is read, and what no broker sends ends the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from activemq_agent.addresses import join
+from activemq_agent.errors import AgentError
+from activemq_agent.tls import why
+
+if TYPE_CHECKING:
+    from activemq_agent.config import Broker, Config
+    from activemq_agent.packet_limits import ReceiveBudget
+
+CONNECT_TIMEOUT = 4.5
+"""Seconds for TCP and TLS: below the machine's 5 s for CONNACK, so that a late CONNECT cannot evict a newer one."""
+FAREWELL = 0.5
+"""Seconds that an orderly end may take to get DISCONNECT out; a frozen broker reads nothing."""
+
+_BAD_CREDENTIALS = {134, 135}  # paho's names for CONNACK 4 and 5
+_KEEPALIVE_TIMEOUT = 141
+
+
+class TransportUp(NamedTuple):
+    """TCP, and TLS where it is asked for, stand."""
+
+    conn: int
+
+
+class Connack(NamedTuple):
+    """The broker's answer to CONNECT: ``refused`` says why not; None is a yes."""
+
+    conn: int
+    refused: str | None
+    bad_credentials: bool
+
+
+class Suback(NamedTuple):
+    """The answer to SUBSCRIBE ``mid``."""
+
+    conn: int
+    mid: int
+    refused: bool
+
+
+class Puback(NamedTuple):
+    """PUBLISH ``mid`` was acknowledged. ActiveMQ acknowledges what it refuses as well."""
+
+    conn: int
+    mid: int
+
+
+class Message(NamedTuple):
+    """A message came; at QoS 1 it waits for ``Session.ack(mid)``. ``held`` counts its memory in a ``ReceiveBudget``."""
+
+    conn: int
+    topic: str
+    payload: bytes
+    qos: int
+    mid: int
+    held: object = None
+
+
+class PassedOver(NamedTuple):
+    """A message came that was larger than packets may be: nothing of it was kept, and it is not acknowledged."""
+
+    conn: int
+
+
+class Gone(NamedTuple):
+    """The connection is over, or never was.
+
+    ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no broker sends.
+    """
+
+    conn: int
+    reason: str
+    silent: bool = False
+    hostile: bool = False
+
+
+SessionEvent = TransportUp | Connack | Suback | Puback | Message | PassedOver | Gone
+
+
+class Connection(Protocol):
+    """What publisher and subscriber need of a session; tests have one without a network."""
+
+    def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
+        """Returns the packet's number, or None if the connection is gone."""
+        ...
+
+    def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
+        """The same, for one filter."""
+        ...
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        """Take a filter back."""
+        ...
+
+    def ack(self, mid: int) -> None:
+        """Acknowledge a message of QoS 1."""
+        ...
+
+    def close(self, *, orderly: bool = False) -> None:
+        """End it, soon: events may still come, and mean nothing any more."""
+        ...
+
+
+class Session:
+    """See the module. Made by ``open``, which returns at once; its methods are for one thread."""
+
+    def __init__(
+        self,
+        client: Any,
+        conn: int,
+        address: tuple[str, int],
+        keepalive: int,
+        put: Callable[[SessionEvent], None],
+        intake: ReceiveBudget,
+    ) -> None:
+        self._client: Any = client  # None once it is over: its sockets go with the last reference
+        self._intake = intake
+        self._asked = 0  # SUBSCRIBEs that are not answered
+        self._conn = conn
+        self._address = address
+        self._keepalive = keepalive
+        self._put = put
+        self._closed = False
+        self._tls = False
+        self._answered = False
+        self._gone = threading.Event()
+        client.on_socket_open = self._on_socket_open
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_publish = self._on_publish
+        client.on_message = self._on_message
+
+    @classmethod
+    def open(
+        cls,
+        broker: Broker,
+        config: Config,
+        *,
+        client_id: str,
+        clean: bool,
+        on_event: Callable[[SessionEvent], None],
+        conn: int = 0,
+        tls: ssl.SSLContext | None = None,
+        intake: ReceiveBudget | None = None,
+        largest: int | None = None,
+    ) -> Session:
+        """Begin to connect, in a thread of its own. ``on_event`` is called by other threads: a queue's ``put``.
+
+        ``tls``: what ``tls_context`` made, for a broker that is to be reached by TLS. ``intake`` bounds what is
+        received and still in memory, ``largest`` the bytes of a packet, which are the configuration's without it.
+        Raises AgentError for a TLS broker without a context.
+        """
+        from activemq_agent.packet_limits import MOST_RECEIVED, ReceiveBudget
+
+        intake = intake or ReceiveBudget(MOST_RECEIVED)
+        largest = config.packet_bytes if largest is None else largest
+        client = _client(client_id, clean, largest, intake, lambda: on_event(PassedOver(conn)))
+        if config.username:
+            client.username_pw_set(config.username, config.password.get_secret_value() if config.password else None)
+        if broker.tls:
+            if tls is None:
+                raise AgentError(f"{join(broker.host, broker.port)} is to be reached by TLS: set tls.ca")
+            client.tls_set_context(tls)
+        session = cls(client, conn, (broker.host, broker.port), config.policy.keepalive, on_event, intake)
+        session._tls = broker.tls
+        threading.Thread(target=session._connect, name=f"mqtt-dial-{conn}", daemon=True).start()
+        return session
+
+    def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
+        """Send; returns the packet's number, or None if the connection is gone. Raises ValueError for a bad topic."""
+        client = self._client
+        info = client.publish(topic, payload, qos) if client is not None else None
+        return int(info.mid) if info is not None and info.rc == 0 else None
+
+    def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
+        """Ask for one filter; the answer is a ``Suback`` with the number returned, None if the connection is gone."""
+        client = self._client
+        self._asked += 1
+        rc, mid = client.subscribe(topic_filter, qos) if client is not None else (1, None)
+        return int(mid) if rc == 0 and mid is not None else None
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        """Take a filter back; on a connection that is gone this does nothing."""
+        client = self._client
+        if client is not None:
+            client.unsubscribe(topic_filter)
+
+    def ack(self, mid: int) -> None:
+        """Acknowledge a message. On a connection that is gone this does nothing: the broker sends it again."""
+        client = self._client
+        if client is not None:
+            client.ack(mid, 1)
+
+    def close(self, *, orderly: bool = False) -> None:
+        """End the connection. ``orderly`` says good-bye first and takes at most ``FAREWELL`` seconds."""
+        self._closed = True
+        client = self._client
+        if client is None:
+            return
+        if orderly:
+            with contextlib.suppress(OSError, ValueError):
+                client.disconnect()
+                self._gone.wait(FAREWELL)
+        client.closing = True
+        # The client's thread is in select(): it wakes, closes the socket and ends. The socket may be one of TLS,
+        # whose own shutdown() would take its state away under that thread.
+        client_socket = client.socket()
+        if client_socket is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(client_socket, socket.SHUT_RDWR)
+
+    # -- in threads of the client: nothing here may wait ------------------------------------------
+
+    def _connect(self) -> None:
+        client = self._client
+        try:
+            client.connect(*self._address, keepalive=self._keepalive)
+        except (OSError, ValueError, AgentError) as error:
+            self._over(why(error, self._address, seconds=CONNECT_TIMEOUT, tls=self._tls))
+            return
+        self._put(TransportUp(self._conn))
+        client.loop_start()
+
+    def _over(self, reason: str, *, silent: bool = False, hostile: bool = False) -> None:
+        self._gone.set()
+        self._client = None
+        self._put(Gone(self._conn, reason, silent, hostile))
+
+    def _on_socket_open(self, _client: Any, _data: Any, opened: socket.socket) -> None:
+        if self._closed:
+            opened.close()
+            raise AgentError("given up meanwhile")
+
+    def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        self._answered = True
+        refused = f"{join(*self._address)} refused the login: {reason}" if reason.is_failure else None
+        self._put(Connack(self._conn, refused, reason.value in _BAD_CREDENTIALS))
+
+    def _on_disconnect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        if client.violation is not None:
+            self._over(f"the broker {client.violation}", hostile=True)
+            return
+        silent = reason.value == _KEEPALIVE_TIMEOUT
+        text = f"no answer for {2 * self._keepalive} s" if silent else "the connection was closed"
+        if not (silent or self._answered):
+            hint = "look at its log" if self._tls else "if this is its TLS port, write ssl:// in mb.urls"
+            text = f"{join(*self._address)} closed the connection without an answer to CONNECT: {hint}"
+        self._over(text, silent=silent)
+
+    def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
+        if self._asked <= 0:
+            from activemq_agent.packet_limits import ViolationError
+
+            raise ViolationError("sent a SUBACK that nobody asked for")
+        self._asked -= 1
+        self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))
+
+    def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:
+        self._put(Puback(self._conn, mid))
+
+    def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
+        from activemq_agent.packet_limits import OVERHEAD, TOPIC_COPIES
+
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:  # whoever publishes may have chosen it: no reason to leave the broker
+            topic = "\ufffd"
+        held = self._intake.hold(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
+        self._put(Message(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))
+
+
+def _client(client_id: str, clean: bool, largest: int, intake: ReceiveBudget, passed_over: Callable[[], None]) -> Any:
+    from paho.mqtt.client import MQTTv311
+    from paho.mqtt.enums import CallbackAPIVersion
+
+    from activemq_agent.packet_limits import BoundedClient
+
+    client = BoundedClient(
+        CallbackAPIVersion.VERSION2,
+        client_id=client_id,
+        clean_session=clean,
+        protocol=MQTTv311,
+        reconnect_on_failure=False,
+        manual_ack=True,
+        limit=largest,
+        intake=intake,
+        passed_over=passed_over,
+    )
+    client.connect_timeout = CONNECT_TIMEOUT
+    client.max_inflight_messages_set(0)  # the publisher's window is the limit
+    client.suppress_exceptions = False
+    return client

@@ -1,0 +1,66 @@
+"""How a running agent is, as ``activemq-agent status`` shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from activemq_agent import __version__
+
+if TYPE_CHECKING:
+    from activemq_agent.link import Link
+    from activemq_agent.service import Service
+
+
+def status_of(service: Service) -> dict[str, Any]:
+    """Nested objects of plain values; ages and times in seconds."""
+    publisher, subscriber, handlers = service.publisher, service.subscriber, service.handlers
+    counts = dataclasses.asdict(service.store.counts())
+    found: dict[str, Any] = {
+        "agent": service.config.agent,
+        "version": __version__,
+        "pid": os.getpid(),
+        "epoch": service.store.epoch,
+        "uptime": round(time.monotonic() - service.began, 3),
+        "stopping": service.control.stopping,
+        "publisher": {
+            **_link(publisher.link),
+            "sent": publisher.sent,
+            "acknowledged": publisher.acknowledged,
+            "refused": service.control.refused,
+            "unproved": list(publisher.refused),
+        },
+    }
+    if subscriber is not None:
+        found["subscriber"] = {
+            **_link(subscriber.link),
+            "received": subscriber.received,
+            "subscribed": sorted(subscriber.granted),
+            "denied": sorted(subscriber.refused),
+            "full": list(subscriber.full),
+        }
+    found["handlers"] = {
+        "handled": handlers.handled,
+        "without_handler": handlers.without,
+        "failures": handlers.failures,
+        "overdue": list(handlers.overdue),
+    }
+    found["store"] = counts
+    damage = service.store.damage
+    found["damage"] = None if damage is None else str(damage)
+    return found
+
+
+def _link(link: Link) -> dict[str, Any]:
+    return {
+        "broker": link.broker,
+        "brokers": list(link.names),
+        "alarm": link.alarm,
+        "failures": dict(link.failures),
+        "connections": link.connections,
+        "losses": dict(link.losses),
+        "dropped": dict(link.dropped.counts),
+        "round_trip": None if link.round_trip is None else round(link.round_trip, 6),
+    }

@@ -1,0 +1,68 @@
+"""What was wrong with a damaged store, and what became of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from activemq_agent.printable import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Places ``first`` to ``last`` of the outbox hold nothing readable.
+
+    ``after_id`` and ``before_id`` are the ids of the readable neighbours, None at an end. Some of the places may
+    have been acknowledged before, and be no loss.
+    """
+
+    first: int
+    last: int
+    after_id: str | None
+    before_id: str | None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.first} to {self.last} (after {self.after_id or 'the start'}, before {self.before_id or 'the end'})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """``reasons``: what was found; ``directory``: where the damaged files are now; ``kept``: readable rows a table.
+
+    ``missing``: how many events of the outbox could not be read, None if the file no longer says; ``epoch``: the
+    new epoch if the old one could not go on, else None.
+    """
+
+    reasons: tuple[str, ...]
+    directory: Path
+    kept: dict[str, int]
+    missing: int | None
+    gaps: tuple[Gap, ...]
+    epoch: str | None
+
+    def __str__(self) -> str:
+        missing = "an unknown number of" if self.missing is None else str(self.missing)
+        gaps = "; ".join(map(str, self.gaps[:5])) + ("; …" if len(self.gaps) > 5 else "")
+        return (
+            f"the store was damaged ({self.reasons[0]}): {counted(self.kept['outbox'], 'event')} of the outbox kept, "
+            f"{missing} not readable{f', in places {gaps}' if self.gaps else ''}; its files are in {self.directory}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for a file."""
+        return {**asdict(self), "directory": str(self.directory)}
+
+
+def gaps_between(readable: dict[int, str], first: int, last: int) -> Iterable[Gap]:
+    """Places from ``first`` to ``last`` that are not among the readable ones (place -> event id)."""
+    before, before_id = first - 1, None
+    for place in sorted(place for place in readable if first <= place <= last):
+        if place > before + 1:
+            yield Gap(before + 1, place - 1, before_id, readable[place])
+        before, before_id = place, readable[place]
+    if before < last:
+        yield Gap(before + 1, last, before_id, None)

@@ -1,0 +1,175 @@
+"""What the subscriber's side does within a transaction: receive, hand to handlers, record as handled."""
+
+from __future__ import annotations
+
+from activemq_agent.errors import Refused
+from activemq_agent.identity import id_in
+from activemq_agent.store.outbox import size_of
+from activemq_agent.store.rows import UNREADABLE, Incoming, Receipt, checksum
+from activemq_agent.store.transaction import Turn
+
+MESSAGE_COLUMNS = "rx, event_id, topic, payload, received, sum, attempts"
+Sealed = tuple[int, str | None, str, bytes, float, bytes]
+Message = tuple[int, str | None, str, bytes, float, bytes, int]
+"""A row of ``MESSAGE_COLUMNS``."""
+
+
+def matches(topic_filter: str, topic: str) -> bool:
+    """Whether an MQTT filter matches a topic (MQTT 3.1.1, section 4.7; ``a/#`` matches ``a`` too)."""
+    wanted = topic_filter.split("/")
+    levels = topic.split("/", len(wanted))  # one more than is wanted: a topic may have 65,535
+    for number, level in enumerate(wanted):
+        if level == "#":
+            return True
+        if number >= len(levels) or level not in ("+", levels[number]):
+            return False
+    return len(wanted) == len(levels)
+
+
+def lane_of(topic: str, filters: tuple[str, ...]) -> str:
+    """The lane of the inbox that a topic belongs to: the first filter that matches, or else the topic itself."""
+    return next((one for one in filters if matches(one, topic)), topic)
+
+
+def received(turn: Turn, topic: str, payload: bytes, broker: str, conn: int, head: bool = True) -> Receipt:
+    """Store a message, unless its id is known or there is no room.
+
+    A lane that had no room takes nothing until its ``head``, the oldest message that it owes, is offered again:
+    whoever has offered several at once would otherwise see a later one stored before an earlier one.
+    """
+    tally, limits = turn.tally, turn.limits
+    event_id = id_in(payload)
+    if event_id is not None and _is_known(turn, event_id):
+        turn.record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
+        tally.duplicates += 1
+        return Receipt(0, event_id, duplicate=True)
+    size, lane = size_of(topic, payload), lane_of(topic, limits.filters)
+    if head:
+        tally.barred.discard(lane)
+    if (
+        lane in tally.barred
+        or tally.inbox_rows + tally.quarantined >= limits.inbox_rows
+        or tally.inbox_bytes + tally.quarantined_bytes + size > limits.inbox_bytes
+        or tally.lanes[lane] >= limits.topic_rows
+    ):
+        tally.barred.add(lane)
+        return Receipt(0, event_id, full=True)
+    tally.rx += 1
+    row = (*sealed("inbox", tally.rx, event_id, topic, payload, turn.now), 0, lane)
+    turn.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    tally.inbox_rows += 1
+    tally.inbox_bytes += size
+    tally.lanes[lane] += 1
+    turn.record("received", topic=topic, broker=broker, conn=conn, **identity(turn, tally.rx, event_id))
+    return Receipt(tally.rx, event_id)
+
+
+def identity(turn: Turn, rx: int, event_id: str | None) -> dict[str, str]:
+    """How the journal names a message: by its id, or else by one of this agent's own."""
+    return {"event_id": event_id} if event_id is not None else {"rx_id": turn.tally.rx_id(rx)}
+
+
+def _is_known(turn: Turn, event_id: str) -> bool:
+    query = "SELECT 1 FROM inbox WHERE event_id = ? UNION ALL SELECT 1 FROM remembered WHERE event_id = ?"
+    return turn.db.execute(query, (event_id, event_id)).fetchone() is not None
+
+
+def sealed(table: str, rx: int, event_id: str | None, topic: str, payload: bytes, received_at: float) -> Sealed:
+    """The columns of a row of ``inbox`` or ``quarantine`` that never change, with their checksum."""
+    values = (rx, event_id, topic, payload, float(received_at))
+    return (*values, checksum(table, *values))
+
+
+def is_whole(table: str, row: Message) -> bool:
+    """Whether a message's row is as it was written into this table, attempts apart."""
+    try:
+        return sealed(table, *row[:5]) == tuple(row[:6])
+    except UNREADABLE:
+        return False
+
+
+def incoming(row: Message, rx_id: str) -> Incoming:
+    """The row as a handler gets it."""
+    return Incoming(row[0], row[1], rx_id, row[2], row[3], row[6])
+
+
+def handling(turn: Turn, rx: int) -> int:
+    """A handler begins: returns which attempt it is, from 1."""
+    row = turn.db.execute(
+        "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (rx,)
+    ).fetchone()
+    if row is None:
+        raise Refused(f"message {rx} is not in the inbox: it was handled or quarantined")
+    turn.record("handling", topic=row[2], **identity(turn, rx, row[1]))
+    return int(row[0])
+
+
+def handled(turn: Turn, rx: int) -> None:
+    """A handler has ended well: the message never runs again, and its id is remembered."""
+    row = _take(turn, rx)
+    turn.record("handled", topic=row[2], **identity(turn, rx, row[1]))
+    _remember(turn, row[1])
+
+
+def quarantine(turn: Turn, rx: int, reason: str) -> None:
+    """Pass a message over, for good; it is kept for people to look at, and a copy counts as a duplicate."""
+    row = _take(turn, rx)
+    kept = (*sealed("quarantine", *row[:5]), row[6], reason)
+    turn.db.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)", kept)
+    turn.tally.quarantined += 1
+    turn.tally.quarantined_bytes += size_of(row[2], row[3])
+    turn.record("quarantined", topic=row[2], reason=reason, **identity(turn, rx, row[1]))
+    _remember(turn, row[1])
+
+
+def _take(turn: Turn, rx: int) -> Message:
+    found = turn.db.execute(f"SELECT {MESSAGE_COLUMNS}, lane FROM inbox WHERE rx = ?", (rx,)).fetchone()  # noqa: S608
+    if found is None:
+        raise Refused(f"message {rx} is not in the inbox: it was handled or quarantined")
+    row: Message = found[:-1]
+    if not is_whole("inbox", row):
+        raise Refused(f"message {rx} is damaged on the disk: restart the agent, which sets it aside")
+    turn.db.execute("DELETE FROM inbox WHERE rx = ?", (rx,))
+    tally, lane = turn.tally, found[-1]
+    tally.inbox_rows -= 1
+    tally.inbox_bytes -= size_of(row[2], row[3])
+    tally.lanes[lane] -= 1
+    if not tally.lanes[lane]:
+        del tally.lanes[lane]
+    return row
+
+
+def _remember(turn: Turn, event_id: str | None) -> None:
+    if event_id is None:
+        return
+    values = (event_id, turn.now)
+    turn.db.execute(
+        "INSERT OR IGNORE INTO remembered (event_id, at, sum) VALUES (?, ?, ?)",
+        (*values, checksum("remembered", *values)),
+    )
+
+
+FORGOTTEN_AT_ONCE = 2000
+
+
+def forget(turn: Turn) -> int:
+    """Forget ids whose time is over, some at a time: rows are in the order of their times."""
+    forgotten = 0
+    for table in ("remembered", "accepted_ids"):
+        rows = turn.db.execute(
+            f"SELECT n, event_id, at, sum FROM {table} ORDER BY n LIMIT {FORGOTTEN_AT_ONCE}"  # noqa: S608 -- constants
+        ).fetchall()
+        old = (n for n, *row in rows if row[1] <= turn.now - turn.limits.remember and known_id(table, *row))
+        last = max(old, default=None)
+        if last is not None:
+            cursor = turn.db.execute(f"DELETE FROM {table} WHERE n <= ?", (last,))  # noqa: S608 -- the same
+            forgotten += cursor.rowcount
+    return forgotten
+
+
+def known_id(table: str, event_id: str, at: float, found: bytes) -> bool:
+    """Whether a row of ``remembered`` or ``accepted_ids`` is as it was written."""
+    try:
+        return checksum(table, event_id, float(at)) == found
+    except UNREADABLE:
+        return False

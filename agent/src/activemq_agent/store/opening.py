@@ -1,0 +1,78 @@
+"""From a state directory to a database that can be used, and the numbers that go with it."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from pathlib import Path
+
+from activemq_agent.errors import AgentError
+from activemq_agent.store.clock import Anchor, Clock, Elapsed
+from activemq_agent.store.damage import Damage
+from activemq_agent.store.inbox import lane_of
+from activemq_agent.store.rows import Limits
+from activemq_agent.store.salvage import finish_interrupted, salvage
+from activemq_agent.store.schema import ANCHOR, COUNTERS, connect, create
+from activemq_agent.store.soundness import problems
+from activemq_agent.store.transaction import Tally, Turn, write_counters
+
+
+def make_sound(directory: Path, agent: str, clock: Clock) -> Damage | None:
+    """Look whether the store is as it was written; if it is damaged, keep what is readable and tell."""
+    finish_interrupted(directory)
+    reasons = problems(directory)
+    return salvage(directory, agent=agent, reasons=reasons, now=clock.wall()) if reasons else None
+
+
+def open_database(
+    path: Path, *, agent: str, limits: Limits, clock: Clock, synchronous: str
+) -> tuple[sqlite3.Connection, Tally, Elapsed]:
+    """The writer's connection, its numbers and its time; a database that is not there is made, with a new epoch.
+
+    Raises AgentError if the file belongs to another agent.
+    """
+    db = connect(path, synchronous=synchronous)
+    db.execute("BEGIN IMMEDIATE")
+    if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+        create(db)
+    row = db.execute(f"SELECT {', '.join(COUNTERS + ANCHOR)} FROM counters").fetchone()  # noqa: S608 -- constants
+    if row is None:
+        tally, elapsed = Tally(agent=agent, epoch=str(uuid.uuid4())), Elapsed(clock, None)
+    else:
+        tally, elapsed = Tally(*row[:7]), Elapsed(clock, Anchor(*row[len(COUNTERS) :]))
+    if tally.agent != agent:
+        db.close()
+        raise AgentError(
+            f"{path}: belongs to agent {tally.agent!r}, not to {agent!r}: set the agent's name back, "
+            "or give this one its own state.directory"
+        )
+    sort_into_lanes(db, limits)
+    recount(db, tally)
+    write_counters(Turn(db, tally, limits, clock, elapsed))
+    db.execute("COMMIT")
+    return db, tally, elapsed
+
+
+def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
+    """Filters may have changed since the messages came."""
+    for topic, lane in db.execute("SELECT DISTINCT topic, lane FROM inbox").fetchall():
+        wanted = lane_of(topic, limits.filters)
+        if wanted != lane:
+            db.execute("UPDATE inbox SET lane = ? WHERE topic = ?", (wanted, topic))
+
+
+def recount(db: sqlite3.Connection, tally: Tally) -> None:
+    """Count rows and bytes of each table."""
+    size = "coalesce(sum(length(CAST(topic AS BLOB)) + length(payload)), 0)"
+    for table, rows, size_name in (
+        ("outbox", "outbox_rows", "outbox_bytes"),
+        ("expired", "expired_rows", "expired_bytes"),
+        ("unconfirmed", "unconfirmed_rows", "unconfirmed_bytes"),
+        ("inbox", "inbox_rows", "inbox_bytes"),
+        ("quarantine", "quarantined", "quarantined_bytes"),
+    ):
+        found = db.execute(f"SELECT count(*), {size} FROM {table}").fetchone()  # noqa: S608 -- names from above
+        setattr(tally, rows, found[0])
+        setattr(tally, size_name, found[1])
+    tally.lanes.clear()
+    tally.lanes.update(dict(db.execute("SELECT lane, count(*) FROM inbox GROUP BY lane")))

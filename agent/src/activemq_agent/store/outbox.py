@@ -1,0 +1,241 @@
+"""What the publisher's side does within a transaction: accept, send, acknowledge, expire, re-queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from activemq_agent.errors import Full, Refused
+from activemq_agent.identity import EventId, check_id, id_in
+from activemq_agent.store.rows import UNREADABLE, Outgoing, Sent, checksum
+from activemq_agent.store.schema import EVENT_COLUMNS
+from activemq_agent.store.transaction import Turn
+from activemq_agent.printable import counted
+
+Values = tuple[int, str, str, bytes, float, float]
+Event = tuple[int, str, str, bytes, float, float, bytes]
+"""A row of ``EVENT_COLUMNS``."""
+
+LONGEST_TOPIC = 65535
+
+
+def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
+    """The caller's own id, from the argument or the payload, or None. Raises Refused for what cannot be sent."""
+    size = len(topic.encode(errors="replace"))
+    if not 0 < size <= LONGEST_TOPIC or any(c in topic for c in "+#\0") or not topic.isprintable():
+        raise Refused(f"{topic[:80]!r} is no topic to publish to: 1 to {LONGEST_TOPIC} bytes, printable, no + and no #")
+    if not isinstance(payload, bytes):
+        raise Refused(f"a payload is bytes, not {type(payload).__name__}")
+    inside = id_in(payload)
+    if event_id is None:
+        return inside
+    if inside not in (None, event_id):
+        raise Refused(f"the payload's eventId is {inside!r}, but id {event_id!r} was asked for: give one of them")
+    return check_id(event_id)
+
+
+def accept(turn: Turn, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:
+    """Put an event into the outbox; an id that was accepted before is returned, and nothing is accepted."""
+    tally = turn.tally
+    if event_id is not None and _was_accepted(turn, event_id):
+        return event_id
+    if not _has_room(turn, size_of(topic, payload)):
+        raise Full(
+            f"the outbox is full ({counted(tally.outbox_rows, 'event')}, {counted(tally.outbox_bytes, 'byte')}): the "
+            "event was not taken; try again when a broker is back"
+        )
+    if event_id is None:
+        tally.seq += 1
+        accepted_as = f"{tally.agent}:{tally.epoch}:{tally.seq}"
+    else:
+        accepted_as = event_id
+        row = (event_id, turn.now, checksum("accepted_ids", event_id, turn.now))
+        turn.db.execute("INSERT INTO accepted_ids (event_id, at, sum) VALUES (?, ?, ?)", row)
+    deadline = turn.now + (turn.limits.timeout if timeout is None else timeout)
+    _put(turn, accepted_as, topic, payload, turn.now, deadline)
+    turn.record("accepted", event_id=accepted_as, topic=topic)
+    return accepted_as
+
+
+def _was_accepted(turn: Turn, event_id: str) -> bool:
+    if turn.db.execute("SELECT 1 FROM accepted_ids WHERE event_id = ?", (event_id,)).fetchone():
+        return True
+    try:
+        own = EventId.parse(event_id)
+    except ValueError:
+        return False
+    if (own.agent, str(own.epoch)) != (turn.tally.agent, turn.tally.epoch):
+        return False
+    if own.seq > turn.tally.seq:
+        raise Refused(f"{event_id} is an id that this agent will give to an event by itself: choose another")
+    return True
+
+
+def _put(turn: Turn, event_id: str, topic: str, payload: bytes, accepted: float, deadline: float) -> None:
+    """Append a row to the outbox."""
+    tally = turn.tally
+    tally.place += 1
+    _insert(turn, "outbox", (tally.place, event_id, topic, payload, accepted, deadline))
+
+
+def size_of(topic: str, payload: bytes) -> int:
+    """Bytes that an event or a message counts for."""
+    return len(topic.encode()) + len(payload)
+
+
+def sealed(
+    table: str, place: int, event_id: str, topic: str, payload: bytes, accepted: float, deadline: float
+) -> Event:
+    """A row of a table, with its checksum."""
+    values = (place, event_id, topic, payload, float(accepted), float(deadline))
+    return (*values, checksum(table, *values))
+
+
+def is_whole(table: str, row: Event) -> bool:
+    """Whether an event's row is as it was written into this table."""
+    try:
+        return sealed(table, *row[:6]) == tuple(row)
+    except UNREADABLE:
+        return False
+
+
+def outgoing(row: Event, attempts: int) -> Outgoing:
+    """The row as the publisher gets it."""
+    return Outgoing(row[0], row[1], row[2], row[3], attempts)
+
+
+def sent(turn: Turn, events: Sequence[Sent]) -> None:
+    """Record that events were put on the wire."""
+    for event in events:
+        row = turn.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
+        if row:
+            turn.record("sent", event_id=row[0], topic=row[1], broker=event.broker, conn=event.conn, mid=event.mid)
+
+
+def acknowledged(turn: Turn, places: Iterable[int], proved: bool, sent_as: dict[int, Sent]) -> None:
+    """PUBACK came: forget proved events, keep the others as unconfirmed."""
+    for place in places:
+        for table in ("outbox", "expired"):
+            event = _take(turn, table, place)
+            if event is not None:
+                _puback(turn, event, proved, sent_as.get(place))
+                break
+
+
+def _puback(turn: Turn, event: Event, proved: bool, wire: Sent | None) -> None:
+    turn.record(
+        "acknowledged" if proved else "unconfirmed",
+        event_id=event[1],
+        topic=event[2],
+        **({"broker": wire.broker, "conn": wire.conn, "mid": wire.mid} if wire else {}),
+    )
+    if not proved:
+        _keep_unconfirmed(turn, event, wire.conn if wire else 0)
+
+
+def _take(turn: Turn, table: str, place: int) -> Event | None:
+    """Remove and return a row of ``outbox``, ``expired`` or ``unconfirmed``; None if it is not there, or damaged."""
+    row: Event | None = turn.db.execute(
+        f"SELECT {EVENT_COLUMNS} FROM {table} WHERE place = ?",  # noqa: S608 -- one of three names
+        (place,),
+    ).fetchone()
+    if row is None or not is_whole(table, row):
+        return None
+    turn.db.execute(f"DELETE FROM {table} WHERE place = ?", (place,))  # noqa: S608 -- the same
+    _count(turn, table, -1, row)
+    return row
+
+
+def _insert(turn: Turn, table: str, values: Values) -> None:
+    row = sealed(table, *values)
+    marks = "?, ?, ?, ?, ?, ?, ?"
+    turn.db.execute(f"INSERT INTO {table} ({EVENT_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 -- one of three names
+    _count(turn, table, 1, row)
+
+
+def _count(turn: Turn, table: str, sign: int, row: Event) -> None:
+    size = sign * size_of(row[2], row[3])
+    tally = turn.tally.__dict__
+    tally[f"{table}_rows"] += sign
+    tally[f"{table}_bytes"] += size
+
+
+def _keep_unconfirmed(turn: Turn, row: Event, conn: int) -> None:
+    tally, limits = turn.tally, turn.limits
+    _insert(turn, "unconfirmed", row[:6])
+    turn.db.execute("UPDATE unconfirmed SET conn = ? WHERE place = ?", (conn, row[0]))
+    # What has a PUBACK may go, and on a prefix that is never proved it has to: the oldest first.
+    while tally.unconfirmed_rows > limits.unconfirmed_rows or tally.unconfirmed_bytes > limits.unconfirmed_bytes:
+        oldest = turn.db.execute("SELECT min(place) FROM unconfirmed").fetchone()[0]
+        if _take(turn, "unconfirmed", oldest) is None:
+            break
+        tally.unconfirmed_dropped += 1
+
+
+def prove(turn: Turn, prefix: str, conn: int) -> int:
+    """A round trip on ``prefix`` came back in this connection: what it has acknowledged there is confirmed."""
+    confirmed = 0
+    rows = turn.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
+    for place, event_id, topic in rows:
+        below = topic == prefix or topic.startswith(prefix.rstrip("/") + "/") or prefix == ""
+        if below and _take(turn, "unconfirmed", place) is not None:
+            turn.record("acknowledged", event_id=event_id, topic=topic, conn=conn)
+            confirmed += 1
+    return confirmed
+
+
+_SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
+
+
+def expire(turn: Turn) -> int:
+    """Set apart what has waited too long, as far as there is room; the rest stays, unsent, in the outbox's bounds."""
+    found = 0
+    limits, tally = turn.limits, turn.tally
+    due = turn.db.execute(
+        f"SELECT place, {_SIZE} FROM outbox WHERE deadline <= ? ORDER BY place",  # noqa: S608 -- a constant
+        (turn.now,),
+    ).fetchall()
+    for place, size in due:
+        fits = tally.expired_rows < limits.expired_rows and tally.expired_bytes + size <= limits.expired_bytes
+        if not (fits or limits.drop_expired):
+            break
+        row = _take(turn, "outbox", place)
+        if row is None:
+            continue
+        if not limits.drop_expired:
+            _insert(turn, "expired", row[:6])
+        turn.record("expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None)
+        found += 1
+    return found
+
+
+def requeue(turn: Turn, event_ids: Sequence[str] | None) -> int:
+    """Send expired events again, all or those named (unconfirmed ones too), with the same ids, as many as fit."""
+    rows = _kept_apart(turn, "expired")
+    if event_ids is not None:
+        wanted = set(event_ids)
+        rows = [row for row in rows + _kept_apart(turn, "unconfirmed") if row[2] in wanted]
+        missing = wanted - {row[2] for row in rows}
+        if missing:
+            raise Refused(f"neither expired nor unconfirmed: {', '.join(sorted(missing)[:5])}: nothing was re-queued")
+    done = 0
+    for table, place, _, size in rows:
+        if not _has_room(turn, size):
+            break
+        row = _take(turn, table, place)
+        if row is None:
+            continue
+        _put(turn, row[1], row[2], row[3], turn.now, turn.now + (row[5] - row[4]))
+        turn.record("accepted", event_id=row[1], topic=row[2], reason="requeued")
+        done += 1
+    return done
+
+
+def _kept_apart(turn: Turn, table: str) -> list[tuple[str, int, str, int]]:
+    """(table, place, event id, size) of each row, oldest first."""
+    query = f"SELECT place, event_id, {_SIZE} FROM {table} ORDER BY place"  # noqa: S608 -- one of two names
+    return [(table, *row) for row in turn.db.execute(query)]
+
+
+def _has_room(turn: Turn, size: int) -> bool:
+    tally, limits = turn.tally, turn.limits
+    return tally.outbox_rows < limits.outbox_rows and tally.outbox_bytes + size <= limits.outbox_bytes

@@ -1,0 +1,325 @@
+"""The agent's durable store: outbox, inbox and journal in one SQLite file, written by one thread."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from activemq_agent.errors import AgentError, Refused
+from activemq_agent.store import inbox, outbox
+from activemq_agent.store.clock import Clock, Elapsed, SystemClock
+from activemq_agent.store.damage import Damage
+from activemq_agent.store.locking import lock
+from activemq_agent.store.opening import make_sound, open_database
+from activemq_agent.store.reader import Reader
+from activemq_agent.store.rows import Counts, Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent
+from activemq_agent.store.schema import FILE
+from activemq_agent.store.statements import Statements
+from activemq_agent.store.transaction import Tally, Turn
+from activemq_agent.store.writer import Job, Writer
+
+FORGET_EVERY = 60.0
+MOST_IN_FLIGHT = 100_000
+SWEEP = 0.5
+"""Seconds between looks for what falls due by itself: expiry is noticed within 1 s."""
+
+
+class Store:
+    """Made by ``Store.open``; every method may be called from any thread.
+
+    Methods that change something return after the commit, whose fsync has returned then. Those named ``_later``
+    return a future of the same instead, and share a transaction with everything asked for meanwhile. All raise
+    AgentError if the disk fails, and then nothing has changed.
+    """
+
+    def __init__(
+        self, directory: Path, lock_descriptor: int, db: sqlite3.Connection, tally: Tally, elapsed: Elapsed,
+        limits: Limits, clock: Clock, sweep: float | None,
+    ) -> None:  # fmt: skip
+        self._lock = lock_descriptor
+        self._db = db
+        self._tally = tally
+        self._elapsed = elapsed
+        self._limits = limits
+        self._clock = clock
+        self._reader = Reader(directory / FILE)
+        self._sent: dict[int, Sent] = {}
+        self._attempts: dict[int, int] = {}
+        self._conn = 0
+        self.tick = clock.monotonic()
+        """Monotonic time of the writer's last turn."""
+        self._forgot = elapsed.now()
+        self.on_outgoing: Callable[[], None] = lambda: None
+        """Called, by any thread, when the outbox may have something new; it must not wait."""
+        self.damage: Damage | None = None
+        """What was wrong when the store was opened, and what became of it."""
+        self._writer = Writer(self._turn, self._look_around, sweep)
+        self._writer.start()
+
+    @classmethod
+    def open(
+        cls, directory: Path, *, agent: str, limits: Limits | None = None, clock: Clock | None = None,
+        synchronous: str = "FULL", sweep: float | None = SWEEP,
+    ) -> Store:  # fmt: skip
+        """Lock the state directory and open the store in it; one is made, with a new epoch, if there is none.
+
+        ``sweep``: seconds, of real time, between looks for what falls due; None leaves it to ``expire``. With
+        ``synchronous`` NORMAL an accepted event may be lost with the machine's power.
+        Raises AgentError if another agent uses the directory, or if it cannot be used.
+        """
+        limits, clock = limits or Limits(), clock or SystemClock()
+        descriptor = lock(directory)
+        try:
+            damage = make_sound(directory, agent, clock)
+            db, tally, elapsed = open_database(
+                directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
+            )
+            store = cls(directory, descriptor, db, tally, elapsed, limits, clock, sweep)
+            store.damage = damage
+            return store
+        except (OSError, sqlite3.Error) as error:
+            os.close(descriptor)
+            raise AgentError(f"{directory}: the store cannot be opened: {error}") from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    @property
+    def epoch(self) -> str:
+        """The UUID that was made with this outbox."""
+        return self._tally.epoch
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread that writes still runs: without it every call would wait for ever."""
+        return self._writer.is_alive()
+
+    def close(self) -> None:
+        """Finish what was asked for, and give the directory up. Closing twice is nothing."""
+        if self._lock < 0:
+            return
+        self._writer.stop()
+        self._reader.close()
+        self._db.close()
+        os.close(self._lock)
+        self._lock = -1
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _turn(self) -> Turn:
+        self.tick = self._clock.monotonic()
+        return Turn(self._db, self._tally, self._limits, self._clock, self._elapsed)
+
+    def _look_around(self, turn: Turn) -> None:
+        due = turn.db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (turn.now,)).fetchone()
+        jobs: list[Job] = [outbox.expire] if due else []
+        if turn.now - self._forgot >= FORGET_EVERY:
+            self._forgot = turn.now
+            jobs.append(inbox.forget)
+        if jobs or self._elapsed.has_stepped():
+            self._writer.transact(jobs)
+
+    # The publisher's side
+
+    def accept(self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None) -> str:
+        """Take an event; returns its id once it is on the disk.
+
+        An id of the caller's own, in the argument or as member ``eventId`` of the payload, is kept; if it was
+        accepted before it is returned and nothing is taken. ``timeout``: elapsed seconds until the event expires.
+        Raises Full if there is no room, Refused if it could never be sent.
+        """
+        return self.accept_later(topic, payload, event_id=event_id, timeout=timeout).result()
+
+    def accept_later(
+        self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
+    ) -> Future[str]:
+        """``accept`` without waiting."""
+        own = outbox.check_event(topic, payload, event_id)
+        if timeout is not None and not timeout >= 0:
+            raise Refused(f"a timeout is a number of seconds from 0, not {timeout}")
+        future = self._writer.submit(lambda turn: outbox.accept(turn, topic, payload, own, timeout))
+        future.add_done_callback(self._tell)
+        return future
+
+    def accept_all(self, events: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Take events in their order, in one transaction or few; raises what the first one refused raises.
+
+        Those before it and those after it, if there was room, are accepted then.
+        """
+        futures = [self.accept_later(topic, payload) for topic, payload in events]
+        return [future.result() for future in futures]
+
+    def outgoing(self, limit: int, after: int = 0) -> list[Outgoing]:
+        """At most ``limit`` events to be sent whose place is after ``after``, in order; none that has expired."""
+        return self._reader.outgoing(limit, after, self._elapsed.now(), lambda place: self._attempts.get(place, 0))
+
+    def sent(self, events: Iterable[Sent | tuple[int, int, int, str]]) -> None:
+        """Record that events were put on the wire: (seq, conn, mid, broker) each."""
+        self.sent_later(events).result()
+
+    def sent_later(self, events: Iterable[Sent | tuple[int, int, int, str]]) -> Future[None]:
+        """``sent`` without waiting."""
+        known = [event if isinstance(event, Sent) else Sent(*event) for event in events]
+        newest = max((event.conn for event in known), default=self._conn)
+        if newest > self._conn or len(self._attempts) > MOST_IN_FLIGHT:
+            # Nothing is acknowledged in a connection that is gone.
+            self._conn = newest
+            self._sent.clear()
+        if len(self._attempts) > MOST_IN_FLIGHT:
+            self._attempts.clear()
+        for event in known:
+            self._sent[event.seq] = event
+            self._attempts[event.seq] = self._attempts.get(event.seq, 0) + 1
+        return self._writer.submit(lambda turn: outbox.sent(turn, known))
+
+    def acknowledged(self, seqs: Iterable[int], proved: bool) -> None:
+        """PUBACK came for these places: proved ones are forgotten, others are kept as unconfirmed, bounded."""
+        self.acknowledged_later(seqs, proved).result()
+
+    def acknowledged_later(self, seqs: Iterable[int], proved: bool) -> Future[None]:
+        """``acknowledged`` without waiting."""
+        places = list(seqs)
+        wire = {place: self._sent.pop(place) for place in places if place in self._sent}
+        for place in places:
+            self._attempts.pop(place, None)
+        return self._writer.submit(lambda turn: outbox.acknowledged(turn, places, proved, wire))
+
+    def prove(self, prefix: str, conn: int | None = None) -> int:
+        """A round trip on a topic prefix came back: what ``conn`` (the latest) got acknowledged below it is confirmed.
+
+        Returns how many unconfirmed events that were.
+        """
+        return self._writer.submit(
+            lambda turn: outbox.prove(turn, prefix, self._conn if conn is None else conn)
+        ).result()
+
+    def expire(self) -> int:
+        """Set apart what has waited too long; returns how many events. Also done by itself, within 1 s."""
+        return self._writer.submit(outbox.expire).result()
+
+    def requeue(self, event_ids: Sequence[str] | None = None) -> int:
+        """Send expired events again with the same ids: all, or those named (unconfirmed ones may be named too).
+
+        Returns how many; fewer than wanted if the outbox is full. Raises Refused for an id that is neither.
+        """
+        future = self._writer.submit(lambda turn: outbox.requeue(turn, event_ids))
+        future.add_done_callback(self._tell)
+        return future.result()
+
+    def _tell(self, _future: Future[Any]) -> None:
+        self.on_outgoing()
+
+    # The subscriber's side
+
+    def received(self, topic: str, payload: bytes, *, broker: str, conn: int) -> Receipt:
+        """Store a message. Acknowledge it to the broker unless the receipt says ``full``."""
+        return self.received_later(topic, payload, broker=broker, conn=conn).result()
+
+    def received_later(
+        self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
+    ) -> Future[Receipt]:
+        """``received`` without waiting. ``head`` is false while an older message of the same filter is on its way."""
+        return self._writer.submit(lambda turn: inbox.received(turn, topic, payload, broker, conn, head))
+
+    def pending(
+        self, topic_filter: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
+    ) -> list[Incoming]:
+        """Messages to be handled of a filter or topic, in the order of receipt, those being handled among them.
+
+        A message whose handler ran when the agent was killed is here again, with its attempts. ``most_bytes``: of
+        all payloads together; one message comes whatever its size.
+        """
+        return self._reader.pending(topic_filter, limit, after, self._tally.rx_id, most_bytes)
+
+    def next_for(self, topic_filter: str, after: int = 0) -> Incoming | None:
+        """The first message of ``pending``, or None."""
+        return next(iter(self.pending(topic_filter, 1, after)), None)
+
+    def handling(self, rx: int) -> int:
+        """A handler begins with a message; returns which attempt it is, from 1. Raises Refused if it is not there."""
+        return self._writer.submit(lambda turn: inbox.handling(turn, rx)).result()
+
+    def handled(self, rx: int) -> None:
+        """A handler has ended well: the message never runs again. Raises Refused if it is not there."""
+        self.handled_later(rx).result()
+
+    def handled_later(self, rx: int) -> Future[None]:
+        return self._writer.submit(lambda turn: inbox.handled(turn, rx))
+
+    def failed(self, rx: int, reason: str) -> None:
+        """A handler has failed: the message stays first of its lane. (The journal knows no word for this.)"""
+
+    def quarantine(self, rx: int, reason: str) -> None:
+        """Pass a message over for good and keep it apart."""
+        self._writer.submit(lambda turn: inbox.quarantine(turn, rx, reason)).result()
+
+    @contextmanager
+    def transaction(self, rx: int) -> Iterator[Statements]:
+        """Exactly once: statements given to the object take effect with the record that ``rx`` was handled, or not.
+
+        They run at the end of the block, in the store's file; tables of handlers begin with ``x_``.
+        """
+        statements = Statements()
+        yield statements
+
+        def job(turn: Turn) -> None:
+            inbox.handled(turn, rx)
+            statements.run(turn.db)
+
+        self._writer.submit(job).result()
+
+    # Journal and numbers
+
+    def note(self, kind: str, **fields: Any) -> None:
+        """Write a journal record of what changes no event: connected, subscribed, barrier, started …"""
+        self.note_later(kind, **fields).result()
+
+    def note_later(self, kind: str, **fields: Any) -> Future[None]:
+        """``note`` without waiting."""
+        return self._writer.submit(lambda turn: turn.record(kind, **fields))
+
+    def journal_after(self, position: int, limit: int) -> list[JournalRecord]:
+        """Records to be exported, in order, of at most ``limit`` positions."""
+        return self._reader.journal(position, limit)
+
+    def journal_exported(self, position: int) -> None:
+        """Forget records up to a position: they are on the disk elsewhere."""
+        self._writer.submit(
+            lambda turn: turn.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
+        ).result()
+
+    def counts(self) -> Counts:
+        """How full the store is, now."""
+        tally = self._tally.snapshot()
+        oldest, remembered, journal = self._reader.rows(
+            "SELECT (SELECT min(accepted) FROM (SELECT accepted FROM outbox ORDER BY place LIMIT 1)), "
+            "(SELECT coalesce(max(n) - min(n) + 1, 0) FROM remembered), "
+            "(SELECT coalesce(max(position) - min(position) + 1, 0) FROM journal)"
+        )[0]
+        return Counts(
+            outbox_rows=tally.outbox_rows,
+            outbox_bytes=tally.outbox_bytes,
+            oldest_age=None if oldest is None else self._elapsed.now() - oldest,
+            expired=tally.expired_rows,
+            expired_bytes=tally.expired_bytes,
+            unconfirmed=tally.unconfirmed_rows,
+            unconfirmed_bytes=tally.unconfirmed_bytes,
+            unconfirmed_dropped=tally.unconfirmed_dropped,
+            inbox_rows=tally.inbox_rows,
+            inbox_bytes=tally.inbox_bytes,
+            quarantined=tally.quarantined,
+            duplicates=tally.duplicates,
+            remembered=remembered,
+            journal_rows=journal,
+            damaged=self._reader.damaged,
+            lanes=dict(tally.lanes),
+        )

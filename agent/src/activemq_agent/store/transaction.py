@@ -1,0 +1,117 @@
+"""One turn of the writer: a transaction that many callers share, and the counts that go with it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from activemq_agent.store.clock import Clock, Elapsed
+from activemq_agent.store.rows import Limits, checksum
+from activemq_agent.store.schema import ANCHOR, COUNTERS
+
+JOURNAL_LINES = 64
+"""Journal records that one row of the database holds at most: fewer rows, and little lost with a damaged one."""
+
+
+@dataclass
+class Tally:
+    """Numbers that every transaction needs and that would cost a query each; a group that fails restores them."""
+
+    agent: str
+    epoch: str
+    seq: int = 0
+    jseq: int = 0
+    position: int = 0
+    place: int = 0
+    rx: int = 0
+    outbox_rows: int = 0
+    outbox_bytes: int = 0
+    expired_rows: int = 0
+    expired_bytes: int = 0
+    unconfirmed_rows: int = 0
+    unconfirmed_bytes: int = 0
+    unconfirmed_dropped: int = 0
+    inbox_rows: int = 0
+    inbox_bytes: int = 0
+    quarantined: int = 0
+    quarantined_bytes: int = 0
+    duplicates: int = 0
+    lanes: Counter[str] = field(default_factory=Counter)
+    barred: set[str] = field(default_factory=set)
+
+    def snapshot(self) -> Tally:
+        """A copy that later changes leave alone."""
+        kept = copy(self)
+        kept.lanes = self.lanes.copy()
+        kept.barred = self.barred.copy()
+        return kept
+
+    def rx_id(self, rx: int) -> str:
+        """What the journal and handlers call a message that came without an id."""
+        return f"{self.agent}:{self.epoch}:rx{rx}"
+
+    @property
+    def rows(self) -> int:
+        """Rows of the outbox, the expired and the unconfirmed ones."""
+        return self.outbox_rows + self.expired_rows + self.unconfirmed_rows
+
+
+class Turn:
+    """What a job of the writer works with: the open transaction, the numbers, the time, the journal."""
+
+    def __init__(self, db: sqlite3.Connection, tally: Tally, limits: Limits, clock: Clock, elapsed: Elapsed) -> None:
+        self.db = db
+        self.tally = tally
+        self.limits = limits
+        self.clock = clock
+        self.elapsed = elapsed
+        self.now = elapsed.now()
+        self._lines: list[str] = []
+
+    def record(self, kind: str, **fields: Any) -> None:
+        """Write a journal record into this transaction (fields: see the journal's format; None is left out)."""
+        self.tally.jseq += 1
+        content: dict[str, Any] = {
+            "v": 1,
+            "agent": self.tally.agent,
+            "epoch": self.tally.epoch,
+            "jseq": self.tally.jseq,
+            "ts": self.clock.wall().isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
+            "kind": kind,
+        }
+        content.update((name, value) for name, value in fields.items() if value is not None)
+        self._lines.append(json.dumps(content, separators=(",", ":")))
+        if len(self._lines) >= JOURNAL_LINES:
+            self._write_lines()
+
+    def finish(self) -> None:
+        """Write what goes with every transaction: the journal's lines, and the counters."""
+        self._write_lines()
+        write_counters(self)
+
+    def _write_lines(self) -> None:
+        if not self._lines:
+            return
+        self.tally.position += 1
+        lines = "\n".join(self._lines)
+        self._lines.clear()
+        row = (self.tally.position, lines, checksum("journal", self.tally.position, lines))
+        self.db.execute("INSERT INTO journal VALUES (?, ?, ?)", row)
+
+
+_COUNTERS = "REPLACE INTO counters VALUES (1" + ", ?" * (len(COUNTERS) + len(ANCHOR) + 1) + ")"
+
+
+def write_counters(turn: Turn) -> None:
+    """Store where counting goes on, and this moment on all clocks."""
+    tally, at = turn.tally, turn.elapsed.anchor()
+    oldest = turn.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
+    values = (
+        tally.agent, tally.epoch, tally.seq, tally.jseq, tally.position, tally.place, tally.rx, oldest, tally.rows,
+        at.elapsed, at.boot, at.monotonic, at.wall,
+    )  # fmt: skip
+    turn.db.execute(_COUNTERS, (*values, checksum("counters", *values)))

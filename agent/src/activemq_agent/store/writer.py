@@ -1,0 +1,144 @@
+"""The one thread that writes: what many callers ask for at once becomes one transaction and one fsync."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from activemq_agent.errors import AgentError, Full
+from activemq_agent.store.schema import is_trouble_of_disk
+from activemq_agent.store.transaction import Turn
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Job = Callable[[Turn], Any]
+
+GROUP = 1000
+"""Jobs that share one transaction at most."""
+WAITING = 100_000
+"""Jobs that may wait for the writer: memory is bounded, too."""
+
+
+class Writer(threading.Thread):
+    """Runs jobs in the order in which they came, each exactly once or not at all.
+
+    A job's future is resolved only after the commit of its transaction returned. A job that refuses raises
+    AgentError before it has written anything; after any other error the group is rolled back and its jobs run
+    one by one, so that only the faulty one fails.
+    """
+
+    def __init__(self, turn: Callable[[], Turn], on_turn: Callable[[Turn], None], sweep: float | None) -> None:
+        super().__init__(name="store-writer", daemon=True)
+        self._turn = turn
+        self._on_turn = on_turn
+        self._sweep = sweep
+        self._queue: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
+        self._closing = False
+        self._lock = threading.Lock()
+        self._swept = time.monotonic()
+
+    def submit(self, job: Callable[[Turn], T]) -> Future[T]:
+        """Queue a job. Raises AgentError after ``stop``, Full if too many wait."""
+        future: Future[T] = Future()
+        if self._queue.qsize() > WAITING:
+            raise Full(f"{WAITING} requests wait for the disk already: try again later")
+        with self._lock:
+            if self._closing:
+                raise AgentError("the store is closed: start the agent again")
+            self._queue.put((job, future))
+        return future
+
+    def stop(self) -> None:
+        """Run what was asked for so far, then end the thread."""
+        with self._lock:
+            if not self._closing:
+                self._closing = True
+                self._queue.put(None)
+        self.join()
+
+    def run(self) -> None:
+        while True:
+            group, last = self._next_group()
+            # A caller that has cancelled gets nothing done.
+            group = [one for one in group if one[1].set_running_or_notify_cancel()]
+            if group:
+                self._run_group(group)
+            self._look_around()
+            if last:
+                return
+
+    def _next_group(self) -> tuple[list[tuple[Job, Future[Any]]], bool]:
+        group: list[tuple[Job, Future[Any]]] = []
+        try:
+            item = self._queue.get(timeout=self._sweep)
+            while item is not None:
+                group.append(item)
+                if len(group) >= GROUP:
+                    return group, False
+                item = self._queue.get_nowait()
+        except queue.Empty:
+            return group, False
+        return group, True
+
+    def _look_around(self) -> None:
+        """Every ``sweep`` seconds, of this thread's own time: what falls due by itself."""
+        if self._sweep is None or time.monotonic() - self._swept < self._sweep:
+            return
+        self._swept = time.monotonic()
+        try:
+            self._on_turn(self._turn())
+        except (sqlite3.Error, AgentError) as error:
+            log.warning("the store cannot be written: %s", error)
+
+    def _run_group(self, group: list[tuple[Job, Future[Any]]]) -> None:
+        try:
+            results = self.transact([job for job, _ in group])
+        except Exception as error:  # noqa: BLE001 -- whatever a job raises is its caller's
+            self._fail(group, error)
+            return
+        for (_, future), result in zip(group, results, strict=True):
+            if isinstance(result, AgentError):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+    def _fail(self, group: list[tuple[Job, Future[Any]]], error: Exception) -> None:
+        of_sqlite = isinstance(error, sqlite3.Error)
+        if len(group) > 1 and not (isinstance(error, sqlite3.Error) and is_trouble_of_disk(error)):
+            for one in group:
+                self._run_group([one])
+            return
+        for _, future in group:
+            future.set_exception(AgentError(f"the store cannot be written: {error}") if of_sqlite else error)
+
+    def transact(self, jobs: list[Job]) -> list[Any]:
+        """Run jobs in one transaction; a refusal stands in its job's place. Only for the writer's own thread."""
+        turn = self._turn()
+        before = turn.tally.snapshot()
+        try:
+            turn.db.execute("BEGIN IMMEDIATE")
+            results = [_outcome(job, turn) for job in jobs]
+            turn.finish()
+            turn.db.execute("COMMIT")
+        except BaseException:
+            turn.tally.__dict__.update(before.__dict__)
+            if turn.db.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    turn.db.execute("ROLLBACK")
+            raise
+        return results
+
+
+def _outcome(job: Job, turn: Turn) -> Any:
+    try:
+        return job(turn)
+    except AgentError as error:
+        return error

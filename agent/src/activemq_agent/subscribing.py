@@ -1,0 +1,310 @@
+"""Takes messages from the broker into the inbox: stored, then acknowledged, then left to the handlers.
+
+One durable session (QoS 1, stable client id) holds all topics of the configuration. Each filter with
+wildcards is anchored by a canary, so that the broker has a topic to keep the subscription with. A message is
+acknowledged after its commit; one that finds its topic's bound reached is kept in memory and not
+acknowledged, and so are those behind it on the same topic filter: the broker stops at 100 of them
+(its prefetch for a durable subscription) and goes on with the other filters. Where those are too large
+for memory, the later ones are forgotten, and come again with a new connection once there is room.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from activemq_agent.addresses import join
+from activemq_agent.connecting import Down, Machine, Policy, Up
+from activemq_agent.errors import AgentError
+from activemq_agent.identity import id_in
+from activemq_agent.link import Journal, Link, Log, Open, sessions
+from activemq_agent.session import Message, Suback
+from activemq_agent.store import Receipt
+from activemq_agent.store.inbox import lane_of
+from activemq_agent.agent_topics import LARGEST_BARRIER, concrete_topic, is_barrier, is_barrier_of, is_canary
+
+if TYPE_CHECKING:
+    from activemq_agent.config import Config
+
+IDLE = 0.5
+"""Seconds after which a subscriber without messages turns its loop all the same."""
+TRY_AGAIN = 1.0
+"""Seconds until a message that found no room is offered to the store again."""
+ASK_AGAIN = 60.0
+"""Seconds until a refused topic is asked for again."""
+WAITING_BYTES = 8 << 20
+"""Bytes of messages that wait in memory because their topics are full, over all topic filters."""
+RENEW_AFTER = 30.0
+"""Seconds that a connection lasts at least before it is renewed for messages that were left with the broker."""
+
+
+class Inbox(Journal, Protocol):
+    """What is used of a store."""
+
+    def received_later(
+        self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
+    ) -> Future[Receipt]: ...
+
+
+class _Stored(NamedTuple):
+    """The store's word on a message."""
+
+    message: Message
+    future: Future[Receipt]
+
+
+class _Noted(NamedTuple):
+    """A barrier is in the journal."""
+
+    message: Message
+    future: Future[None]
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The messages of one filter that are not stored yet, oldest first."""
+
+    waiting: deque[Message] = field(default_factory=deque)
+    offered: int = 0  # of these, how many the store is asked to take
+    full: bool = False
+    try_at: float = 0.0
+    size: int = 0  # bytes of what is waiting
+    has_left: bool = False  # some messages of this connection were forgotten, and so are those behind them
+
+
+class Subscriber:
+    """See the module. One thread calls ``run``; the figures are for any thread.
+
+    ``on_stored`` is called, in that thread, with the lane (the topic filter) of each new message.
+    Raises ConfigError for TLS files that cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        store: Inbox,
+        *,
+        log: Log,
+        on_stored: Callable[[str], None] = lambda _lane: None,
+        policy: Policy | None = None,
+        open_session: Open | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], float] = random.random,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        self.received = 0
+        """Messages stored since the start."""
+        self.duplicates = 0
+        """Messages that the store had already."""
+        self.refused: dict[str, str] = {}
+        """Topic filters that the broker does not grant, and when that was last said to whom."""
+        self.granted: set[str] = set()
+        """Topic filters that this connection has."""
+        self.tick = clock()
+        """When the loop last turned, by its clock."""
+        self._config, self._store, self._log, self._clock = config, store, log, clock
+        self._name = f"{config.agent}-subscriber"  # in topics of canaries
+        self._on_stored = on_stored
+        self.link = Link(
+            Machine(
+                len(config.urls),
+                policy or config.policy,
+                draw,
+                numbers if numbers is not None else itertools.count(1),
+            ),
+            tuple(join(url.host, url.port) for url in config.urls),
+            open_session or sessions(config, client_id=config.client_id, clean=False),
+            agent=self._name,
+            canary_qos=0,  # QoS 1 would make it a durable subscription, which outlives the agent
+            journal=store,
+            log=log,
+            clock=clock,
+        )
+        self._asked: dict[int, str] = {}  # filter by packet number
+        self._lanes: dict[str, _Lane] = {}
+        self._ask_at: float | None = None
+        self._up_at = 0.0
+
+    @property
+    def full(self) -> tuple[str, ...]:
+        """Filters whose messages wait at the broker, because their bound is reached here."""
+        return tuple(name for name, lane in list(self._lanes.items()) if lane.full)
+
+    def run(self, stop: threading.Event) -> None:
+        """Receive until ``stop`` is set; then close the connection. The durable session stays with the broker."""
+        self.link.start()
+        while not stop.is_set():
+            self.turn()
+        self.link.stop()
+
+    def turn(self) -> None:
+        """One round of the loop."""
+        for event in self.link.turn(IDLE):
+            self.link.contain(event, self._handle)
+        now = self.tick = self._clock()
+        for lane in self._lanes.values():
+            if lane.full and lane.offered == 0 and now >= lane.try_at:
+                lane.full = False
+                self._offer(lane)
+        if self._ask_at is not None and now >= self._ask_at:
+            self._ask_at = None
+            self._ask(sorted(self.refused))
+        if now - self._up_at >= RENEW_AFTER and any(
+            lane.has_left and not lane.waiting for lane in self._lanes.values()
+        ):
+            self.link.renew("messages that found no room are asked for again")
+
+    def _handle(self, event: object) -> None:
+        match event:
+            case Message():
+                self._arrived(event)
+            case _Stored():
+                self._stored(event)
+            case _Noted():
+                self._noted(event)
+            case Suback():
+                self._answered(event)
+            case Up():
+                self._up_at = self._clock()
+                self._ask([*self._config.topics])
+            case Down():
+                self._forget()
+
+    def _forget(self) -> None:
+        """What is not stored comes again: it was never acknowledged."""
+        self._asked.clear()
+        self._lanes.clear()
+        self.granted.clear()
+        self._ask_at = None
+
+    # -- subscriptions ----------------------------------------------------------------------------
+
+    def _ask(self, filters: list[str]) -> None:
+        """One SUBSCRIBE each: a refused one says nothing about the others."""
+        session = self.link.session
+        for topic_filter in filters:
+            mid = session.subscribe(topic_filter, 1) if session is not None else None
+            if mid is not None:
+                self._asked[mid] = topic_filter
+
+    def _answered(self, event: Suback) -> None:
+        topic_filter = self._asked.pop(event.mid, None)
+        if topic_filter is None:
+            return
+        broker, conn = self.link.broker, event.conn
+        if event.refused:
+            if topic_filter not in self.refused:
+                self._log.error(
+                    "topic refused", topic=topic_filter, broker=broker, hint="the broker's ACL must let this user read"
+                )
+            self.refused[topic_filter] = broker or ""
+            self._ask_at = self._clock() + ASK_AGAIN
+            return
+        self.refused.pop(topic_filter, None)
+        self.granted.add(topic_filter)
+        self._store.note_later("subscribed", filters=[topic_filter], broker=broker, conn=conn)
+        self._log.info("subscribed", topic=topic_filter, broker=broker, conn=conn)
+        anchor = concrete_topic(topic_filter, self._name)
+        if anchor is not None and self.link.session is not None:
+            self.link.session.publish(anchor, b"subscribed")
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def _arrived(self, message: Message) -> None:
+        if is_canary(message.topic):
+            self._acknowledge(message)
+            return
+        if is_barrier(message.topic):
+            self._barrier_arrived(message)
+            return
+        name = lane_of(message.topic, self._config.topics)
+        if name not in self._config.topics:
+            # Not acknowledged: a subscription that the configuration has no more keeps what it holds at the broker.
+            self.link.dropped.note("not asked for", topic=message.topic)
+            return
+        lane = self._lanes.setdefault(name, _Lane())
+        if lane.has_left or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
+            lane.has_left = True
+            self.link.dropped.note("no room for it now", topic=message.topic)
+            return
+        lane.size += len(message.payload)
+        lane.waiting.append(message)
+        if not lane.full:
+            self._offer(lane)
+
+    def _barrier_arrived(self, message: Message) -> None:
+        event_id = id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
+        if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
+            self.link.dropped.note("not a barrier of who may send it", topic=message.topic)
+            self._acknowledge(message)
+            return
+        noted = self._store.note_later(
+            "barrier", event_id=event_id, topic=message.topic, broker=self.link.broker, conn=message.conn
+        )
+        noted.add_done_callback(partial(self._put_noted, message))
+
+    def _offer(self, lane: _Lane) -> None:
+        """Ask the store to take what waits and has not been offered."""
+        for message in itertools.islice(lane.waiting, lane.offered, None):
+            head, lane.offered = lane.offered == 0, lane.offered + 1
+            try:
+                future = self._store.received_later(
+                    message.topic, message.payload, broker=self.link.broker or "", conn=message.conn, head=head
+                )
+            except AgentError as error:
+                future = Future()
+                future.set_exception(error)
+            future.add_done_callback(partial(self._put_stored, message))
+
+    def _put_noted(self, message: Message, future: Future[None]) -> None:
+        self.link.put(_Noted(message, future))
+
+    def _put_stored(self, message: Message, future: Future[Receipt]) -> None:
+        self.link.put(_Stored(message, future))
+
+    def _stored(self, event: _Stored) -> None:
+        """The store has answered for a message; answers come in the order of the offers."""
+        message = event.message
+        name = lane_of(message.topic, self._config.topics)
+        lane = self._lanes.get(name)
+        if message.conn != self.link.conn or lane is None:
+            return  # its connection is over, and the message comes again
+        receipt = self._receipt(event.future)
+        lane.offered -= 1
+        if receipt is None or receipt.full:
+            if not lane.full:
+                self._log.warning("topic full", topic=name, reason="the disk" if receipt is None else "its bound")
+            lane.full, lane.try_at = True, self._clock() + TRY_AGAIN
+            return
+        lane.size -= len(message.payload)
+        lane.waiting.remove(message)  # the first one, unless the disk failed for those before it
+        self._acknowledge(message)
+        if receipt.duplicate:
+            self.duplicates += 1
+        else:
+            self.received += 1
+            self._on_stored(name)
+
+    def _receipt(self, future: Future[Receipt]) -> Receipt | None:
+        """None if the store could not write."""
+        try:
+            return future.result()
+        except AgentError as error:
+            self._log.error("a message cannot be stored", reason=str(error))
+            return None
+
+    def _noted(self, event: _Noted) -> None:
+        if event.message.conn == self.link.conn and event.future.exception() is None:
+            self._acknowledge(event.message)
+
+    def _acknowledge(self, message: Message) -> None:
+        if message.qos and self.link.session is not None:
+            self.link.session.ack(message.mid)

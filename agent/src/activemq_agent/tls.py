@@ -1,0 +1,135 @@
+"""TLS to brokers, and what went wrong with a connection, in one line that says what to look at."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from activemq_agent.addresses import join
+from activemq_agent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from activemq_agent.config import Tls
+
+# What the other side's first bytes look like when they are no TLS.
+_NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING", "PACKET_LENGTH_TOO_LONG"}
+
+
+class _Context(ssl.SSLContext):
+    """Expects of a host in ``names`` a certificate for the name there, and of any other one for the host."""
+
+    names: Mapping[str, str] = MappingProxyType({})
+
+    def wrap_socket(  # type: ignore[override]  # of what may be said, a client says its socket and the host
+        self, sock: socket.socket, *, server_hostname: str, do_handshake_on_connect: bool = True
+    ) -> ssl.SSLSocket:
+        name = self.names.get(server_hostname, server_hostname)
+        return super().wrap_socket(sock, do_handshake_on_connect=do_handshake_on_connect, server_hostname=name)
+
+
+def tls_context(tls: Tls | None) -> ssl.SSLContext:
+    """TLS 1.2 or later; the broker's certificate and host name are always checked.
+
+    Raises ConfigError naming the key and the file that cannot be used.
+    """
+    try:
+        context = _Context(ssl.PROTOCOL_TLS_CLIENT)  # checks certificate and name
+        if tls and tls.ca:
+            context.load_verify_locations(cafile=str(tls.ca))
+        else:
+            context.load_default_certs()
+    except OSError as error:  # ssl.SSLError is one
+        raise _unusable("tls.ca", tls.ca if tls else None, error) from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.names = {entry.host: entry.name for entry in tls.names} if tls else {}
+    if tls and tls.certificate:
+        _must_be_there("tls.certificate", tls.certificate)
+        if tls.key:
+            _must_be_there("tls.key", tls.key)
+        try:
+            # An empty passphrase: without one OpenSSL would ask on the terminal.
+            context.load_cert_chain(str(tls.certificate), str(tls.key) if tls.key else None, password="")
+        except OSError as error:
+            raise _unusable("tls.certificate and tls.key", tls.certificate, error) from error
+    return context
+
+
+def _must_be_there(key: str, path: Path) -> None:
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise _unusable(key, path, error) from error
+
+
+def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
+    reason = error.strerror or str(error)
+    if isinstance(error, ssl.SSLError):
+        reason = {
+            "KEY_VALUES_MISMATCH": "the key is not that of the certificate",
+            "BAD_DECRYPT": "the key has a passphrase: store it without one",
+        }.get(error.reason or "", f"no usable PEM file ({(error.reason or str(error)).replace('_', ' ').lower()})")
+    return ConfigError(f"{key}: {path or 'the authorities of the system'}: {reason}")
+
+
+def why(error: BaseException, address: tuple[str, int], *, seconds: float, tls: bool) -> str:
+    """One line that says why a broker could not be reached. ``seconds``: how long it was given."""
+    at = join(*address)
+    match error:
+        case ssl.SSLCertVerificationError():
+            return _bad_certificate(error, at, address[0])
+        case ssl.SSLError():
+            return _no_tls(error, at)
+        case TimeoutError() if "handshake" in str(error):
+            return f"{at} did not answer the TLS handshake in {seconds:g} s: it hangs, or this is no TLS port"
+        case TimeoutError():
+            return f"{at} did not answer in {seconds:g} s"
+        case ConnectionResetError() | BrokenPipeError() if tls:
+            return f"{at} ended the connection during the TLS handshake: does this port speak TLS?"
+        case socket.gaierror():
+            return f"{at}: the name is not known ({error.strerror})"
+        case ConnectionRefusedError():
+            return f"nobody listens on {at}"
+    return f"{at}: {getattr(error, 'strerror', None) or error or type(error).__name__}"
+
+
+def _bad_certificate(error: ssl.SSLCertVerificationError, at: str, host: str) -> str:
+    match error.verify_code:  # OpenSSL's numbers: x509_vfy.h, X509_V_ERR_…
+        case 9:
+            return f"{at} shows a certificate that is not valid yet: look at its dates and at this machine's clock"
+        case 10:
+            return f"{at} shows a certificate that has expired: renew it on the broker"
+        case 18 | 19 | 20 | 21:
+            return f"{at} shows a certificate of an authority that is not trusted here: tls.ca must hold its issuer"
+        case 62 | 64:
+            return f"{at} shows a certificate that is not for {host}: mb.urls must name it as the certificate does"
+    return f"{at} shows a certificate that is not accepted: {error.verify_message}"
+
+
+def _no_tls(error: ssl.SSLError, at: str) -> str:
+    reason = error.reason or str(error)
+    if reason in _NO_TLS or isinstance(error, ssl.SSLEOFError):
+        return f"{at} does not speak TLS: ssl:// needs the broker's TLS port"
+    if reason in ("TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
+        return f"{at} speaks no TLS of version 1.2 or later: nothing older is used"
+    if reason.endswith(("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
+        return f"{at} did not accept this agent ({reason.replace('_', ' ').lower()}): look at tls.certificate"
+    return f"{at}: TLS was not agreed on ({reason.replace('_', ' ').lower()})"
+
+
+def speaks_tls(address: tuple[str, int], timeout: float) -> bool:
+    """Whether TLS answers there; for a message only: nothing is sent, and nobody is trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection(address, timeout) as plain, context.wrap_socket(plain):
+            return True
+    except ssl.SSLError as error:
+        return error.reason not in _NO_TLS and not isinstance(error, ssl.SSLEOFError)
+    except OSError:
+        return False

@@ -1,0 +1,310 @@
+"""A seat: a publishing and a subscribing agent as processes of their own, under steady load.
+
+Drills sit on it. It needs nothing but the agent's own package, so it runs wherever that does:
+``python -m activemq_fleet.lab.load_generator DIRECTORY`` takes the seats of ``DIRECTORY/seats.json``, keeps
+them under load until a file ``stop`` appears there, and leaves journals and the ids that were
+promised: ``SEAT/publisher/agent/*.jsonl``, ``SEAT/subscriber/agent/*.jsonl``, ``SEAT/promised``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from activemq_agent.client import Client
+from activemq_agent.errors import AgentError
+from activemq_agent.running import AgentProcess, Tail
+
+STEADY = 10.5
+"""Seconds without a new connection after which agents have settled: one that lasted 10 s has worked."""
+BATCH = 5
+"""Events that are handed over at once."""
+_THREADS = 2
+_PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatSpec:
+    """What a seat needs. The configurations are keys of agent.conf, without directory, socket and topics.
+
+    ``rate`` is in events a second. ``filters`` are the subscriber's, and cover ``topic`` and the
+    barriers beside it.
+    """
+
+    name: str
+    topic: str
+    filters: tuple[str, ...]
+    rate: float
+    publisher: Mapping[str, str] = field(repr=False)
+    subscriber: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**{**data, "filters": tuple(data["filters"])})
+
+
+class Seat:
+    """A pair of agents and their load. Every method raises AgentError in one line."""
+
+    def __init__(self, spec: SeatSpec, directory: Path, sockets: Path) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.directory = directory / spec.name
+        self.publisher = AgentProcess(
+            f"the publisher of {spec.name}", self.directory / "publisher", sockets, spec.publisher, ()
+        )
+        self.subscriber = AgentProcess(
+            f"the subscriber of {spec.name}", self.directory / "subscriber", sockets, spec.subscriber, spec.filters
+        )
+        self._promises = _Promises(self.directory / "promised")
+        self._end = threading.Event()
+        self._workers: list[threading.Thread] = []
+        self._errors: list[AgentError] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        for agent in (self.publisher, self.subscriber):
+            agent.kill()
+        for worker in self._workers:
+            worker.join(70)
+
+    def start(self, timeout: float = 60.0) -> None:
+        """The subscriber first: who subscribes later gets nothing of what was before. Then the load."""
+        self.subscriber.start()
+        topics = len(self.spec.filters)
+        _until(
+            lambda: self.subscriber.count("subscribed") >= topics,
+            timeout,
+            lambda: f"{self.subscriber.name} has no subscription after {timeout:g} s: {self.subscriber.said}",
+        )
+        self.publisher.start()
+        _until(
+            lambda: self.publisher.count("connected"),
+            timeout,
+            lambda: f"{self.publisher.name} is not connected after {timeout:g} s: {self.publisher.said}",
+        )
+        for number in range(_THREADS):
+            worker = threading.Thread(target=self._publish, name=f"load-{self.name}-{number}", daemon=True)
+            self._workers.append(worker)
+            worker.start()
+
+    def check(self) -> None:
+        """Raises AgentError when an agent or the load has ended by itself."""
+        for agent in (self.publisher, self.subscriber):
+            agent.check()
+        if self._errors:
+            raise self._errors[0]
+
+    def is_steady(self) -> bool:
+        """Whether both agents have kept their connection for a while."""
+        return all(agent.settled_for() >= STEADY for agent in (self.publisher, self.subscriber))
+
+    def rates(self, moment: float, seconds: float) -> tuple[float, float]:
+        """Events a second accepted and handled in the time before a moment."""
+        handled = self.subscriber.tail.read().between("handled", moment - seconds, moment)
+        return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
+
+    def handled_after(self, moment: float) -> bool:
+        """Whether an event was handled after a moment."""
+        return self.subscriber.tail.read().last("handled") > moment
+
+    def burst(self, count: int = 200) -> None:
+        """Hand over so many events at once, in a thread: some will be on their way."""
+        worker = threading.Thread(target=self._burst, args=(count,), name=f"burst-{self.name}", daemon=True)
+        self._workers.append(worker)
+        worker.start()
+
+    def finish(self, timeout: float = 120.0) -> None:
+        """End the load, let everything be sent, then a barrier, and wait until that has come.
+
+        Each wait ends as well when nothing has moved for ``timeout`` seconds: the journals say what it means.
+        """
+        self._end.set()
+        for worker in self._workers:
+            worker.join(70)
+        _while_it_moves(self.publisher.tail, self._is_sent, timeout)
+        self.publisher.stop()
+        _while_it_moves(self.subscriber.tail, self._is_handled, timeout)
+        self.subscriber.stop()
+        if self._errors:
+            raise self._errors[0]
+
+    def _is_sent(self) -> bool:
+        counts = self.publisher.tail.counts
+        return counts["accepted"] <= counts["acknowledged"] + counts["unconfirmed"] + counts["expired"]
+
+    def _is_handled(self) -> bool:
+        tail = self.subscriber.tail
+        is_idle = tail.counts["received"] <= tail.counts["handled"] + tail.counts["quarantined"]
+        return is_idle and self.publisher.tail.read().barriers <= tail.barriers
+
+    def forget(self) -> None:
+        """Take the subscriber's durable session off its broker."""
+        self.subscriber.forget()
+
+    def _publish(self) -> None:
+        pause, due, number = _THREADS * BATCH / self.spec.rate, time.monotonic(), 0
+        try:
+            with self._client() as client:
+                while not self._end.wait(max(0.0, due - time.monotonic())):
+                    due = max(due + pause, time.monotonic() - 1)  # what a busy moment held up is made good for
+                    events = [(self.spec.topic, json.dumps({"drill": number + step})) for step in range(BATCH)]
+                    number += BATCH
+                    self._promises.note(client.publish_all(events))
+        except AgentError as error:
+            if not self._end.is_set():
+                self._errors.append(error)
+
+    def _burst(self, count: int) -> None:
+        try:
+            with self._client() as client:
+                self._promises.note(client.publish_all([(self.spec.topic, '{"burst": true}')] * count))
+        except AgentError as error:
+            if not self._end.is_set():
+                self._errors.append(error)
+
+    def _client(self) -> Client:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return Client(self.publisher.socket)
+            except AgentError:
+                self.publisher.check()
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+
+class _Promises:
+    """Ids that the publishing agent has returned, on the disk as they come: ``SECONDS ID`` a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._lock = threading.Lock()
+        self._moments: deque[float] = deque(maxlen=50_000)
+
+    def note(self, ids: Iterable[str]) -> None:
+        with self._lock:
+            now = time.time()
+            known = list(ids)
+            self._moments.extend([now] * len(known))
+            self._file.write("".join(f"{now:.6f} {event_id}\n" for event_id in known))
+
+    def count(self, began: float, ended: float) -> int:
+        with self._lock:
+            return sum(began <= at < ended for at in self._moments)
+
+
+def _while_it_moves(tail: Tail, is_done: Callable[[], bool], timeout: float) -> None:
+    deadline, seen = time.monotonic() + timeout, -1
+    while time.monotonic() < deadline:
+        moved = tail.read().counts.total()
+        if is_done():
+            return
+        if moved > seen:
+            deadline, seen = time.monotonic() + timeout, moved
+        time.sleep(0.2)
+
+
+def _until(holds: Callable[[], object], timeout: float, complaint: Callable[[], str]) -> None:
+    deadline = time.monotonic() + timeout
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AgentError(complaint())
+        time.sleep(0.1)
+
+
+def run(directory: Path, longest: float, parent: int | None = None) -> None:
+    """The seats of ``directory`` until a file ``stop`` appears, or ``longest`` seconds have passed.
+
+    It ends as well when the process ``parent`` is gone.
+
+    ``ready`` appears when all are under load, ``done`` at the end, ``failed`` with the reason.
+    """
+    specs = [SeatSpec.from_dict(data) for data in json.loads((directory / "seats.json").read_text())]
+    (directory / "seats.json").unlink()  # it holds passwords
+    stop, deadline = directory / "stop", time.monotonic() + longest
+    with tempfile.TemporaryDirectory(prefix="seats-") as sockets:
+        seats = [Seat(spec, directory, Path(sockets)) for spec in specs]
+        try:
+            for seat in seats:
+                seat.start(_PATIENCE)
+            (directory / "ready").touch()
+            while not stop.exists() and time.monotonic() < deadline and _lives(parent):
+                tell(directory, seats)
+                time.sleep(0.5)
+            for seat in seats:
+                seat.finish()
+                seat.forget()
+            (directory / "done").touch()
+        except AgentError as error:
+            with suppress(OSError):
+                (directory / "failed").write_text(f"{error}\n")
+            raise
+        finally:
+            for seat in seats:
+                seat.__exit__()
+
+
+def _lives(process: int | None) -> bool:
+    return process is None or Path(f"/proc/{process}").exists()
+
+
+def tell(directory: Path, seats: Iterable[Seat]) -> None:
+    """How the seats stand, for who looks from outside: ``status.json``, whole or not at all.
+
+    Of each its rates in events a second, whether it is steady, when an event was handled last and when
+    this was said, in seconds since the epoch.
+    """
+    now = time.time()
+    said = {}
+    for seat in seats:
+        seat.check()
+        accepted, handled = seat.rates(now - 1, 5)
+        said[seat.name] = {
+            "steady": seat.is_steady(),
+            "accepted": accepted,
+            "handled": handled,
+            "last": seat.subscriber.tail.last("handled"),
+            "at": now,
+        }
+    staged = directory / ".status.json"
+    staged.write_text(json.dumps(said))
+    staged.replace(directory / "status.json")
+
+
+def specs_to_json(specs: Iterable[SeatSpec]) -> str:
+    """The content of ``seats.json``; it holds passwords."""
+    return json.dumps([asdict(spec) for spec in specs])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``DIRECTORY [SECONDS [PARENT]]``: 0 when everything came to its end, else 1."""
+    directory = Path(arguments[0])
+    longest, parent = [*arguments[1:3], "", ""][:2]
+    try:
+        run(directory, float(longest or 3600), int(parent) if parent else None)
+    except AgentError as error:
+        print(f"seats: error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if parent and not _lives(int(parent)):
+            shutil.rmtree(directory, ignore_errors=True)  # nobody comes for it, and it holds passwords
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
