@@ -17,10 +17,10 @@ from typing import Any
 
 import structlog
 
-from activemq_fleet.addresses import Address
 from activemq_agent.config import Broker, Config
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
+from activemq_fleet.addresses import Address
 from activemq_fleet.lab import Credentials, Lab
 from activemq_fleet.lab.clients import MqttSubscriber
 from benchmarks.measure import BenchmarkError, say

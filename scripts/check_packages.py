@@ -61,7 +61,15 @@ def check_galaxy(scratch: Path) -> None:
 def check_agent(scratch: Path) -> None:
     """Build the agent's wheel: its own files, its program, the library's version, and nothing of the library."""
     _run(
-        scratch, sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(scratch), str(ROOT / "agent")
+        scratch,
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(scratch),
+        str(ROOT / "agent"),
     )
     (wheel,) = scratch.glob("activemq_agent-*.whl")
     version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]

@@ -1,16 +1,30 @@
 #!/bin/sh
-# Pins everything again: requirements/run.txt (what the package, the lab and the agent run on), requirements/pipeline.txt
-# (that, and Spark) and requirements/dev.txt (that, and what checks, tests and builds it). No address of an index gets into the files, and the
+# Pins everything again: requirements/run.txt (what the package, the lab and the agent run on), requirements/agent.txt (what
+# the agent alone runs on), requirements/pipeline.txt (run.txt, and Spark) and requirements/dev.txt (that, and what checks,
+# tests and builds it). No address of an index gets into the files, and the
 # hashes are those of all published files: a find-links directory would put local wheels among them.
 #     scripts/compile-requirements.sh [pip-compile OPTION ...]     e.g. --upgrade
 set -eu
 cd "$(dirname "$0")/.."
 export PIP_FIND_LINKS="" CUSTOM_COMPILE_COMMAND="make requirements"
+# No index has activemq-agent, which the extras name: it is found as a wheel of this checkout, and is not pinned.
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+.venv/bin/python -m build --wheel --no-isolation --outdir "$wheels" agent >/dev/null
 compile() {
     .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra lab --extra agent \
-        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options "$@"
+        --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options --find-links "$wheels" "$@"
+    for output; do
+        case $output in requirements/*.txt) unpinned "$output" ;; esac
+    done
+}
+# unpinned FILE: without the lines of activemq-agent.
+unpinned() {
+    awk '/^[^ #]/ { own = /^activemq-agent==/ } !own' "$1" >"$wheels/pins" && cp "$wheels/pins" "$1"
 }
 compile "$@" --output-file requirements/run.txt pyproject.toml
+.venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host \
+    --no-emit-find-links --no-emit-options "$@" --constraint requirements/run.txt --output-file requirements/agent.txt agent/pyproject.toml
 # One set of versions: what runs is tested as it is pinned.
 compile "$@" --extra pipeline --constraint requirements/run.txt --output-file requirements/pipeline.txt pyproject.toml
 compile "$@" --extra pipeline --constraint requirements/pipeline.txt --output-file requirements/dev.txt pyproject.toml requirements/dev.in
@@ -18,4 +32,4 @@ compile "$@" --extra pipeline --constraint requirements/pipeline.txt --output-fi
 .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host \
     --no-emit-find-links --no-emit-options "$@" --output-file requirements/audit.txt requirements/audit.in
 # The role installs the agent's wheel with these, and is a collection's file.
-cp requirements/run.txt roles/agent/files/requirements.txt
+cp requirements/agent.txt roles/agent/files/requirements.txt

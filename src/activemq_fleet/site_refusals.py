@@ -115,3 +115,8 @@ def _of_agent(agent: Agent) -> Iterator[tuple[str, str]]:
             f"activemq_agent_package is {package!r}, a requirement that does not say one version",
             "say one, such as activemq-agent==1.0, or the path of a wheel",
         )
+    if agent.settings.agent_install and re.fullmatch(r"activemq_fleet-[^/]*\.whl", package.rpartition("/")[2]):
+        yield (
+            f"activemq_agent_package is {package}, a wheel of activemq-fleet, which no longer holds the agent",
+            "name the wheel activemq_agent-VERSION-py3-none-any.whl, which make package builds beside it",
+        )

@@ -30,9 +30,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.lab.load_generator import SeatSpec, specs_to_json
 from activemq_fleet.drills import account
 from activemq_fleet.lab.drill_files import read_journal
+from activemq_fleet.lab.load_generator import LoadSpec, specs_to_json
 from tests.hosts.machines import Rack
 
 RATE = 60.0
@@ -73,7 +73,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
     options.directory.mkdir(parents=True)
     pairs = dict(pair.split("=", 1) for pair in options.words)
     specs = [_spec(pair, addresses, options) for pair, addresses in pairs.items()]
-    descriptor = os.open(options.directory / "seats.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(options.directory / "load.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(specs_to_json(specs))
     (options.directory / "pairs").write_text("\n".join(pairs))
@@ -92,7 +92,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
     return {"pairs": list(pairs)}
 
 
-def _spec(pair: str, addresses: str, options: argparse.Namespace) -> SeatSpec:
+def _spec(pair: str, addresses: str, options: argparse.Namespace) -> LoadSpec:
     def keys(role: str) -> dict[str, str]:
         return {
             "mb.urls": ",".join(f"{address}:1883" for address in addresses.split(",")),
@@ -103,7 +103,7 @@ def _spec(pair: str, addresses: str, options: argparse.Namespace) -> SeatSpec:
         }
 
     topic = f"load/{pair}"
-    return SeatSpec(
+    return LoadSpec(
         name=pair,
         topic=f"{topic}/LoadEvent",
         filters=(f"{topic}/#",),

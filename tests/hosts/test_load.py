@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from activemq_fleet.lab.load_generator import Seat, tell
+from activemq_fleet.lab.load_generator import LoadGenerator, tell
 from tests.hosts import load
 from tests.hosts.load import gaps, merged
 
@@ -56,11 +56,11 @@ def test_one_loss_of_both_agents_is_one_gap_and_what_was_before_does_not_count(t
     assert gaps(tmp_path, 10) == [(50, 8)]
 
 
-def seat(name: str, last: float) -> Seat:
+def seat(name: str, last: float) -> LoadGenerator:
     """What ``tell`` asks of a seat whose last event was handled at a moment."""
     tail = SimpleNamespace(last=lambda kind: {"handled": last}[kind])
     return cast(
-        "Seat",
+        "LoadGenerator",
         SimpleNamespace(
             name=name,
             check=lambda: None,

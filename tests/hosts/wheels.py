@@ -17,7 +17,7 @@ PYTHON = "3.11"
 
 def requirements() -> Path:
     """A directory of the pinned wheels; fetched once and kept in the library's cache."""
-    pinned = ROOT / "requirements/run.txt"
+    pinned = ROOT / "requirements/agent.txt"
 
     def make(part: Path) -> None:
         part.mkdir()
@@ -30,9 +30,9 @@ def requirements() -> Path:
 
 
 def build(directory: Path) -> Path:
-    """This checkout as a wheel in ``directory``."""
-    _run("build", "--wheel", "--no-isolation", f"--outdir={directory}", str(ROOT))
-    (wheel,) = directory.glob("activemq_fleet-*.whl")
+    """This checkout's agent as a wheel in ``directory``."""
+    _run("build", "--wheel", "--no-isolation", f"--outdir={directory}", str(ROOT / "agent"))
+    (wheel,) = directory.glob("activemq_agent-*.whl")
     return wheel
 
 

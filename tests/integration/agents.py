@@ -20,10 +20,10 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
-from activemq_fleet import topology
 from activemq_agent.client import Client
-from activemq_agent.errors import AgentError
 from activemq_agent.config_parser import read_config
+from activemq_agent.errors import AgentError
+from activemq_fleet import topology
 from activemq_fleet.lab import Credentials, Lab
 from activemq_fleet.render.agent import CONFIGURATION
 from tests.integration.agent_journals import Journal

@@ -19,13 +19,13 @@ from typing import Any
 import psutil
 import pytest
 
-from activemq_fleet.lab.load_generator import Seat, SeatSpec
 from activemq_fleet.drills import DrillResult, html_report, judge
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import settle
-from activemq_fleet.lab.drill_seats import seat_spec
+from activemq_fleet.lab.drill_load import load_spec
+from activemq_fleet.lab.load_generator import LoadGenerator, LoadSpec
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
 
@@ -109,7 +109,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     fleet = lab.client_fleet
     sockets = tmp_path / "s"
     sockets.mkdir()
-    with Seat(seat_spec(fleet, fleet.pairs[PAIR], RATE), tmp_path / "seats", sockets) as seat:
+    with LoadGenerator(load_spec(fleet, fleet.pairs[PAIR], RATE), tmp_path / "seats", sockets) as seat:
         seat.start(120)
         until(lambda: seat.handled_after(0), PATIENCE, lambda: f"events are handled: {seat.subscriber.said}")
         frozen_at = time.time()
@@ -149,7 +149,7 @@ def bring_back(lab: Lab, host: str) -> None:
 class frozen:  # noqa: N801 -- reads as what it does
     """The subscriber's processes stand still inside the block."""
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: LoadGenerator) -> None:
         here = str(seat.subscriber.config)
         self._processes = [p for p in psutil.process_iter() if here in cmdline_of(p)]
         assert self._processes
@@ -170,7 +170,7 @@ def cmdline_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def waiting(seat: Seat, since: float) -> int:
+def waiting(seat: LoadGenerator, since: float) -> int:
     """How many events were acknowledged since the subscriber stands still."""
     return seat.publisher.tail.read().between("acknowledged", since, time.time())
 
@@ -203,11 +203,11 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
 def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(*arguments: Any) -> SeatSpec:
-        right = seat_spec(*arguments)
+    def wrong(*arguments: Any) -> LoadSpec:
+        right = load_spec(*arguments)
         return replace(right, publisher={**right.publisher, "mb.username": "till", "mb.password": "wrong"})
 
-    monkeypatch.setattr("activemq_fleet.lab.drill.seat_spec", wrong)
+    monkeypatch.setattr("activemq_fleet.lab.drill.load_spec", wrong)
     began = time.monotonic()
     with pytest.raises(InputError, match=r"brokers refuse the login of the load: .*'till' or its password"):
         drill(lab, DrillOptions(blows=1, rate=RATE))

@@ -15,15 +15,15 @@ import yaml
 from activemq_fleet.agent_settings import names_one_version
 
 ROOT = Path(__file__).resolve().parents[2]
-NAME = "activemq-fleet"
+NAME = "activemq-agent"
 
 
-def wheel(directory: Path, version: str, name: str = "activemq_fleet", *, body: str = "") -> Path:
-    """A wheel of one module and the extra ``agent``."""
+def wheel(directory: Path, version: str, name: str = "activemq_agent", *, body: str = "") -> Path:
+    """A wheel of one module."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: agent\n"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(f"{name}/__init__.py", body)
         archive.writestr(f"{info}/METADATA", metadata)
@@ -98,7 +98,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-@pytest.mark.parametrize("package", [None, "activemq-fleet[agent]", "activemq-fleet[agent]>=0.1"])
+@pytest.mark.parametrize("package", [None, "activemq-agent", "activemq-agent>=0.1", "activemq-fleet[agent]>=0.1"])
 def test_a_package_that_somebody_registered_under_the_agents_name_is_not_installed(
     host: Host, package: str | None
 ) -> None:
@@ -117,7 +117,7 @@ def test_a_directory_of_wheels_beside_the_inventory_is_all_that_is_asked(host: H
 
 def test_what_a_wheel_alone_needs_is_installed_by_hash_only(host: Host) -> None:
     """The index has every name, with other bytes; the environment gets none of them, nor the agent."""
-    for line in (ROOT / "requirements" / "run.txt").read_text().splitlines():
+    for line in (ROOT / "requirements" / "agent.txt").read_text().splitlines():
         if line[:1].isalpha():
             name, version = line.split()[0].split("==")
             wheel(host.root / "index", version, name.replace("-", "_"))
@@ -128,4 +128,4 @@ def test_what_a_wheel_alone_needs_is_installed_by_hash_only(host: Host) -> None:
 
 
 def test_the_role_has_the_hashes_that_this_project_is_tested_with() -> None:
-    assert (ROOT / "roles/agent/files/requirements.txt").read_bytes() == (ROOT / "requirements/run.txt").read_bytes()
+    assert (ROOT / "roles/agent/files/requirements.txt").read_bytes() == (ROOT / "requirements/agent.txt").read_bytes()

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.lab.load_generator import SeatSpec, specs_to_json
 from activemq_fleet.drills import Span
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.drill_files import phases, read_journal, spans
-from activemq_fleet.lab.drill_seats import seat_spec, speaks_mqtt
+from activemq_fleet.lab.drill_load import load_spec, speaks_mqtt
+from activemq_fleet.lab.load_generator import LoadSpec, specs_to_json
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit.fleets import hosts
 
@@ -32,8 +32,8 @@ def fleet_of(agent: dict[str, Any] | None = None, **variables: Any) -> Fleet:
     return build_fleet(found, {})
 
 
-def spec_of(fleet: Fleet) -> SeatSpec:
-    return seat_spec(fleet, fleet.pairs["orders-mq01"], 100)
+def spec_of(fleet: Fleet) -> LoadSpec:
+    return load_spec(fleet, fleet.pairs["orders-mq01"], 100)
 
 
 def test_without_agents_an_account_of_the_brokers_is_lent() -> None:
@@ -90,7 +90,7 @@ def test_no_password_shows_where_a_seat_is_printed() -> None:
 def test_a_seat_survives_json() -> None:
     spec = spec_of(fleet_of())
 
-    assert [SeatSpec.from_dict(data) for data in json.loads(specs_to_json([spec]))] == [spec]
+    assert [LoadSpec.from_dict(data) for data in json.loads(specs_to_json([spec]))] == [spec]
 
 
 def test_states_have_no_hole_from_the_beginning_to_the_end() -> None:

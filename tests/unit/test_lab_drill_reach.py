@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.running import _plain
-from activemq_fleet.lab.load_generator import SeatSpec
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.drill_reach import refuse_unreachable
+from activemq_fleet.lab.load_generator import LoadSpec
 from tests.unit.agent.certificates import Authority, server, serving
 
 NOWHERE = "nowhere.invalid:1883"
@@ -77,12 +77,12 @@ def silent() -> Iterator[str]:
             client.close()
 
 
-def spec(*addresses: str, name: str = "orders-mq01", **more: str) -> SeatSpec:
+def spec(*addresses: str, name: str = "orders-mq01", **more: str) -> LoadSpec:
     keys = {"mb.urls": ",".join(addresses), **more}
-    return SeatSpec(name=name, topic="t", filters=("t/#",), rate=1, publisher=keys, subscriber=keys)
+    return LoadSpec(name=name, topic="t", filters=("t/#",), rate=1, publisher=keys, subscriber=keys)
 
 
-def refusal(*specs: SeatSpec) -> str:
+def refusal(*specs: LoadSpec) -> str:
     with pytest.raises(InputError) as caught:
         refuse_unreachable(specs, timeout=1)
     said = str(caught.value)

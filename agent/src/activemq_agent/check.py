@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from activemq_agent.agent_topics import canary_topic
 from activemq_agent.config import DAY, KEYS, Broker, Config, spell, value_of
 from activemq_agent.errors import AgentError, ConfigError
 from activemq_agent.programs import unsafe_handlers
@@ -23,7 +24,6 @@ from activemq_agent.session import (
     TransportUp,
 )
 from activemq_agent.tls import speaks_tls, tls_context
-from activemq_agent.agent_topics import canary_topic
 
 E = TypeVar("E")
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
+from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
 from activemq_agent.connecting import (
     Accepted,
     Action,
@@ -47,7 +48,6 @@ from activemq_agent.session import (
     TransportUp,
 )
 from activemq_agent.tls import tls_context
-from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from activemq_agent.addresses import join
+from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, prefix_of
 from activemq_agent.connecting import Down, Machine, Policy, Up
 from activemq_agent.errors import AgentError
 from activemq_agent.identity import with_id
 from activemq_agent.link import Journal, Link, Log, Open, sessions
 from activemq_agent.session import Message, Puback, Suback
 from activemq_agent.store import Outgoing
-from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, prefix_of
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config

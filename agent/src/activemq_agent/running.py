@@ -18,8 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.errors import AgentError
 from activemq_agent.config_parser import read_config
+from activemq_agent.errors import AgentError
 from activemq_agent.session import Connack, Gone, Session
 from activemq_agent.tls import tls_context
 

@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from activemq_agent.addresses import join
+from activemq_agent.agent_topics import LARGEST_BARRIER, concrete_topic, is_barrier, is_barrier_of, is_canary
 from activemq_agent.connecting import Down, Machine, Policy, Up
 from activemq_agent.errors import AgentError
 from activemq_agent.identity import id_in
@@ -29,7 +30,6 @@ from activemq_agent.link import Journal, Link, Log, Open, sessions
 from activemq_agent.session import Message, Suback
 from activemq_agent.store import Receipt
 from activemq_agent.store.inbox import lane_of
-from activemq_agent.agent_topics import LARGEST_BARRIER, concrete_topic, is_barrier, is_barrier_of, is_canary
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config

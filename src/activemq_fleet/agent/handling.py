@@ -1,4 +1,4 @@
-"""Keeps ``from activemq_fleet.agent.handling import Event`` for packages of handlers; use ``activemq_agent.handling``."""
+"""Keeps ``activemq_fleet.agent.handling.Event`` for packages of handlers: it is that of ``activemq_agent``."""
 
 from __future__ import annotations
 

@@ -83,7 +83,11 @@ def add_drill(
         if report is not None and not Path(report).resolve().parent.is_dir():
             raise InputError(f"{report}: the directory is not there: make it, or choose another --report")
         lab = open_lab(inventory, directory)
-        missing = [name for name in ("activemq_agent", "structlog", "prometheus_client") if importlib.util.find_spec(name) is None]
+        missing = [
+            name
+            for name in ("activemq_agent", "structlog", "prometheus_client")
+            if importlib.util.find_spec(name) is None
+        ]
         if missing:
             raise InputError(f"the agents need {' and '.join(missing)}: pip install 'activemq-fleet[lab]'")
         from activemq_fleet.drills import html_report

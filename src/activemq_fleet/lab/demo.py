@@ -30,8 +30,8 @@ from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.auditor import Auditor
 from activemq_fleet.lab.collected import lay_down
 from activemq_fleet.lab.drill_files import settle
-from activemq_fleet.lab.drill_seats import Load as Seat
-from activemq_fleet.lab.drill_seats import load_for
+from activemq_fleet.lab.drill_load import Load as LoadGenerator
+from activemq_fleet.lab.drill_load import load_for
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load import Account, Load, stomp_load
 from activemq_fleet.lab.status import HostStatus
@@ -139,35 +139,35 @@ def _kill_under_load(lab: Lab) -> Takeover:
     directory.mkdir(mode=0o700)
     with ExitStack() as stack:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-")))
-        seat = load_for(lab.client_fleet, lab.client_fleet.pairs[pair], _RATE, directory, sockets)
-        stack.callback(seat.__exit__)
-        seat.start(_PATIENCE)
+        generator = load_for(lab.client_fleet, lab.client_fleet.pairs[pair], _RATE, directory, sockets)
+        stack.callback(generator.__exit__)
+        generator.start(_PATIENCE)
         stomp = stack.enter_context(stomp_load(lab.addresses(pair, "stomp"), QUEUE, lab.credentials(pair)))
-        _both_flow(seat, stomp, _BEFORE)
+        _both_flow(generator, stomp, _BEFORE)
         began = lab.kill(victim)
         successor = lab.wait_active(pair)
         seconds = time.time() - began
         started = (lab.started(successor) or time.time()) - began
-        _both_flow(seat, stomp, _AFTER)
-        seat.finish()
-        seat.forget()
+        _both_flow(generator, stomp, _AFTER)
+        generator.finish()
+        generator.forget()
         queued = stomp.account()
     blow = Blow(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
     return Takeover(pair, victim, pid or 0, successor, seconds, started, (_account(directory, pair, blow), queued))
 
 
-def _both_flow(seat: Seat, stomp: Load, count: int) -> None:
+def _both_flow(generator: LoadGenerator, stomp: Load, count: int) -> None:
     """Wait for as many messages of each protocol from now on. Raises LabError when they do not come."""
     so_far = stomp.accepted
-    _flow(seat, time.time() + count / _RATE)
+    _flow(generator, time.time() + count / _RATE)
     stomp.wait_for(so_far + count - stomp.accepted)
 
 
-def _flow(seat: Seat, moment: float) -> None:
+def _flow(generator: LoadGenerator, moment: float) -> None:
     """Wait until an event has come that was handled after a moment. Raises LabError when none does."""
     deadline = time.monotonic() + _PATIENCE
-    while not seat.handled_after(moment):
-        seat.check()
+    while not generator.handled_after(moment):
+        generator.check()
         if time.monotonic() > deadline:
             raise LabError(f"no event was handled in {_PATIENCE:g} s")
         time.sleep(0.05)

@@ -17,8 +17,8 @@ from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
 from activemq_fleet.drills.model import State
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.lab.drill_files import machine, phases, settle, spans
+from activemq_fleet.lab.drill_load import Load, load_for, load_spec, speaks_mqtt
 from activemq_fleet.lab.drill_reach import refuse_unreachable
-from activemq_fleet.lab.drill_seats import Load, load_for, seat_spec, speaks_mqtt
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.operations.drill import Candidate, refusal, schedule
@@ -152,7 +152,7 @@ class _Drill:
     def _take_seats(self, stack: ExitStack, pairs: dict[str, Pair], directory: Path, sockets: Path) -> dict[str, Load]:
         fleet, loads = self.lab.client_fleet, dict[str, Load]()
         agents = [fleet.pairs[name] for name in pairs if speaks_mqtt(fleet.pairs[name])]
-        refuse_unreachable([seat_spec(fleet, pair, self.options.rate) for pair in agents])
+        refuse_unreachable([load_spec(fleet, pair, self.options.rate) for pair in agents])
         for name in pairs:
             loads[name] = load_for(fleet, fleet.pairs[name], self.options.rate, directory, sockets)
             stack.callback(loads[name].__exit__)

@@ -1,4 +1,4 @@
-"""What the seats of a drill left on the disk -> accounts; and moments of the logs -> spans."""
+"""What the generators of a drill left on the disk -> accounts; and moments of the logs -> spans."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _records(directory: Path) -> Iterator[dict[str, Any]]:
 def settle(
     directory: Path, pair: str, protocol: str, blows: Sequence[Blow], *, skew: float = 0.0
 ) -> tuple[Account, list[Blow]]:
-    """The account of a pair's seat, and its blows with what the journals say about them.
+    """The account of a pair's generator, and its blows with what the journals say about them.
 
     ``skew``: seconds by which the clocks of struck hosts and of this one may differ.
     """

@@ -1,7 +1,7 @@
 """The controller's part of the playbook ``drill``: load from here, what was struck, and the end of it.
 
 Everything is in one directory, so that each task of the playbook finds what the earlier ones left:
-``drill.json`` (what was asked for), ``blows.json`` (what was struck), and what the seats leave.
+``drill.json`` (what was asked for), ``blows.json`` (what was struck), and what the generators leave.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.lab.load_generator import specs_to_json
 from activemq_fleet.drills import Blow, Conditions, DrillResult, Span, html_report, judge
 from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
 from activemq_fleet.drills.model import State
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.drill import candidates
 from activemq_fleet.lab.drill_files import machine, phases, settle, spans
+from activemq_fleet.lab.drill_load import load_spec, speaks_mqtt
 from activemq_fleet.lab.drill_reach import refuse_unreachable
-from activemq_fleet.lab.drill_seats import seat_spec, speaks_mqtt
+from activemq_fleet.lab.load_generator import specs_to_json
 from activemq_fleet.lab.logtail import LOG
 from activemq_fleet.lab.overlay import MARK, for_clients
 from activemq_fleet.operations.drill import refuse_production, schedule
@@ -75,7 +75,7 @@ def begin(
     order = schedule(fit, blows, seed, what)
     chosen = list(dict.fromkeys(order))
     here = _as_dialled(fleet)
-    specs = [seat_spec(here, here.pairs[pair], rate) for pair in chosen]
+    specs = [load_spec(here, here.pairs[pair], rate) for pair in chosen]
     refuse_unreachable(specs)
     (directory / "drill.json").write_text(
         json.dumps({"order": order, "what": what, "rate": rate, "seed": seed, "target": options.get("target") or ""})
@@ -114,11 +114,11 @@ def _as_dialled(fleet: Fleet) -> Fleet:
     return fleet
 
 
-def _launch(directory: Path, seats: str, longest: float, parent: int) -> None:
-    descriptor = os.open(directory / "seats.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+def _launch(directory: Path, generators: str, longest: float, parent: int) -> None:
+    descriptor = os.open(directory / "load.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.write(seats)
-    with (directory / "seats.log").open("wb") as output:
+        file.write(generators)
+    with (directory / "load.log").open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "activemq_fleet.lab.load_generator", str(directory), str(longest), str(parent)],
             stdin=subprocess.DEVNULL,
@@ -135,7 +135,7 @@ def _launch(directory: Path, seats: str, longest: float, parent: int) -> None:
 
 
 def _said(directory: Path) -> str:
-    for name in ("failed", "seats.log"):
+    for name in ("failed", "load.log"):
         path = directory / name
         lines = path.read_text(errors="replace").split("\n") if path.exists() else []
         said = [line for line in lines if line.strip()]

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from activemq_fleet.addresses import Address, join, parse_url
 from activemq_agent.config import Tls
 from activemq_agent.errors import ConfigError
-from activemq_fleet.lab.load_generator import SeatSpec
 from activemq_agent.tls import tls_context, why
+from activemq_fleet.addresses import Address, join, parse_url
 from activemq_fleet.errors import InputError
+from activemq_fleet.lab.load_generator import LoadSpec
 from activemq_fleet.render.checks import mqtt_connect
 
 _PATIENCE = 5.0  # seconds for a name and a connection
@@ -53,7 +53,7 @@ class _Answer:
     is_denied: bool = False
 
 
-def refuse_unreachable(specs: Sequence[SeatSpec], timeout: float = _PATIENCE) -> None:
+def refuse_unreachable(specs: Sequence[LoadSpec], timeout: float = _PATIENCE) -> None:
     """Raises InputError, in one line, where the load could not be put on a pair or could not move to its other node.
 
     Of each pair one connector must answer. The node that stands by listens nowhere, so it may refuse, but
@@ -85,7 +85,7 @@ def refuse_unreachable(specs: Sequence[SeatSpec], timeout: float = _PATIENCE) ->
         )
 
 
-def _dials(spec: SeatSpec) -> list[_Dial]:
+def _dials(spec: LoadSpec) -> list[_Dial]:
     keys = spec.publisher
     user, password = keys.get("mb.username"), keys.get("mb.password")
     login = (user, password) if user and password else None

@@ -1,9 +1,9 @@
-"""A seat: a publishing and a subscribing agent as processes of their own, under steady load.
+"""Load generators: each a publishing and a subscribing agent as processes of their own, under steady load.
 
-Drills sit on it. It needs nothing but the agent's own package, so it runs wherever that does:
-``python -m activemq_fleet.lab.load_generator DIRECTORY`` takes the seats of ``DIRECTORY/seats.json``, keeps
+Drills run under it.
+``python -m activemq_fleet.lab.load_generator DIRECTORY`` starts those of ``DIRECTORY/load.json``, keeps
 them under load until a file ``stop`` appears there, and leaves journals and the ids that were
-promised: ``SEAT/publisher/agent/*.jsonl``, ``SEAT/subscriber/agent/*.jsonl``, ``SEAT/promised``.
+promised: ``NAME/publisher/agent/*.jsonl``, ``NAME/subscriber/agent/*.jsonl``, ``NAME/promised``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeatSpec:
-    """What a seat needs. The configurations are keys of agent.conf, without directory, socket and topics.
+class LoadSpec:
+    """What a load generator needs. The configurations are keys of agent.conf, without directory, socket and topics.
 
     ``rate`` is in events a second. ``filters`` are the subscriber's, and cover ``topic`` and the
     barriers beside it.
@@ -53,10 +53,10 @@ class SeatSpec:
         return cls(**{**data, "filters": tuple(data["filters"])})
 
 
-class Seat:
+class LoadGenerator:
     """A pair of agents and their load. Every method raises AgentError in one line."""
 
-    def __init__(self, spec: SeatSpec, directory: Path, sockets: Path) -> None:
+    def __init__(self, spec: LoadSpec, directory: Path, sockets: Path) -> None:
         self.spec = spec
         self.name = spec.name
         self.directory = directory / spec.name
@@ -228,57 +228,57 @@ def _until(holds: Callable[[], object], timeout: float, complaint: Callable[[], 
 
 
 def run(directory: Path, longest: float, parent: int | None = None) -> None:
-    """The seats of ``directory`` until a file ``stop`` appears, or ``longest`` seconds have passed.
+    """Runs the load generators of ``directory`` until a file ``stop`` appears, or ``longest`` seconds have passed.
 
     It ends as well when the process ``parent`` is gone.
 
     ``ready`` appears when all are under load, ``done`` at the end, ``failed`` with the reason.
     """
-    specs = [SeatSpec.from_dict(data) for data in json.loads((directory / "seats.json").read_text())]
-    (directory / "seats.json").unlink()  # it holds passwords
+    specs = [LoadSpec.from_dict(data) for data in json.loads((directory / "load.json").read_text())]
+    (directory / "load.json").unlink()  # it holds passwords
     stop, deadline = directory / "stop", time.monotonic() + longest
-    with tempfile.TemporaryDirectory(prefix="seats-") as sockets:
-        seats = [Seat(spec, directory, Path(sockets)) for spec in specs]
+    with tempfile.TemporaryDirectory(prefix="load-") as sockets:
+        generators = [LoadGenerator(spec, directory, Path(sockets)) for spec in specs]
         try:
-            for seat in seats:
-                seat.start(_PATIENCE)
+            for generator in generators:
+                generator.start(_PATIENCE)
             (directory / "ready").touch()
             while not stop.exists() and time.monotonic() < deadline and _lives(parent):
-                tell(directory, seats)
+                tell(directory, generators)
                 time.sleep(0.5)
-            for seat in seats:
-                seat.finish()
-                seat.forget()
+            for generator in generators:
+                generator.finish()
+                generator.forget()
             (directory / "done").touch()
         except AgentError as error:
             with suppress(OSError):
                 (directory / "failed").write_text(f"{error}\n")
             raise
         finally:
-            for seat in seats:
-                seat.__exit__()
+            for generator in generators:
+                generator.__exit__()
 
 
 def _lives(process: int | None) -> bool:
     return process is None or Path(f"/proc/{process}").exists()
 
 
-def tell(directory: Path, seats: Iterable[Seat]) -> None:
-    """How the seats stand, for who looks from outside: ``status.json``, whole or not at all.
+def tell(directory: Path, generators: Iterable[LoadGenerator]) -> None:
+    """Write the state of the load generators to ``status.json``, whole or not at all.
 
     Of each its rates in events a second, whether it is steady, when an event was handled last and when
     this was said, in seconds since the epoch.
     """
     now = time.time()
     said = {}
-    for seat in seats:
-        seat.check()
-        accepted, handled = seat.rates(now - 1, 5)
-        said[seat.name] = {
-            "steady": seat.is_steady(),
+    for generator in generators:
+        generator.check()
+        accepted, handled = generator.rates(now - 1, 5)
+        said[generator.name] = {
+            "steady": generator.is_steady(),
             "accepted": accepted,
             "handled": handled,
-            "last": seat.subscriber.tail.last("handled"),
+            "last": generator.subscriber.tail.last("handled"),
             "at": now,
         }
     staged = directory / ".status.json"
@@ -286,8 +286,8 @@ def tell(directory: Path, seats: Iterable[Seat]) -> None:
     staged.replace(directory / "status.json")
 
 
-def specs_to_json(specs: Iterable[SeatSpec]) -> str:
-    """The content of ``seats.json``; it holds passwords."""
+def specs_to_json(specs: Iterable[LoadSpec]) -> str:
+    """The content of ``load.json``; it holds passwords."""
     return json.dumps([asdict(spec) for spec in specs])
 
 
@@ -298,7 +298,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         run(directory, float(longest or 3600), int(parent) if parent else None)
     except AgentError as error:
-        print(f"seats: error: {error}", file=sys.stderr)
+        print(f"load: error: {error}", file=sys.stderr)
         return 1
     finally:
         if parent and not _lives(int(parent)):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.config import KEYS, Broker, Config, spell, value_of
+from activemq_agent.config_parser import read_config
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
-from activemq_agent.config_parser import read_config
 
 GOLDEN = Path(__file__).parents[2] / "golden/examples"
 

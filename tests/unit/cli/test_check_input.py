@@ -91,11 +91,14 @@ def test_what_site_takes_is_not_told() -> None:
         ("activemq-fleet", True),
         ("Activemq_Fleet", True),
         ("activemq-fleet ; python_version > '3'", True),
+        ("activemq-agent==1.0", False),
         ("activemq-fleet[agent]", True),
+        ("dist/activemq_agent-1.0-py3-none-any.whl", False),
+        ("dist/activemq_fleet-1.0-py3-none-any.whl", True),
         ("activemq-fleet>=1.0", True),
     ],
 )
-def test_a_package_of_the_agent_says_one_version(package: str | None, refused: bool) -> None:
+def test_a_package_of_the_agent_says_one_version_and_holds_it(package: str | None, refused: bool) -> None:
     agent = {"activemq_agent_username": "web", "activemq_agent_password": "x", "activemq_agent_package": package}
     fleet = build_fleet(hosts("orders-mq01", install="none") | {"web1": agent}, {"activemq_agents": ["web1"]})
     assert bool([finding for finding in refusals_of(fleet) if finding.host == "web1"]) is refused

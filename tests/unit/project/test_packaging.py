@@ -11,12 +11,16 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+import activemq_agent
 from activemq_fleet import __version__
 from activemq_fleet._collection import collections_path
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+AGENT: dict[str, Any] = tomllib.loads((ROOT / "agent" / "pyproject.toml").read_text())["project"]
+OWN = "activemq-agent"
+"""Not in any index: it is built beside the library, and pinned by its version alone."""
 
 
 def pins(name: str) -> dict[str, str]:
@@ -27,6 +31,18 @@ def pins(name: str) -> dict[str, str]:
 
 def test_collection_and_library_have_one_version() -> None:
     assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"] == __version__
+
+
+def test_library_and_agent_have_one_version() -> None:
+    assert activemq_agent.__version__ == __version__
+    for extra in ("agent", "lab"):
+        assert f"{OWN}=={__version__}" in EXTRAS[extra]
+
+
+def test_the_agent_needs_what_is_pinned_for_its_hosts_and_no_more() -> None:
+    pinned = pins("agent.txt")
+    assert {Requirement(text).name for text in AGENT["dependencies"]} == pinned.keys()
+    assert pinned.items() <= pins("run.txt").items()
 
 
 def test_collection_and_library_ask_for_one_ansible() -> None:
@@ -42,8 +58,11 @@ def test_collection_and_library_ask_for_one_ansible() -> None:
 )
 def test_what_the_package_needs_is_pinned(name: str, extras: list[str]) -> None:
     pinned = pins(name)
-    for text in [*PROJECT["dependencies"], *(one for extra in extras for one in EXTRAS[extra])]:
-        requirement = Requirement(text)
+    wanted = [*PROJECT["dependencies"], *AGENT["dependencies"], *(one for extra in extras for one in EXTRAS[extra])]
+    for requirement in map(Requirement, wanted):
+        if requirement.name == OWN:
+            assert OWN not in pinned
+            continue
         assert requirement.specifier.contains(pinned[re.sub(r"[-_.]+", "-", requirement.name).lower()])
 
 
@@ -55,7 +74,7 @@ def test_an_agents_host_does_not_get_spark() -> None:
     assert not pins("run.txt").keys() & {"pyspark", "pyarrow", "pandas"}
 
 
-@pytest.mark.parametrize("name", ["run.txt", "pipeline.txt", "dev.txt"])
+@pytest.mark.parametrize("name", ["agent.txt", "run.txt", "pipeline.txt", "dev.txt"])
 def test_pins_carry_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())

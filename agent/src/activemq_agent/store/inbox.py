@@ -6,7 +6,7 @@ from activemq_agent.errors import Refused
 from activemq_agent.identity import id_in
 from activemq_agent.store.outbox import size_of
 from activemq_agent.store.rows import UNREADABLE, Incoming, Receipt, checksum
-from activemq_agent.store.transaction import Turn
+from activemq_agent.store.transaction import Transaction
 
 MESSAGE_COLUMNS = "rx, event_id, topic, payload, received, sum, attempts"
 Sealed = tuple[int, str | None, str, bytes, float, bytes]
@@ -31,47 +31,51 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
     return next((one for one in filters if matches(one, topic)), topic)
 
 
-def received(turn: Turn, topic: str, payload: bytes, broker: str, conn: int, head: bool = True) -> Receipt:
+def received(
+    transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
+) -> Receipt:
     """Store a message, unless its id is known or there is no room.
 
     A lane that had no room takes nothing until its ``head``, the oldest message that it owes, is offered again:
     whoever has offered several at once would otherwise see a later one stored before an earlier one.
     """
-    tally, limits = turn.tally, turn.limits
+    counters, limits = transaction.counters, transaction.limits
     event_id = id_in(payload)
-    if event_id is not None and _is_known(turn, event_id):
-        turn.record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
-        tally.duplicates += 1
+    if event_id is not None and _is_known(transaction, event_id):
+        transaction.record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
+        counters.duplicates += 1
         return Receipt(0, event_id, duplicate=True)
     size, lane = size_of(topic, payload), lane_of(topic, limits.filters)
     if head:
-        tally.barred.discard(lane)
+        counters.barred.discard(lane)
     if (
-        lane in tally.barred
-        or tally.inbox_rows + tally.quarantined >= limits.inbox_rows
-        or tally.inbox_bytes + tally.quarantined_bytes + size > limits.inbox_bytes
-        or tally.lanes[lane] >= limits.topic_rows
+        lane in counters.barred
+        or counters.inbox_rows + counters.quarantined >= limits.inbox_rows
+        or counters.inbox_bytes + counters.quarantined_bytes + size > limits.inbox_bytes
+        or counters.lanes[lane] >= limits.topic_rows
     ):
-        tally.barred.add(lane)
+        counters.barred.add(lane)
         return Receipt(0, event_id, full=True)
-    tally.rx += 1
-    row = (*sealed("inbox", tally.rx, event_id, topic, payload, turn.now), 0, lane)
-    turn.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-    tally.inbox_rows += 1
-    tally.inbox_bytes += size
-    tally.lanes[lane] += 1
-    turn.record("received", topic=topic, broker=broker, conn=conn, **identity(turn, tally.rx, event_id))
-    return Receipt(tally.rx, event_id)
+    counters.rx += 1
+    row = (*sealed("inbox", counters.rx, event_id, topic, payload, transaction.now), 0, lane)
+    transaction.db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    counters.inbox_rows += 1
+    counters.inbox_bytes += size
+    counters.lanes[lane] += 1
+    transaction.record(
+        "received", topic=topic, broker=broker, conn=conn, **identity(transaction, counters.rx, event_id)
+    )
+    return Receipt(counters.rx, event_id)
 
 
-def identity(turn: Turn, rx: int, event_id: str | None) -> dict[str, str]:
+def identity(transaction: Transaction, rx: int, event_id: str | None) -> dict[str, str]:
     """How the journal names a message: by its id, or else by one of this agent's own."""
-    return {"event_id": event_id} if event_id is not None else {"rx_id": turn.tally.rx_id(rx)}
+    return {"event_id": event_id} if event_id is not None else {"rx_id": transaction.counters.rx_id(rx)}
 
 
-def _is_known(turn: Turn, event_id: str) -> bool:
+def _is_known(transaction: Transaction, event_id: str) -> bool:
     query = "SELECT 1 FROM inbox WHERE event_id = ? UNION ALL SELECT 1 FROM remembered WHERE event_id = ?"
-    return turn.db.execute(query, (event_id, event_id)).fetchone() is not None
+    return transaction.db.execute(query, (event_id, event_id)).fetchone() is not None
 
 
 def sealed(table: str, rx: int, event_id: str | None, topic: str, payload: bytes, received_at: float) -> Sealed:
@@ -93,57 +97,57 @@ def incoming(row: Message, rx_id: str) -> Incoming:
     return Incoming(row[0], row[1], rx_id, row[2], row[3], row[6])
 
 
-def handling(turn: Turn, rx: int) -> int:
+def handling(transaction: Transaction, rx: int) -> int:
     """A handler begins: returns which attempt it is, from 1."""
-    row = turn.db.execute(
+    row = transaction.db.execute(
         "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (rx,)
     ).fetchone()
     if row is None:
         raise Refused(f"message {rx} is not in the inbox: it was handled or quarantined")
-    turn.record("handling", topic=row[2], **identity(turn, rx, row[1]))
+    transaction.record("handling", topic=row[2], **identity(transaction, rx, row[1]))
     return int(row[0])
 
 
-def handled(turn: Turn, rx: int) -> None:
+def handled(transaction: Transaction, rx: int) -> None:
     """A handler has ended well: the message never runs again, and its id is remembered."""
-    row = _take(turn, rx)
-    turn.record("handled", topic=row[2], **identity(turn, rx, row[1]))
-    _remember(turn, row[1])
+    row = _take(transaction, rx)
+    transaction.record("handled", topic=row[2], **identity(transaction, rx, row[1]))
+    _remember(transaction, row[1])
 
 
-def quarantine(turn: Turn, rx: int, reason: str) -> None:
+def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
     """Pass a message over, for good; it is kept for people to look at, and a copy counts as a duplicate."""
-    row = _take(turn, rx)
+    row = _take(transaction, rx)
     kept = (*sealed("quarantine", *row[:5]), row[6], reason)
-    turn.db.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)", kept)
-    turn.tally.quarantined += 1
-    turn.tally.quarantined_bytes += size_of(row[2], row[3])
-    turn.record("quarantined", topic=row[2], reason=reason, **identity(turn, rx, row[1]))
-    _remember(turn, row[1])
+    transaction.db.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)", kept)
+    transaction.counters.quarantined += 1
+    transaction.counters.quarantined_bytes += size_of(row[2], row[3])
+    transaction.record("quarantined", topic=row[2], reason=reason, **identity(transaction, rx, row[1]))
+    _remember(transaction, row[1])
 
 
-def _take(turn: Turn, rx: int) -> Message:
-    found = turn.db.execute(f"SELECT {MESSAGE_COLUMNS}, lane FROM inbox WHERE rx = ?", (rx,)).fetchone()  # noqa: S608
+def _take(transaction: Transaction, rx: int) -> Message:
+    found = transaction.db.execute(f"SELECT {MESSAGE_COLUMNS}, lane FROM inbox WHERE rx = ?", (rx,)).fetchone()  # noqa: S608
     if found is None:
         raise Refused(f"message {rx} is not in the inbox: it was handled or quarantined")
     row: Message = found[:-1]
     if not is_whole("inbox", row):
         raise Refused(f"message {rx} is damaged on the disk: restart the agent, which sets it aside")
-    turn.db.execute("DELETE FROM inbox WHERE rx = ?", (rx,))
-    tally, lane = turn.tally, found[-1]
-    tally.inbox_rows -= 1
-    tally.inbox_bytes -= size_of(row[2], row[3])
-    tally.lanes[lane] -= 1
-    if not tally.lanes[lane]:
-        del tally.lanes[lane]
+    transaction.db.execute("DELETE FROM inbox WHERE rx = ?", (rx,))
+    counters, lane = transaction.counters, found[-1]
+    counters.inbox_rows -= 1
+    counters.inbox_bytes -= size_of(row[2], row[3])
+    counters.lanes[lane] -= 1
+    if not counters.lanes[lane]:
+        del counters.lanes[lane]
     return row
 
 
-def _remember(turn: Turn, event_id: str | None) -> None:
+def _remember(transaction: Transaction, event_id: str | None) -> None:
     if event_id is None:
         return
-    values = (event_id, turn.now)
-    turn.db.execute(
+    values = (event_id, transaction.now)
+    transaction.db.execute(
         "INSERT OR IGNORE INTO remembered (event_id, at, sum) VALUES (?, ?, ?)",
         (*values, checksum("remembered", *values)),
     )
@@ -152,17 +156,19 @@ def _remember(turn: Turn, event_id: str | None) -> None:
 FORGOTTEN_AT_ONCE = 2000
 
 
-def forget(turn: Turn) -> int:
+def forget(transaction: Transaction) -> int:
     """Forget ids whose time is over, some at a time: rows are in the order of their times."""
     forgotten = 0
     for table in ("remembered", "accepted_ids"):
-        rows = turn.db.execute(
+        rows = transaction.db.execute(
             f"SELECT n, event_id, at, sum FROM {table} ORDER BY n LIMIT {FORGOTTEN_AT_ONCE}"  # noqa: S608 -- constants
         ).fetchall()
-        old = (n for n, *row in rows if row[1] <= turn.now - turn.limits.remember and known_id(table, *row))
+        old = (
+            n for n, *row in rows if row[1] <= transaction.now - transaction.limits.remember and known_id(table, *row)
+        )
         last = max(old, default=None)
         if last is not None:
-            cursor = turn.db.execute(f"DELETE FROM {table} WHERE n <= ?", (last,))  # noqa: S608 -- the same
+            cursor = transaction.db.execute(f"DELETE FROM {table} WHERE n <= ?", (last,))  # noqa: S608 -- the same
             forgotten += cursor.rowcount
     return forgotten
 

@@ -14,7 +14,7 @@ from activemq_agent.store.rows import Limits
 from activemq_agent.store.salvage import finish_interrupted, salvage
 from activemq_agent.store.schema import ANCHOR, COUNTERS, connect, create
 from activemq_agent.store.soundness import problems
-from activemq_agent.store.transaction import Tally, Turn, write_counters
+from activemq_agent.store.transaction import Counters, Transaction, write_counters
 
 
 def make_sound(directory: Path, agent: str, clock: Clock) -> Damage | None:
@@ -26,7 +26,7 @@ def make_sound(directory: Path, agent: str, clock: Clock) -> Damage | None:
 
 def open_database(
     path: Path, *, agent: str, limits: Limits, clock: Clock, synchronous: str
-) -> tuple[sqlite3.Connection, Tally, Elapsed]:
+) -> tuple[sqlite3.Connection, Counters, Elapsed]:
     """The writer's connection, its numbers and its time; a database that is not there is made, with a new epoch.
 
     Raises AgentError if the file belongs to another agent.
@@ -37,20 +37,20 @@ def open_database(
         create(db)
     row = db.execute(f"SELECT {', '.join(COUNTERS + ANCHOR)} FROM counters").fetchone()  # noqa: S608 -- constants
     if row is None:
-        tally, elapsed = Tally(agent=agent, epoch=str(uuid.uuid4())), Elapsed(clock, None)
+        counters, elapsed = Counters(agent=agent, epoch=str(uuid.uuid4())), Elapsed(clock, None)
     else:
-        tally, elapsed = Tally(*row[:7]), Elapsed(clock, Anchor(*row[len(COUNTERS) :]))
-    if tally.agent != agent:
+        counters, elapsed = Counters(*row[:7]), Elapsed(clock, Anchor(*row[len(COUNTERS) :]))
+    if counters.agent != agent:
         db.close()
         raise AgentError(
-            f"{path}: belongs to agent {tally.agent!r}, not to {agent!r}: set the agent's name back, "
+            f"{path}: belongs to agent {counters.agent!r}, not to {agent!r}: set the agent's name back, "
             "or give this one its own state.directory"
         )
     sort_into_lanes(db, limits)
-    recount(db, tally)
-    write_counters(Turn(db, tally, limits, clock, elapsed))
+    recount(db, counters)
+    write_counters(Transaction(db, counters, limits, clock, elapsed))
     db.execute("COMMIT")
-    return db, tally, elapsed
+    return db, counters, elapsed
 
 
 def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
@@ -61,7 +61,7 @@ def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
             db.execute("UPDATE inbox SET lane = ? WHERE topic = ?", (wanted, topic))
 
 
-def recount(db: sqlite3.Connection, tally: Tally) -> None:
+def recount(db: sqlite3.Connection, counters: Counters) -> None:
     """Count rows and bytes of each table."""
     size = "coalesce(sum(length(CAST(topic AS BLOB)) + length(payload)), 0)"
     for table, rows, size_name in (
@@ -72,7 +72,7 @@ def recount(db: sqlite3.Connection, tally: Tally) -> None:
         ("quarantine", "quarantined", "quarantined_bytes"),
     ):
         found = db.execute(f"SELECT count(*), {size} FROM {table}").fetchone()  # noqa: S608 -- names from above
-        setattr(tally, rows, found[0])
-        setattr(tally, size_name, found[1])
-    tally.lanes.clear()
-    tally.lanes.update(dict(db.execute("SELECT lane, count(*) FROM inbox GROUP BY lane")))
+        setattr(counters, rows, found[0])
+        setattr(counters, size_name, found[1])
+    counters.lanes.clear()
+    counters.lanes.update(dict(db.execute("SELECT lane, count(*) FROM inbox GROUP BY lane")))

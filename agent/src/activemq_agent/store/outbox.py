@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from activemq_agent.errors import Full, Refused
 from activemq_agent.identity import EventId, check_id, id_in
+from activemq_agent.printable import counted
 from activemq_agent.store.rows import UNREADABLE, Outgoing, Sent, checksum
 from activemq_agent.store.schema import EVENT_COLUMNS
-from activemq_agent.store.transaction import Turn
-from activemq_agent.printable import counted
+from activemq_agent.store.transaction import Transaction
 
 Values = tuple[int, str, str, bytes, float, float]
 Event = tuple[int, str, str, bytes, float, float, bytes]
@@ -33,48 +33,48 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
     return check_id(event_id)
 
 
-def accept(turn: Turn, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:
+def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:
     """Put an event into the outbox; an id that was accepted before is returned, and nothing is accepted."""
-    tally = turn.tally
-    if event_id is not None and _was_accepted(turn, event_id):
+    counters = transaction.counters
+    if event_id is not None and _was_accepted(transaction, event_id):
         return event_id
-    if not _has_room(turn, size_of(topic, payload)):
+    if not _has_room(transaction, size_of(topic, payload)):
         raise Full(
-            f"the outbox is full ({counted(tally.outbox_rows, 'event')}, {counted(tally.outbox_bytes, 'byte')}): the "
-            "event was not taken; try again when a broker is back"
+            f"the outbox is full ({counted(counters.outbox_rows, 'event')}, {counted(counters.outbox_bytes, 'byte')}): "
+            "the event was not taken; try again when a broker is back"
         )
     if event_id is None:
-        tally.seq += 1
-        accepted_as = f"{tally.agent}:{tally.epoch}:{tally.seq}"
+        counters.seq += 1
+        accepted_as = f"{counters.agent}:{counters.epoch}:{counters.seq}"
     else:
         accepted_as = event_id
-        row = (event_id, turn.now, checksum("accepted_ids", event_id, turn.now))
-        turn.db.execute("INSERT INTO accepted_ids (event_id, at, sum) VALUES (?, ?, ?)", row)
-    deadline = turn.now + (turn.limits.timeout if timeout is None else timeout)
-    _put(turn, accepted_as, topic, payload, turn.now, deadline)
-    turn.record("accepted", event_id=accepted_as, topic=topic)
+        row = (event_id, transaction.now, checksum("accepted_ids", event_id, transaction.now))
+        transaction.db.execute("INSERT INTO accepted_ids (event_id, at, sum) VALUES (?, ?, ?)", row)
+    deadline = transaction.now + (transaction.limits.timeout if timeout is None else timeout)
+    _put(transaction, accepted_as, topic, payload, transaction.now, deadline)
+    transaction.record("accepted", event_id=accepted_as, topic=topic)
     return accepted_as
 
 
-def _was_accepted(turn: Turn, event_id: str) -> bool:
-    if turn.db.execute("SELECT 1 FROM accepted_ids WHERE event_id = ?", (event_id,)).fetchone():
+def _was_accepted(transaction: Transaction, event_id: str) -> bool:
+    if transaction.db.execute("SELECT 1 FROM accepted_ids WHERE event_id = ?", (event_id,)).fetchone():
         return True
     try:
         own = EventId.parse(event_id)
     except ValueError:
         return False
-    if (own.agent, str(own.epoch)) != (turn.tally.agent, turn.tally.epoch):
+    if (own.agent, str(own.epoch)) != (transaction.counters.agent, transaction.counters.epoch):
         return False
-    if own.seq > turn.tally.seq:
+    if own.seq > transaction.counters.seq:
         raise Refused(f"{event_id} is an id that this agent will give to an event by itself: choose another")
     return True
 
 
-def _put(turn: Turn, event_id: str, topic: str, payload: bytes, accepted: float, deadline: float) -> None:
+def _put(transaction: Transaction, event_id: str, topic: str, payload: bytes, accepted: float, deadline: float) -> None:
     """Append a row to the outbox."""
-    tally = turn.tally
-    tally.place += 1
-    _insert(turn, "outbox", (tally.place, event_id, topic, payload, accepted, deadline))
+    counters = transaction.counters
+    counters.place += 1
+    _insert(transaction, "outbox", (counters.place, event_id, topic, payload, accepted, deadline))
 
 
 def size_of(topic: str, payload: bytes) -> int:
@@ -103,82 +103,84 @@ def outgoing(row: Event, attempts: int) -> Outgoing:
     return Outgoing(row[0], row[1], row[2], row[3], attempts)
 
 
-def sent(turn: Turn, events: Sequence[Sent]) -> None:
+def sent(transaction: Transaction, events: Sequence[Sent]) -> None:
     """Record that events were put on the wire."""
     for event in events:
-        row = turn.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
+        row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
         if row:
-            turn.record("sent", event_id=row[0], topic=row[1], broker=event.broker, conn=event.conn, mid=event.mid)
+            transaction.record(
+                "sent", event_id=row[0], topic=row[1], broker=event.broker, conn=event.conn, mid=event.mid
+            )
 
 
-def acknowledged(turn: Turn, places: Iterable[int], proved: bool, sent_as: dict[int, Sent]) -> None:
+def acknowledged(transaction: Transaction, places: Iterable[int], proved: bool, sent_as: dict[int, Sent]) -> None:
     """PUBACK came: forget proved events, keep the others as unconfirmed."""
     for place in places:
         for table in ("outbox", "expired"):
-            event = _take(turn, table, place)
+            event = _take(transaction, table, place)
             if event is not None:
-                _puback(turn, event, proved, sent_as.get(place))
+                _puback(transaction, event, proved, sent_as.get(place))
                 break
 
 
-def _puback(turn: Turn, event: Event, proved: bool, wire: Sent | None) -> None:
-    turn.record(
+def _puback(transaction: Transaction, event: Event, proved: bool, wire: Sent | None) -> None:
+    transaction.record(
         "acknowledged" if proved else "unconfirmed",
         event_id=event[1],
         topic=event[2],
         **({"broker": wire.broker, "conn": wire.conn, "mid": wire.mid} if wire else {}),
     )
     if not proved:
-        _keep_unconfirmed(turn, event, wire.conn if wire else 0)
+        _keep_unconfirmed(transaction, event, wire.conn if wire else 0)
 
 
-def _take(turn: Turn, table: str, place: int) -> Event | None:
+def _take(transaction: Transaction, table: str, place: int) -> Event | None:
     """Remove and return a row of ``outbox``, ``expired`` or ``unconfirmed``; None if it is not there, or damaged."""
-    row: Event | None = turn.db.execute(
+    row: Event | None = transaction.db.execute(
         f"SELECT {EVENT_COLUMNS} FROM {table} WHERE place = ?",  # noqa: S608 -- one of three names
         (place,),
     ).fetchone()
     if row is None or not is_whole(table, row):
         return None
-    turn.db.execute(f"DELETE FROM {table} WHERE place = ?", (place,))  # noqa: S608 -- the same
-    _count(turn, table, -1, row)
+    transaction.db.execute(f"DELETE FROM {table} WHERE place = ?", (place,))  # noqa: S608 -- the same
+    _count(transaction, table, -1, row)
     return row
 
 
-def _insert(turn: Turn, table: str, values: Values) -> None:
+def _insert(transaction: Transaction, table: str, values: Values) -> None:
     row = sealed(table, *values)
     marks = "?, ?, ?, ?, ?, ?, ?"
-    turn.db.execute(f"INSERT INTO {table} ({EVENT_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 -- one of three names
-    _count(turn, table, 1, row)
+    transaction.db.execute(f"INSERT INTO {table} ({EVENT_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 -- one of three names
+    _count(transaction, table, 1, row)
 
 
-def _count(turn: Turn, table: str, sign: int, row: Event) -> None:
+def _count(transaction: Transaction, table: str, sign: int, row: Event) -> None:
     size = sign * size_of(row[2], row[3])
-    tally = turn.tally.__dict__
-    tally[f"{table}_rows"] += sign
-    tally[f"{table}_bytes"] += size
+    counters = transaction.counters.__dict__
+    counters[f"{table}_rows"] += sign
+    counters[f"{table}_bytes"] += size
 
 
-def _keep_unconfirmed(turn: Turn, row: Event, conn: int) -> None:
-    tally, limits = turn.tally, turn.limits
-    _insert(turn, "unconfirmed", row[:6])
-    turn.db.execute("UPDATE unconfirmed SET conn = ? WHERE place = ?", (conn, row[0]))
+def _keep_unconfirmed(transaction: Transaction, row: Event, conn: int) -> None:
+    counters, limits = transaction.counters, transaction.limits
+    _insert(transaction, "unconfirmed", row[:6])
+    transaction.db.execute("UPDATE unconfirmed SET conn = ? WHERE place = ?", (conn, row[0]))
     # What has a PUBACK may go, and on a prefix that is never proved it has to: the oldest first.
-    while tally.unconfirmed_rows > limits.unconfirmed_rows or tally.unconfirmed_bytes > limits.unconfirmed_bytes:
-        oldest = turn.db.execute("SELECT min(place) FROM unconfirmed").fetchone()[0]
-        if _take(turn, "unconfirmed", oldest) is None:
+    while counters.unconfirmed_rows > limits.unconfirmed_rows or counters.unconfirmed_bytes > limits.unconfirmed_bytes:
+        oldest = transaction.db.execute("SELECT min(place) FROM unconfirmed").fetchone()[0]
+        if _take(transaction, "unconfirmed", oldest) is None:
             break
-        tally.unconfirmed_dropped += 1
+        counters.unconfirmed_dropped += 1
 
 
-def prove(turn: Turn, prefix: str, conn: int) -> int:
+def prove(transaction: Transaction, prefix: str, conn: int) -> int:
     """A round trip on ``prefix`` came back in this connection: what it has acknowledged there is confirmed."""
     confirmed = 0
-    rows = turn.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
+    rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
     for place, event_id, topic in rows:
         below = topic == prefix or topic.startswith(prefix.rstrip("/") + "/") or prefix == ""
-        if below and _take(turn, "unconfirmed", place) is not None:
-            turn.record("acknowledged", event_id=event_id, topic=topic, conn=conn)
+        if below and _take(transaction, "unconfirmed", place) is not None:
+            transaction.record("acknowledged", event_id=event_id, topic=topic, conn=conn)
             confirmed += 1
     return confirmed
 
@@ -186,56 +188,56 @@ def prove(turn: Turn, prefix: str, conn: int) -> int:
 _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
 
 
-def expire(turn: Turn) -> int:
+def expire(transaction: Transaction) -> int:
     """Set apart what has waited too long, as far as there is room; the rest stays, unsent, in the outbox's bounds."""
     found = 0
-    limits, tally = turn.limits, turn.tally
-    due = turn.db.execute(
+    limits, counters = transaction.limits, transaction.counters
+    due = transaction.db.execute(
         f"SELECT place, {_SIZE} FROM outbox WHERE deadline <= ? ORDER BY place",  # noqa: S608 -- a constant
-        (turn.now,),
+        (transaction.now,),
     ).fetchall()
     for place, size in due:
-        fits = tally.expired_rows < limits.expired_rows and tally.expired_bytes + size <= limits.expired_bytes
+        fits = counters.expired_rows < limits.expired_rows and counters.expired_bytes + size <= limits.expired_bytes
         if not (fits or limits.drop_expired):
             break
-        row = _take(turn, "outbox", place)
+        row = _take(transaction, "outbox", place)
         if row is None:
             continue
         if not limits.drop_expired:
-            _insert(turn, "expired", row[:6])
-        turn.record("expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None)
+            _insert(transaction, "expired", row[:6])
+        transaction.record("expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None)
         found += 1
     return found
 
 
-def requeue(turn: Turn, event_ids: Sequence[str] | None) -> int:
+def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
     """Send expired events again, all or those named (unconfirmed ones too), with the same ids, as many as fit."""
-    rows = _kept_apart(turn, "expired")
+    rows = _kept_apart(transaction, "expired")
     if event_ids is not None:
         wanted = set(event_ids)
-        rows = [row for row in rows + _kept_apart(turn, "unconfirmed") if row[2] in wanted]
+        rows = [row for row in rows + _kept_apart(transaction, "unconfirmed") if row[2] in wanted]
         missing = wanted - {row[2] for row in rows}
         if missing:
             raise Refused(f"neither expired nor unconfirmed: {', '.join(sorted(missing)[:5])}: nothing was re-queued")
     done = 0
     for table, place, _, size in rows:
-        if not _has_room(turn, size):
+        if not _has_room(transaction, size):
             break
-        row = _take(turn, table, place)
+        row = _take(transaction, table, place)
         if row is None:
             continue
-        _put(turn, row[1], row[2], row[3], turn.now, turn.now + (row[5] - row[4]))
-        turn.record("accepted", event_id=row[1], topic=row[2], reason="requeued")
+        _put(transaction, row[1], row[2], row[3], transaction.now, transaction.now + (row[5] - row[4]))
+        transaction.record("accepted", event_id=row[1], topic=row[2], reason="requeued")
         done += 1
     return done
 
 
-def _kept_apart(turn: Turn, table: str) -> list[tuple[str, int, str, int]]:
+def _kept_apart(transaction: Transaction, table: str) -> list[tuple[str, int, str, int]]:
     """(table, place, event id, size) of each row, oldest first."""
     query = f"SELECT place, event_id, {_SIZE} FROM {table} ORDER BY place"  # noqa: S608 -- one of two names
-    return [(table, *row) for row in turn.db.execute(query)]
+    return [(table, *row) for row in transaction.db.execute(query)]
 
 
-def _has_room(turn: Turn, size: int) -> bool:
-    tally, limits = turn.tally, turn.limits
-    return tally.outbox_rows < limits.outbox_rows and tally.outbox_bytes + size <= limits.outbox_bytes
+def _has_room(transaction: Transaction, size: int) -> bool:
+    counters, limits = transaction.counters, transaction.limits
+    return counters.outbox_rows < limits.outbox_rows and counters.outbox_bytes + size <= limits.outbox_bytes

@@ -20,7 +20,7 @@ from activemq_agent.store.reader import Reader
 from activemq_agent.store.rows import Counts, Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent
 from activemq_agent.store.schema import FILE
 from activemq_agent.store.statements import Statements
-from activemq_agent.store.transaction import Tally, Turn
+from activemq_agent.store.transaction import Counters, Transaction
 from activemq_agent.store.writer import Job, Writer
 
 FORGET_EVERY = 60.0
@@ -38,12 +38,12 @@ class Store:
     """
 
     def __init__(
-        self, directory: Path, lock_descriptor: int, db: sqlite3.Connection, tally: Tally, elapsed: Elapsed,
+        self, directory: Path, lock_descriptor: int, db: sqlite3.Connection, counters: Counters, elapsed: Elapsed,
         limits: Limits, clock: Clock, sweep: float | None,
     ) -> None:  # fmt: skip
         self._lock = lock_descriptor
         self._db = db
-        self._tally = tally
+        self._counters = counters
         self._elapsed = elapsed
         self._limits = limits
         self._clock = clock
@@ -52,13 +52,13 @@ class Store:
         self._attempts: dict[int, int] = {}
         self._conn = 0
         self.tick = clock.monotonic()
-        """Monotonic time of the writer's last turn."""
+        """Monotonic time of the writer's last transaction."""
         self._forgot = elapsed.now()
         self.on_outgoing: Callable[[], None] = lambda: None
         """Called, by any thread, when the outbox may have something new; it must not wait."""
         self.damage: Damage | None = None
         """What was wrong when the store was opened, and what became of it."""
-        self._writer = Writer(self._turn, self._look_around, sweep)
+        self._writer = Writer(self._transaction, self._look_around, sweep)
         self._writer.start()
 
     @classmethod
@@ -76,10 +76,10 @@ class Store:
         descriptor = lock(directory)
         try:
             damage = make_sound(directory, agent, clock)
-            db, tally, elapsed = open_database(
+            db, counters, elapsed = open_database(
                 directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
             )
-            store = cls(directory, descriptor, db, tally, elapsed, limits, clock, sweep)
+            store = cls(directory, descriptor, db, counters, elapsed, limits, clock, sweep)
             store.damage = damage
             return store
         except (OSError, sqlite3.Error) as error:
@@ -92,7 +92,7 @@ class Store:
     @property
     def epoch(self) -> str:
         """The UUID that was made with this outbox."""
-        return self._tally.epoch
+        return self._counters.epoch
 
     @property
     def alive(self) -> bool:
@@ -115,15 +115,15 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _turn(self) -> Turn:
+    def _transaction(self) -> Transaction:
         self.tick = self._clock.monotonic()
-        return Turn(self._db, self._tally, self._limits, self._clock, self._elapsed)
+        return Transaction(self._db, self._counters, self._limits, self._clock, self._elapsed)
 
-    def _look_around(self, turn: Turn) -> None:
-        due = turn.db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (turn.now,)).fetchone()
+    def _look_around(self, transaction: Transaction) -> None:
+        due = transaction.db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (transaction.now,)).fetchone()
         jobs: list[Job] = [outbox.expire] if due else []
-        if turn.now - self._forgot >= FORGET_EVERY:
-            self._forgot = turn.now
+        if transaction.now - self._forgot >= FORGET_EVERY:
+            self._forgot = transaction.now
             jobs.append(inbox.forget)
         if jobs or self._elapsed.has_stepped():
             self._writer.transact(jobs)
@@ -146,7 +146,7 @@ class Store:
         own = outbox.check_event(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
             raise Refused(f"a timeout is a number of seconds from 0, not {timeout}")
-        future = self._writer.submit(lambda turn: outbox.accept(turn, topic, payload, own, timeout))
+        future = self._writer.submit(lambda transaction: outbox.accept(transaction, topic, payload, own, timeout))
         future.add_done_callback(self._tell)
         return future
 
@@ -179,7 +179,7 @@ class Store:
         for event in known:
             self._sent[event.seq] = event
             self._attempts[event.seq] = self._attempts.get(event.seq, 0) + 1
-        return self._writer.submit(lambda turn: outbox.sent(turn, known))
+        return self._writer.submit(lambda transaction: outbox.sent(transaction, known))
 
     def acknowledged(self, seqs: Iterable[int], proved: bool) -> None:
         """PUBACK came for these places: proved ones are forgotten, others are kept as unconfirmed, bounded."""
@@ -191,7 +191,7 @@ class Store:
         wire = {place: self._sent.pop(place) for place in places if place in self._sent}
         for place in places:
             self._attempts.pop(place, None)
-        return self._writer.submit(lambda turn: outbox.acknowledged(turn, places, proved, wire))
+        return self._writer.submit(lambda transaction: outbox.acknowledged(transaction, places, proved, wire))
 
     def prove(self, prefix: str, conn: int | None = None) -> int:
         """A round trip on a topic prefix came back: what ``conn`` (the latest) got acknowledged below it is confirmed.
@@ -199,7 +199,7 @@ class Store:
         Returns how many unconfirmed events that were.
         """
         return self._writer.submit(
-            lambda turn: outbox.prove(turn, prefix, self._conn if conn is None else conn)
+            lambda transaction: outbox.prove(transaction, prefix, self._conn if conn is None else conn)
         ).result()
 
     def expire(self) -> int:
@@ -211,7 +211,7 @@ class Store:
 
         Returns how many; fewer than wanted if the outbox is full. Raises Refused for an id that is neither.
         """
-        future = self._writer.submit(lambda turn: outbox.requeue(turn, event_ids))
+        future = self._writer.submit(lambda transaction: outbox.requeue(transaction, event_ids))
         future.add_done_callback(self._tell)
         return future.result()
 
@@ -228,7 +228,7 @@ class Store:
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
     ) -> Future[Receipt]:
         """``received`` without waiting. ``head`` is false while an older message of the same filter is on its way."""
-        return self._writer.submit(lambda turn: inbox.received(turn, topic, payload, broker, conn, head))
+        return self._writer.submit(lambda transaction: inbox.received(transaction, topic, payload, broker, conn, head))
 
     def pending(
         self, topic_filter: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
@@ -238,7 +238,7 @@ class Store:
         A message whose handler ran when the agent was killed is here again, with its attempts. ``most_bytes``: of
         all payloads together; one message comes whatever its size.
         """
-        return self._reader.pending(topic_filter, limit, after, self._tally.rx_id, most_bytes)
+        return self._reader.pending(topic_filter, limit, after, self._counters.rx_id, most_bytes)
 
     def next_for(self, topic_filter: str, after: int = 0) -> Incoming | None:
         """The first message of ``pending``, or None."""
@@ -246,21 +246,21 @@ class Store:
 
     def handling(self, rx: int) -> int:
         """A handler begins with a message; returns which attempt it is, from 1. Raises Refused if it is not there."""
-        return self._writer.submit(lambda turn: inbox.handling(turn, rx)).result()
+        return self._writer.submit(lambda transaction: inbox.handling(transaction, rx)).result()
 
     def handled(self, rx: int) -> None:
         """A handler has ended well: the message never runs again. Raises Refused if it is not there."""
         self.handled_later(rx).result()
 
     def handled_later(self, rx: int) -> Future[None]:
-        return self._writer.submit(lambda turn: inbox.handled(turn, rx))
+        return self._writer.submit(lambda transaction: inbox.handled(transaction, rx))
 
     def failed(self, rx: int, reason: str) -> None:
         """A handler has failed: the message stays first of its lane. (The journal knows no word for this.)"""
 
     def quarantine(self, rx: int, reason: str) -> None:
         """Pass a message over for good and keep it apart."""
-        self._writer.submit(lambda turn: inbox.quarantine(turn, rx, reason)).result()
+        self._writer.submit(lambda transaction: inbox.quarantine(transaction, rx, reason)).result()
 
     @contextmanager
     def transaction(self, rx: int) -> Iterator[Statements]:
@@ -271,9 +271,9 @@ class Store:
         statements = Statements()
         yield statements
 
-        def job(turn: Turn) -> None:
-            inbox.handled(turn, rx)
-            statements.run(turn.db)
+        def job(transaction: Transaction) -> None:
+            inbox.handled(transaction, rx)
+            statements.run(transaction.db)
 
         self._writer.submit(job).result()
 
@@ -285,7 +285,7 @@ class Store:
 
     def note_later(self, kind: str, **fields: Any) -> Future[None]:
         """``note`` without waiting."""
-        return self._writer.submit(lambda turn: turn.record(kind, **fields))
+        return self._writer.submit(lambda transaction: transaction.record(kind, **fields))
 
     def journal_after(self, position: int, limit: int) -> list[JournalRecord]:
         """Records to be exported, in order, of at most ``limit`` positions."""
@@ -294,32 +294,32 @@ class Store:
     def journal_exported(self, position: int) -> None:
         """Forget records up to a position: they are on the disk elsewhere."""
         self._writer.submit(
-            lambda turn: turn.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
+            lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
         ).result()
 
     def counts(self) -> Counts:
         """How full the store is, now."""
-        tally = self._tally.snapshot()
+        counters = self._counters.snapshot()
         oldest, remembered, journal = self._reader.rows(
             "SELECT (SELECT min(accepted) FROM (SELECT accepted FROM outbox ORDER BY place LIMIT 1)), "
             "(SELECT coalesce(max(n) - min(n) + 1, 0) FROM remembered), "
             "(SELECT coalesce(max(position) - min(position) + 1, 0) FROM journal)"
         )[0]
         return Counts(
-            outbox_rows=tally.outbox_rows,
-            outbox_bytes=tally.outbox_bytes,
+            outbox_rows=counters.outbox_rows,
+            outbox_bytes=counters.outbox_bytes,
             oldest_age=None if oldest is None else self._elapsed.now() - oldest,
-            expired=tally.expired_rows,
-            expired_bytes=tally.expired_bytes,
-            unconfirmed=tally.unconfirmed_rows,
-            unconfirmed_bytes=tally.unconfirmed_bytes,
-            unconfirmed_dropped=tally.unconfirmed_dropped,
-            inbox_rows=tally.inbox_rows,
-            inbox_bytes=tally.inbox_bytes,
-            quarantined=tally.quarantined,
-            duplicates=tally.duplicates,
+            expired=counters.expired_rows,
+            expired_bytes=counters.expired_bytes,
+            unconfirmed=counters.unconfirmed_rows,
+            unconfirmed_bytes=counters.unconfirmed_bytes,
+            unconfirmed_dropped=counters.unconfirmed_dropped,
+            inbox_rows=counters.inbox_rows,
+            inbox_bytes=counters.inbox_bytes,
+            quarantined=counters.quarantined,
+            duplicates=counters.duplicates,
             remembered=remembered,
             journal_rows=journal,
             damaged=self._reader.damaged,
-            lanes=dict(tally.lanes),
+            lanes=dict(counters.lanes),
         )

@@ -1,4 +1,4 @@
-"""One turn of the writer: a transaction that many callers share, and the counts that go with it."""
+"""A transaction of the writer, which many callers share, and the counters that are written with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOURNAL_LINES = 64
 
 
 @dataclass
-class Tally:
+class Counters:
     """Numbers that every transaction needs and that would cost a query each; a group that fails restores them."""
 
     agent: str
@@ -43,7 +43,7 @@ class Tally:
     lanes: Counter[str] = field(default_factory=Counter)
     barred: set[str] = field(default_factory=set)
 
-    def snapshot(self) -> Tally:
+    def snapshot(self) -> Counters:
         """A copy that later changes leave alone."""
         kept = copy(self)
         kept.lanes = self.lanes.copy()
@@ -60,12 +60,14 @@ class Tally:
         return self.outbox_rows + self.expired_rows + self.unconfirmed_rows
 
 
-class Turn:
+class Transaction:
     """What a job of the writer works with: the open transaction, the numbers, the time, the journal."""
 
-    def __init__(self, db: sqlite3.Connection, tally: Tally, limits: Limits, clock: Clock, elapsed: Elapsed) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, counters: Counters, limits: Limits, clock: Clock, elapsed: Elapsed
+    ) -> None:
         self.db = db
-        self.tally = tally
+        self.counters = counters
         self.limits = limits
         self.clock = clock
         self.elapsed = elapsed
@@ -74,12 +76,12 @@ class Turn:
 
     def record(self, kind: str, **fields: Any) -> None:
         """Write a journal record into this transaction (fields: see the journal's format; None is left out)."""
-        self.tally.jseq += 1
+        self.counters.jseq += 1
         content: dict[str, Any] = {
             "v": 1,
-            "agent": self.tally.agent,
-            "epoch": self.tally.epoch,
-            "jseq": self.tally.jseq,
+            "agent": self.counters.agent,
+            "epoch": self.counters.epoch,
+            "jseq": self.counters.jseq,
             "ts": self.clock.wall().isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
             "kind": kind,
         }
@@ -96,22 +98,23 @@ class Turn:
     def _write_lines(self) -> None:
         if not self._lines:
             return
-        self.tally.position += 1
+        self.counters.position += 1
         lines = "\n".join(self._lines)
         self._lines.clear()
-        row = (self.tally.position, lines, checksum("journal", self.tally.position, lines))
+        row = (self.counters.position, lines, checksum("journal", self.counters.position, lines))
         self.db.execute("INSERT INTO journal VALUES (?, ?, ?)", row)
 
 
 _COUNTERS = "REPLACE INTO counters VALUES (1" + ", ?" * (len(COUNTERS) + len(ANCHOR) + 1) + ")"
 
 
-def write_counters(turn: Turn) -> None:
+def write_counters(transaction: Transaction) -> None:
     """Store where counting goes on, and this moment on all clocks."""
-    tally, at = turn.tally, turn.elapsed.anchor()
-    oldest = turn.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
+    counters, at = transaction.counters, transaction.elapsed.anchor()
+    oldest = transaction.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
     values = (
-        tally.agent, tally.epoch, tally.seq, tally.jseq, tally.position, tally.place, tally.rx, oldest, tally.rows,
+        counters.agent, counters.epoch, counters.seq, counters.jseq, counters.position,
+        counters.place, counters.rx, oldest, counters.rows,
         at.elapsed, at.boot, at.monotonic, at.wall,
     )  # fmt: skip
-    turn.db.execute(_COUNTERS, (*values, checksum("counters", *values)))
+    transaction.db.execute(_COUNTERS, (*values, checksum("counters", *values)))

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 from activemq_agent.errors import AgentError, Full
 from activemq_agent.store.schema import is_trouble_of_disk
-from activemq_agent.store.transaction import Turn
+from activemq_agent.store.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Job = Callable[[Turn], Any]
+Job = Callable[[Transaction], Any]
 
 GROUP = 1000
 """Jobs that share one transaction at most."""
@@ -35,17 +35,19 @@ class Writer(threading.Thread):
     one by one, so that only the faulty one fails.
     """
 
-    def __init__(self, turn: Callable[[], Turn], on_turn: Callable[[Turn], None], sweep: float | None) -> None:
+    def __init__(
+        self, transaction: Callable[[], Transaction], on_transaction: Callable[[Transaction], None], sweep: float | None
+    ) -> None:
         super().__init__(name="store-writer", daemon=True)
-        self._turn = turn
-        self._on_turn = on_turn
+        self._transaction = transaction
+        self._on_transaction = on_transaction
         self._sweep = sweep
         self._queue: queue.SimpleQueue[tuple[Job, Future[Any]] | None] = queue.SimpleQueue()
         self._closing = False
         self._lock = threading.Lock()
         self._swept = time.monotonic()
 
-    def submit(self, job: Callable[[Turn], T]) -> Future[T]:
+    def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
         """Queue a job. Raises AgentError after ``stop``, Full if too many wait."""
         future: Future[T] = Future()
         if self._queue.qsize() > WAITING:
@@ -94,7 +96,7 @@ class Writer(threading.Thread):
             return
         self._swept = time.monotonic()
         try:
-            self._on_turn(self._turn())
+            self._on_transaction(self._transaction())
         except (sqlite3.Error, AgentError) as error:
             log.warning("the store cannot be written: %s", error)
 
@@ -121,24 +123,24 @@ class Writer(threading.Thread):
 
     def transact(self, jobs: list[Job]) -> list[Any]:
         """Run jobs in one transaction; a refusal stands in its job's place. Only for the writer's own thread."""
-        turn = self._turn()
-        before = turn.tally.snapshot()
+        transaction = self._transaction()
+        before = transaction.counters.snapshot()
         try:
-            turn.db.execute("BEGIN IMMEDIATE")
-            results = [_outcome(job, turn) for job in jobs]
-            turn.finish()
-            turn.db.execute("COMMIT")
+            transaction.db.execute("BEGIN IMMEDIATE")
+            results = [_outcome(job, transaction) for job in jobs]
+            transaction.finish()
+            transaction.db.execute("COMMIT")
         except BaseException:
-            turn.tally.__dict__.update(before.__dict__)
-            if turn.db.in_transaction:
+            transaction.counters.__dict__.update(before.__dict__)
+            if transaction.db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
-                    turn.db.execute("ROLLBACK")
+                    transaction.db.execute("ROLLBACK")
             raise
         return results
 
 
-def _outcome(job: Job, turn: Turn) -> Any:
+def _outcome(job: Job, transaction: Transaction) -> Any:
     try:
-        return job(turn)
+        return job(transaction)
     except AgentError as error:
         return error

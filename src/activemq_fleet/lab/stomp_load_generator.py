@@ -52,8 +52,8 @@ class Notes:
         (directory / "journal-000000001.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
 
-class StompSeat:
-    """A publisher and a consumer of one queue, each on a thread. The same to use as the agent's ``Seat``."""
+class StompLoadGenerator:
+    """A publisher and a consumer of one queue, each on a thread. The same to use as the agent's ``LoadGenerator``."""
 
     def __init__(
         self,

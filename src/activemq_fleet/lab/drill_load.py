@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from activemq_fleet.addresses import format_list
-from activemq_fleet.lab.load_generator import Seat, SeatSpec
 from activemq_agent.store.inbox import matches
+from activemq_fleet.addresses import format_list
 from activemq_fleet.errors import LabError
+from activemq_fleet.lab.load_generator import LoadGenerator, LoadSpec
 from activemq_fleet.lab.overlay import LAB_USER, PROBE
 from activemq_fleet.lab.readiness import credentials_of
-from activemq_fleet.lab.stomp_seat import StompSeat
+from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD
 from activemq_fleet.sealed import Sealed
@@ -37,7 +37,7 @@ _ITS_OWN = (
 
 
 class Load(Protocol):
-    """What a drill needs of a seat; see ``agent.seats.Seat``."""
+    """What a drill calls of a load generator; see ``load_generator.LoadGenerator``."""
 
     name: str
     directory: Path
@@ -58,7 +58,7 @@ def speaks_mqtt(pair: Pair) -> bool:
     return all(broker.release.supports_agents and broker.connector("mqtt") for broker in pair.brokers)
 
 
-def seat_spec(fleet: Fleet, pair: Pair, rate: float) -> SeatSpec:
+def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
     """The two agents of a pair that agents can be at home at; ``fleet`` as clients dial it.
 
     An agent of the inventory at home there lends its account, its TLS and its times. Where there are ACLs, the lab
@@ -85,9 +85,9 @@ def seat_spec(fleet: Fleet, pair: Pair, rate: float) -> SeatSpec:
 
 
 def load_for(fleet: Fleet, pair: Pair, rate: float, directory: Path, sockets: Path) -> Load:
-    """The seat of a pair, not started."""
+    """Returns the load generator of a pair, not started."""
     if speaks_mqtt(pair):
-        return Seat(seat_spec(fleet, pair, rate), directory, sockets)
+        return LoadGenerator(load_spec(fleet, pair, rate), directory, sockets)
     first = pair.preferred_master
     brokers = [broker for broker in pair.in_order if broker.connector("stomp")]
     if first.settings.ha == "pure":  # its slave never takes clients: they go to the other masters
@@ -96,7 +96,7 @@ def load_for(fleet: Fleet, pair: Pair, rate: float, directory: Path, sockets: Pa
     addresses = [(broker.address, c.port) for broker in brokers if (c := broker.connector("stomp"))]
     if not addresses or any(c.tls for b in brokers if (c := b.connector("stomp"))):
         raise LabError(f"pair {pair.name} has neither a usable MQTT connector nor a plain STOMP one: it takes no load")
-    return StompSeat(
+    return StompLoadGenerator(
         pair.name,
         directory,
         addresses,
@@ -106,9 +106,9 @@ def load_for(fleet: Fleet, pair: Pair, rate: float, directory: Path, sockets: Pa
     )
 
 
-def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> SeatSpec:
+def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> LoadSpec:
     publisher, subscriber = ({**keys, "client.id": f"drill-{name}-{role}"} for role in ("publisher", "subscriber"))
-    return SeatSpec(
+    return LoadSpec(
         name=name,
         topic=f"{prefix}/{EVENT}",
         filters=(f"{prefix}/#",),
