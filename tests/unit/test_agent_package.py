@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -18,18 +19,22 @@ ROOT = Path(__file__).resolve().parents[2]
 NAME = "activemq-agent"
 
 
-def wheel(directory: Path, version: str, name: str = "activemq_agent", *, body: str = "") -> Path:
-    """A wheel of one module."""
+def wheel(
+    directory: Path, version: str, name: str = "activemq_agent", *, body: str = "", program: bool = False
+) -> Path:
+    """A wheel of one module; ``program``: with a command ``activemq-agent`` that prints the module's name."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{name}/__init__.py", body)
+        archive.writestr(f"{name}/__init__.py", body or f"def main(): print({name!r})\n")
         archive.writestr(f"{info}/METADATA", metadata)
         archive.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
+        if program:
+            archive.writestr(f"{info}/entry_points.txt", f"[console_scripts]\nactivemq-agent = {name}:main\n")
         archive.writestr(
             f"{info}/RECORD", f"{name}/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
         )
@@ -113,6 +118,20 @@ def test_a_directory_of_wheels_beside_the_inventory_is_all_that_is_asked(host: H
     code, said = host.install(None)
     assert code == 0, said
     assert host.installed()[NAME] == "99.1"
+
+
+def test_an_activemq_fleet_that_brought_the_program_makes_room_for_the_agent(host: Host) -> None:
+    """Both wrote bin/activemq-agent: left there, activemq-fleet would take it along whenever it is removed."""
+    old = wheel(host.root / "old", "0.1.0", "activemq_fleet", program=True)
+    venv.create(host.home, with_pip=True, symlinks=True)
+    python = str(host.home / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", str(old)], check=True)
+    wheel(host.root / "inventory" / "wheels", "99.1", program=True)
+    code, said = host.install(None)
+    assert code == 0, said
+    assert host.installed().items() >= {NAME: "99.1"}.items()
+    assert "activemq-fleet" not in host.installed()
+    assert subprocess.check_output([host.home / "bin" / "activemq-agent"], text=True) == "activemq_agent\n"
 
 
 def test_what_a_wheel_alone_needs_is_installed_by_hash_only(host: Host) -> None:

@@ -1,0 +1,35 @@
+"""The names that programs imported before the agent was a distribution of its own, and what they say without it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import activemq_agent
+import activemq_agent.handling
+import activemq_fleet.agent
+import activemq_fleet.agent.handling
+
+
+def test_the_old_import_names_are_those_of_the_agent() -> None:
+    assert activemq_fleet.agent.publish is activemq_agent.publish
+    assert activemq_fleet.agent.Client is activemq_agent.Client
+    assert activemq_fleet.agent.handling.Event is activemq_agent.handling.Event
+
+
+def test_without_the_agent_they_say_what_to_install() -> None:
+    code = "import sys; sys.modules['activemq_agent'] = None; import activemq_fleet.agent"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == "ImportError: activemq_fleet.agent needs activemq_agent: pip install 'activemq-fleet[agent]'"
+
+
+def test_the_agent_imports_nothing_of_the_library_nor_of_ansible() -> None:
+    code = (
+        "import pkgutil, sys, importlib, activemq_agent as a\n"
+        "names = [m.name for m in pkgutil.walk_packages(a.__path__, 'activemq_agent.') if '__main__' not in m.name]\n"
+        "[importlib.import_module(name) for name in names]\n"
+        "unwanted = {'activemq_fleet', 'ansible', 'lxml', 'pydantic', 'rich', 'xmlschema'}\n"
+        "print(len(names) > 40, sorted(unwanted & {name.partition('.')[0] for name in sys.modules}))\n"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "True []\n"
