@@ -40,7 +40,7 @@ def test_every_key_of_the_agent_has_its_row() -> None:
 
 def test_every_metric_of_the_agent_is_told_of() -> None:
     text = (REPOSITORY / "docs" / "agent.md").read_text()
-    source = (REPOSITORY / "src" / "activemq_fleet" / "agent" / "metrics.py").read_text()
+    source = (REPOSITORY / "agent" / "src" / "activemq_agent" / "metrics.py").read_text()
     counters = {f"{name}_total" for name in re.findall(r'_counter\(\s*"(\w+)"', source)}
     others = set(re.findall(r'MetricFamily\(\s*f"{PREFIX}_(\w+)"', source)) - {"connections", "failovers", "dropped"}
     names = counters | others | {name for name, _ in _COUNTS.values()} | {
