@@ -8,7 +8,7 @@ evaluates ``#{…}``, Jinja ``{{…}}``, and ActiveMQ starts a broker for ``vm:`
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,6 @@ from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import read_inventory
 from activemq_fleet.render import ACTIVEMQ_XML, render, render_fleet
-from activemq_fleet.settings import Settings, read_settings
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit import fuzz_inputs as inputs
 from tests.unit import fuzz_oracle as oracle
@@ -75,19 +74,6 @@ def test_any_inventory_is_refused_in_one_line_or_rendered_as_the_model_says(foun
     if fleet is not None:
         event("findings" if fleet.blocking else "rendered")
         check_rendered(fleet)
-
-
-@given(inputs.inventories())
-def test_a_fleet_is_the_same_whether_hosts_share_their_settings_or_have_their_own(
-    inventory: Given,
-) -> None:
-    hosts, groups = inventory
-    shared: dict[str, Settings] = {}
-
-    def read(host: str, variables: Mapping[str, Any]) -> Settings:
-        return shared.setdefault(repr(variables), read_settings(host, variables))
-
-    assert result_of(lambda: build_fleet(hosts, groups, read=read)) == result_of(lambda: build_fleet(hosts, groups))
 
 
 @given(inputs.mistuned())

@@ -78,7 +78,7 @@ def _runs(lab: Lab) -> bool:
 
 
 def candidates(lab_pairs: Sequence[Pair]) -> list[Candidate]:
-    """The pairs as the decisions of ``operate.drill`` see them."""
+    """The pairs as the decisions of ``operations.drill`` see them."""
     return [
         Candidate(
             pair=pair.name,
