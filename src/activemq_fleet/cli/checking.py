@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.baseline import read_baseline, within_baseline, write_baseline
-from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read
+from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read, unreadable
 from activemq_fleet.cli.file_releases import files_of, read_rules, release_texts
 from activemq_fleet.cli.findings import nearest_schema_of, schema_of, tell_warnings
 from activemq_fleet.cli.formats import Report, formatter
@@ -42,8 +42,12 @@ def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
 def report_on_files(
     paths: Sequence[Path], release: str | None, selection: Selection, release_from: Path | None = None
 ) -> Report:
-    """The file and release rules on each file. Raises InputError for a file that cannot be read."""
+    """The file and release rules on each file; a file that cannot be read is a finding where others can.
+
+    Raises InputError where none can.
+    """
     named = files_of(paths)
+    contents, findings = _read_all(named)
     texts = release_texts(named, release, read_rules(release_from) if release_from else ())
     schemas: dict[str, tuple[Release, Schema]] = {}
     warnings: list[str] = []
@@ -56,11 +60,10 @@ def report_on_files(
             warnings.append(f"the schema of {text} cannot be had here: that of {other}, of the same line, is taken")
     for warning in warnings:
         echo(f"warning: {warning}", err=True)
-    findings: list[Finding] = []
-    for path, data in _read_all(named).items():
+    for path, data in contents.items():
         read_by, schema = schemas[texts[path]]
-        beside, unreadable = companions_of(path, data)
-        findings += (finding for finding in unreadable if finding not in findings)
+        beside, missing = companions_of(path, data)
+        findings += (finding for finding in missing if finding not in findings)
         findings += release_findings(ReleaseView(read_by), selection, file=str(path))
         findings += file_findings(data, read_by, schema=schema, file=str(path), selection=selection, beside=beside)
     return Report(tuple(map(str, named)), tuple(findings), warnings=tuple(warnings), files=True)
@@ -87,14 +90,14 @@ def _document(broker: Broker) -> bytes:
 
 def settle(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:
     """Print the report and return the exit code; write the baseline where one is asked for."""
-    unreadable = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
+    not_read = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
     if baseline is not None:
         report = replace(report, findings=within_baseline(report.findings, read_baseline(baseline)))
     click.echo(formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
         echo(f"{write_to}: {counted(known, 'finding')} {'is' if known == 1 else 'are'} known from now on", err=True)
-    if unreadable:
+    if not_read:
         return 2
     if write_to is not None:
         return 0
@@ -119,15 +122,15 @@ def report_on_error(error: FleetError, subject: str) -> Report:
     return Report((subject,), tuple(findings))
 
 
-def _read_all(paths: Sequence[Path]) -> dict[Path, bytes]:
-    """The contents of files. Raises one InputError for all that cannot be read."""
-    found: dict[Path, bytes] = {}
-    problems: list[str] = []
+def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
+    """The contents of the files that can be read, and an error for each other. Raises InputError where none can."""
+    contents: dict[Path, bytes] = {}
+    errors: dict[Path, InputError] = {}
     for path in paths:
         try:
-            found[path] = read(path)
+            contents[path] = read(path)
         except InputError as error:
-            problems += error.lines
-    if problems:
-        raise InputError(*problems)
-    return found
+            errors[path] = error
+    if not contents:
+        raise InputError(*(line for error in errors.values() for line in error.lines))
+    return contents, [unreadable(path, error) for path, error in errors.items()]

@@ -42,7 +42,7 @@ def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Findi
             # Of a schema only its place matters.
             found[name] = b"" if name.endswith(".xsd") else read(file)
         except InputError as error:
-            problems.append(_unreadable(file, error))
+            problems.append(unreadable(file, error))
     return found, problems
 
 
@@ -58,7 +58,8 @@ def read(path: Path) -> bytes:
     return data
 
 
-def _unreadable(file: Path, error: InputError) -> Finding:
+def unreadable(file: Path, error: InputError) -> Finding:
+    """A file that cannot be read, as a finding."""
     return Finding(
         rule=INPUT_ERROR,
         severity="error",

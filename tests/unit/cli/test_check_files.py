@@ -166,6 +166,19 @@ def test_a_companion_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(
     assert "V009" in found[str(first)] & found[str(second)]
 
 
+def test_a_file_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = put(tmp_path / "a.xml", AMQP), put(tmp_path / "b.xml")
+    with second.open("ab") as file:
+        file.truncate((16 << 20) + 1)
+    assert main(["check", "--file", str(tmp_path), "--release", "5.5.1"]) == 2
+    assert capsys.readouterr().out.count("has more than 16 MiB") == 1
+    found = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
+    assert found[str(second)] == {"T000"}
+    assert "V009" in found[str(first)]
+
+
 def test_a_file_that_a_configurer_names_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configurer = (
         '<bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer">'
