@@ -20,7 +20,7 @@ _ARGUMENTS = {
     "pairs": {"type": "list", "elements": "str", "default": []},
     "options": {"type": "dict", "default": {}},
     "looks": {"type": "dict", "default": {}},
-    "blow": {"type": "dict", "default": {}},
+    "fault": {"type": "dict", "default": {}},
     "report": {"type": "path"},
 }
 _ALLOWED = "activemq_drill_allowed"
@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
         if arguments["step"] == "wait":
             return {"load": drill.wait(directory, options["pair"], float(options["patience"]))}
         if arguments["step"] == "note":
-            return drill.note(directory, arguments["blow"])  # type: ignore[no-any-return]
+            return drill.note(directory, arguments["fault"])  # type: ignore[no-any-return]
         return self._end(drill, directory, arguments, task_vars)
 
     def _begin(self, drill: Any, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ options:
   step:
     description:
       - V(begin) refuses groups that may not be drilled, decides whom to strike in which order, and begins the load.
-      - V(status) says whose turn it is. V(wait) waits until enough flows. V(note) writes a blow down.
+      - V(status) says whose turn it is. V(wait) waits until enough flows. V(note) writes a fault down.
       - V(end) ends the load, writes the report and returns the verdict.
     type: str
     choices: [begin, status, wait, note, end]
@@ -39,7 +39,7 @@ options:
     description: For each host the result of M(activemq.fleet.broker_info).
     type: dict
     default: {}
-  blow:
+  fault:
     description: What was struck, when and with what end.
     type: dict
     default: {}
@@ -73,12 +73,12 @@ directory:
   type: str
   returned: for V(begin)
 order:
-  description: The pair of each blow.
+  description: The pair of each fault.
   type: list
   elements: str
   returned: for V(begin)
 drill:
-  description: Whose turn it is, the number of the blow, and who was struck so far.
+  description: Whose turn it is, the number of the fault, and who was struck so far.
   type: dict
   returned: for V(status)
 load:
@@ -86,7 +86,7 @@ load:
   type: dict
   returned: for V(wait)
 void:
-  description: Why the blow proves nothing and is repeated, or null.
+  description: Why the fault proves nothing and is repeated, or null.
   type: str
   returned: for V(note)
 verdict:

@@ -38,7 +38,7 @@ from tests.hosts.machines import Rack
 RATE = 60.0
 """Events a second and pair that are handed over."""
 LOWEST = 25.0
-"""Of them, what must flow for a blow to prove anything: with two pairs 50 a second."""
+"""Of them, what must flow for a fault to prove anything: with two pairs 50 a second."""
 MOST_GAPS = 2
 PATIENCE = 240.0
 # A busy machine must not look like a broker that hangs.

@@ -85,18 +85,18 @@ def drill(controller: Controller, report: Path, **variables: object) -> tuple[st
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("what", ["kill", pytest.param("stop", marks=LONG)])
-def test_a_blow_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path, what: str) -> None:
+def test_a_fault_is_survived_and_every_event_accounted_for(controller: Controller, tmp_path: Path, what: str) -> None:
     before = active(controller.rack.machines)
 
     said, result = drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
 
-    (blow,) = result.counted
+    (fault,) = result.counted
     assert result.verdict == "clean"
-    assert "Nothing was lost: 1 blow" in said
-    assert blow.host == before[0].name
-    assert blow.successor != blow.host
+    assert "Nothing was lost: 1 fault" in said
+    assert fault.host == before[0].name
+    assert fault.successor != fault.host
     machines = controller.rack.machines
-    wait_until(lambda: [m.name for m in active(machines)] == [blow.successor], "the successor serves", *machines)
+    wait_until(lambda: [m.name for m in active(machines)] == [fault.successor], "the successor serves", *machines)
     assert result.conditions.where == "hosts"
     wait_until(lambda: not any(map(timers, machines)), "no timer is left", *machines)
 
@@ -113,10 +113,10 @@ def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controll
 
     _, result = drill(controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung=5)
 
-    (blow,) = result.counted
-    assert (result.verdict, blow.successor) == ("clean", None)
-    assert blow.silence is not None
-    assert blow.silence >= 5
+    (fault,) = result.counted
+    assert (result.verdict, fault.successor) == ("clean", None)
+    assert fault.silence is not None
+    assert fault.silence >= 5
     machines = controller.rack.machines
     wait_until(lambda: active(machines) == before, "the one that was frozen serves", *machines)
 

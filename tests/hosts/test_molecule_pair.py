@@ -41,7 +41,7 @@ def molecule(scenario_rack: Rack, repository: Path) -> Molecule:
     return run
 
 
-def test_a_pair_survives_both_blows_and_a_second_converge_changes_nothing(
+def test_a_pair_survives_both_faults_and_a_second_converge_changes_nothing(
     molecule: Molecule, scenario_rack: Rack
 ) -> None:
     tested = molecule("test", "--destroy=never")

@@ -7,7 +7,7 @@ from pathlib import Path
 from activemq_fleet.artifacts import _maven, java
 from activemq_fleet.artifacts._cache import land, log_progress
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.overlay import MARK
+from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.render.engine import xml
 from activemq_fleet.schema import BEANS
 from tests.integration.planted import Ground, until

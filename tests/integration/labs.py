@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from activemq_fleet.lab.overlay import MARK
+from activemq_fleet.lab.loopback_overlay import MARK
 
 
 def write_inventory(directory: Path, hosts: Sequence[str], **variables: Any) -> Path:

@@ -19,10 +19,10 @@ import psutil
 
 from activemq_fleet import artifacts
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.claims import Claims
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.logtail import LOG, LogTail
-from activemq_fleet.lab.overlay import MARK
+from activemq_fleet.lab.log_tail import LOG, LogTail
+from activemq_fleet.lab.loopback_overlay import MARK
+from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.processes import Run
 from activemq_fleet.logs import Story
 from activemq_fleet.releases import Release
@@ -79,7 +79,7 @@ class Ground:
 
     def __init__(self, directory: Path) -> None:
         self.layout = Layout(directory.resolve())
-        self._claims = Claims()
+        self._claims = PortReservations()
         self._block = 0
 
     def __enter__(self) -> Self:

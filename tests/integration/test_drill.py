@@ -82,24 +82,24 @@ def check_clean(result: DrillResult) -> None:
     """Nothing was lost; and the drill has proved that."""
     assert (result.total("lost"), result.total("duplicate")) == (0, 0), result.reasons
     if result.verdict != "clean":
-        pytest.fail(f"{result.verdict}: {result.reasons}; {result.blows}; {result.accounts}")
+        pytest.fail(f"{result.verdict}: {result.reasons}; {result.faults}; {result.accounts}")
     assert result.reasons == ()
     assert result.total("accepted") == result.total("handled") > 0
 
 
 @pytest.mark.timeout(600 + 120 * KILLS)
 def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    result = drill(lab, DrillOptions(blows=KILLS, rate=RATE, seed=1, patience=300))
+    result = drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     with capsys.disabled():
-        print(f"\n{len(result.counted)} kills: {[blow.silence for blow in result.counted]}; {result.accounts}")
+        print(f"\n{len(result.counted)} kills: {[fault.silence for fault in result.counted]}; {result.accounts}")
     check_clean(result)
     assert len(result.counted) == KILLS
-    # Each time the one that was active then; one that does not count is a blow all the same.
-    assert [blow.host for blow in result.blows[1:]] == [blow.successor for blow in result.blows[:-1]]
-    assert all(blow.takeover and blow.silence and blow.publish_gap and blow.back for blow in result.counted)
+    # Each time the one that was active then; one that does not count is a fault all the same.
+    assert [fault.host for fault in result.faults[1:]] == [fault.successor for fault in result.faults[:-1]]
+    assert all(fault.takeover and fault.silence and fault.publish_gap and fault.back for fault in result.counted)
     assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
-    assert html_report(result).count('class="blow-line"') == len(result.blows)
+    assert html_report(result).count('class="fault-line"') == len(result.faults)
     wait_whole(lab)  # it ran before, and still runs
 
 
@@ -194,7 +194,7 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
         pytest.fail(f"no drill came about, so nothing can be said about losses: {said}")
     check_clean(DrillResult.from_dict(json.loads(report.with_suffix(".json").read_text())))
     assert done.returncode == 0, said
-    assert "Nothing was lost: 1 blow" in done.stdout
+    assert "Nothing was lost: 1 fault" in done.stdout
     assert "<h1>Nothing was lost" in report.read_text()
     wait_whole(lab)
 
@@ -210,7 +210,7 @@ def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
     monkeypatch.setattr("activemq_fleet.lab.drill.load_spec", wrong)
     began = time.monotonic()
     with pytest.raises(InputError, match=r"brokers refuse the login of the load: .*'till' or its password"):
-        drill(lab, DrillOptions(blows=1, rate=RATE))
+        drill(lab, DrillOptions(faults=1, rate=RATE))
     assert time.monotonic() - began < 30
 
 

@@ -47,7 +47,7 @@ def test_a_pair_fails_over_without_a_loss_and_its_links_come_back(release: str, 
         lab.up()
         up = time.monotonic() - began
         _check_crossing(lab, "before")
-        result = drill(lab, DrillOptions(blows=1, rate=40.0, target=FIRST, seed=1, patience=300))
+        result = drill(lab, DrillOptions(faults=1, rate=40.0, target=FIRST, seed=1, patience=300))
         bridged = _bridged_at(lab)
         _check_crossing(lab, "after")
     assert not processes_of(directory)
@@ -76,8 +76,8 @@ def _bridged_at(lab: Lab) -> float | None:
 
 
 def _row(release: str, up: float, result: DrillResult, bridged: float | None) -> str:
-    (blow,) = result.counted
-    times = (up, blow.takeover, None if bridged is None else bridged - blow.at)
+    (fault,) = result.counted
+    times = (up, fault.takeover, None if bridged is None else bridged - fault.at)
     seconds = " | ".join("–" if value is None else f"{value:.1f} s" for value in times)
     return (
         f"| {release} | {seconds} | {result.total('accepted')} | {result.total('lost')} | {result.total('duplicate')} |"

@@ -115,4 +115,4 @@ def test_a_pair_that_asks_for_certificates_is_drilled_with_those_of_an_agent(
         "lab", "drill", "-i", str(hosts), "--dir", str(directory), "--target", "south", "--kills", "1", "--rate", "20"
     )
     assert drilled.returncode == 0, drilled.stderr
-    assert drilled.stdout.startswith("Nothing was lost: 1 blow, ")
+    assert drilled.stdout.startswith("Nothing was lost: 1 fault, ")

@@ -18,7 +18,7 @@ from activemq_fleet.artifacts import distribution_for
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.clients import stomp_round_trip
 from activemq_fleet.lab.install import install
-from activemq_fleet.lab.overlay import Software
+from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activemq_fleet.drills import Account, Blow, Conditions, DrillResult, Span, judge
+from activemq_fleet.drills import Account, Conditions, DrillResult, Fault, Span, judge
 from activemq_fleet.lab.drill_files import spans
 
 BEGAN = 1_795_269_479.0
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
-BLOW = Blow(
+FAULT = Fault(
     number=1,
     what="kill",
     pair="orders-mq01",
@@ -29,10 +29,10 @@ BLOW = Blow(
 ACCOUNT = Account(pair="orders-mq01", protocol="MQTT", accepted=1000, acknowledged=1000, handled=1000)
 
 
-def result_of(blows: Sequence[Blow], accounts: Sequence[Account], **changed: Any) -> DrillResult:
-    """A drill of one pair whose verdict is the one that these blows and accounts have."""
-    wanted = len({(blow.pair, blow.number) for blow in blows})
-    verdict, reasons = judge(blows, accounts, wanted)
+def result_of(faults: Sequence[Fault], accounts: Sequence[Account], **changed: Any) -> DrillResult:
+    """A drill of one pair whose verdict is the one that these faults and accounts have."""
+    wanted = len({(fault.pair, fault.number) for fault in faults})
+    verdict, reasons = judge(faults, accounts, wanted)
     pairs = {account.pair: "6.3.1" for account in accounts}
     conditions = Conditions(
         where="lab",
@@ -46,21 +46,21 @@ def result_of(blows: Sequence[Blow], accounts: Sequence[Account], **changed: Any
         protocols=dict.fromkeys(pairs, "MQTT"),
         machine={"processors": "2"},
     )
-    ended = max([blow.at for blow in blows], default=BEGAN) + 20
-    content = {"blows": tuple(blows), "accounts": tuple(accounts), "spans": tuple(_spans(blows, ended))}
+    ended = max([fault.at for fault in faults], default=BEGAN) + 20
+    content = {"faults": tuple(faults), "accounts": tuple(accounts), "spans": tuple(_spans(faults, ended))}
     return DrillResult(
         verdict=verdict, reasons=reasons, began=BEGAN, ended=ended, conditions=conditions, **{**content, **changed}
     )
 
 
-def _spans(blows: Sequence[Blow], ended: float) -> list[Span]:
+def _spans(faults: Sequence[Fault], ended: float) -> list[Span]:
     changes: dict[str, list[tuple[float, Any]]] = {}
-    for blow in blows:
-        changes.setdefault(blow.host, []).append((blow.at, "stopped"))
-        changes[blow.host].append((blow.at + (blow.back or 9), "standby"))
-        other = blow.successor or B
-        changes.setdefault(other, []).append((blow.at + (blow.takeover or 5), "active"))
-    pair_of = {host: blow.pair for blow in blows for host in (blow.host, blow.successor or B)}
+    for fault in faults:
+        changes.setdefault(fault.host, []).append((fault.at, "stopped"))
+        changes[fault.host].append((fault.at + (fault.back or 9), "standby"))
+        other = fault.successor or B
+        changes.setdefault(other, []).append((fault.at + (fault.takeover or 5), "active"))
+    pair_of = {host: fault.pair for fault in faults for host in (fault.host, fault.successor or B)}
     first = {host: "active" if host.partition(".")[0].endswith("a") else "standby" for host in changes}
     return [
         span
@@ -70,16 +70,16 @@ def _spans(blows: Sequence[Blow], ended: float) -> list[Span]:
 
 
 def many(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "billing-mq01")) -> DrillResult:
-    """A drill of so many blows, in turn, with gaps that are close together and some that are equal."""
-    blows = []
+    """A drill of so many faults, in turn, with gaps that are close together and some that are equal."""
+    faults = []
     for number in range(1, count + 1):
         pair = pairs[number % len(pairs)]
         nodes = [f"{pair}-a.example.com", f"{pair}-b.example.com"]
         struck = nodes[(number // len(pairs)) % 2]
         at = BEGAN + 5 + 15 * number
         length = 3 + (number * 7 % 10) / 4
-        blows.append(
-            Blow(
+        faults.append(
+            Fault(
                 number=number,
                 what="kill",
                 pair=pair,
@@ -96,4 +96,4 @@ def many(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "bill
             )
         )
     accounts = [Account(pair=p, protocol="MQTT", accepted=9000, acknowledged=9000, handled=9000) for p in pairs]
-    return result_of(blows, accounts)
+    return result_of(faults, accounts)

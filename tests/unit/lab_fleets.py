@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.overlay import Software, Surroundings, addresses_for
+from activemq_fleet.lab.loopback_overlay import Software, Surroundings, addresses_for
 from activemq_fleet.topology import Fleet, build_fleet
 
 BLOCK = 77

@@ -49,7 +49,7 @@ SENTENCES = [
     (REPOSITORY / "playbooks/check.yml", "Say what was checked", "1 broker and 1 agent: no errors"),
     (REPOSITORY / "playbooks/collect.yml", "Say what was collected", "DIR: 1 of 1 host"),
     (REPOSITORY / "playbooks/plays/target.yml", "Say how to go on when this run is cut short", ": 1 broker. If"),
-    (REPOSITORY / "roles/broker/tasks/drill_begin.yml", "Say whom the blows are for", "1 blow, seed 7"),
+    (REPOSITORY / "roles/broker/tasks/begin_drill.yml", "Say whom the faults are for", "1 fault, seed 7"),
 ]
 
 
@@ -57,7 +57,7 @@ SENTENCES = [
 def test_a_playbook_that_counts_one_thing_says_so(file: Path, name: str, said: str) -> None:
     environment = Environment(autoescape=False)  # noqa: S701 - a sentence for a terminal
     environment.filters["difference"] = lambda these, those: [one for one in these if one not in those]
-    counts = dict.fromkeys(("brokers", "agents", "blows", "all_hosts"), 1)
+    counts = dict.fromkeys(("brokers", "agents", "faults", "all_hosts"), 1)
     rendered = environment.from_string(message_of(file, name)).render(
         __activemq_begun={"order": ["x"], "seed": 7},
         __activemq_collection={"directory": "DIR"},

@@ -147,20 +147,20 @@ def test_records_that_were_exported_twice_count_once() -> None:
     assert settled(published(3), [*subscriber[:3], *subscriber]).duplicate == 0
 
 
-def test_the_silence_of_a_blow_is_the_longest_that_ends_after_it() -> None:
+def test_the_silence_of_a_fault_is_the_longest_that_ends_after_it() -> None:
     moments = [0.0, 1.0, 9.0, 10.0, 13.5, 14.0]
 
     assert longest_silence(moments, 10.2, 14.0) == (10.0, 3.5)
 
 
-def test_a_silence_that_began_long_after_the_blow_is_not_its() -> None:
+def test_a_silence_that_began_long_after_the_fault_is_not_its() -> None:
     moments = [0.0, 10.0, 11.0, 20.0, 29.0]
 
     assert longest_silence(moments, 10.2, 15.0) == (11.0, 9.0)
     assert longest_silence(moments, 10.2, 10.5) == (10.0, 1.0)
 
 
-def test_there_is_no_silence_to_measure_where_nothing_came_after_the_blow() -> None:
+def test_there_is_no_silence_to_measure_where_nothing_came_after_the_fault() -> None:
     assert longest_silence([0.0, 1.0], 2.0, 10.0) is None
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills import Account, Blow, Unit, headline, judge
+from activemq_fleet.drills import Account, Fault, Unit, headline, judge
 from activemq_fleet.drills.judging import highest_chance, lowest_rate, why_void
-from tests.unit.drilled import ACCOUNT, BLOW, result_of
+from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 
 def test_a_drill_with_nothing_to_say_is_clean() -> None:
-    assert judge([BLOW], [ACCOUNT], 1) == ("clean", ())
+    assert judge([FAULT], [ACCOUNT], 1) == ("clean", ())
 
 
 @pytest.mark.parametrize("name", ["lost", "stuck", "duplicate"])
@@ -21,71 +21,71 @@ def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
     units = (Unit("shop:e:7", name, "because"),)  # type: ignore[arg-type]
 
     changed: dict[str, Any] = {name: 1, "units": units}
-    verdict, reasons = judge([BLOW], [replace(ACCOUNT, **changed)], 1)
+    verdict, reasons = judge([FAULT], [replace(ACCOUNT, **changed)], 1)
 
     assert verdict == "findings"
     assert "1 of 1000 events of orders-mq01" in reasons[0]
     assert "shop:e:7: because" in reasons[0]
 
 
-def test_a_blow_that_went_wrong_is_a_finding() -> None:
-    verdict, reasons = judge([replace(BLOW, problem="nobody took over")], [ACCOUNT], 1)
+def test_a_fault_that_went_wrong_is_a_finding() -> None:
+    verdict, reasons = judge([replace(FAULT, problem="nobody took over")], [ACCOUNT], 1)
 
     assert verdict == "findings"
-    assert reasons == ("blow 1 at orders-mq01-a.example.com: nobody took over",)
+    assert reasons == ("fault 1 at orders-mq01-a.example.com: nobody took over",)
 
 
 def test_a_journal_with_a_gap_is_never_clean() -> None:
-    verdict, reasons = judge([BLOW], [replace(ACCOUNT, gaps=("the subscriber: records 3 to 4 are missing",))], 1)
+    verdict, reasons = judge([FAULT], [replace(ACCOUNT, gaps=("the subscriber: records 3 to 4 are missing",))], 1)
 
     assert verdict == "incomplete"
     assert reasons == ("incomplete: the subscriber: records 3 to 4 are missing",)
 
 
-def test_blows_under_too_little_load_do_not_count() -> None:
-    verdict, reasons = judge([replace(BLOW, void="31 events a second")], [ACCOUNT], 1)
+def test_faults_under_too_little_load_do_not_count() -> None:
+    verdict, reasons = judge([replace(FAULT, void="31 events a second")], [ACCOUNT], 1)
 
     assert verdict == "void"
-    assert reasons == ("0 of 1 blows count: 31 events a second",)
+    assert reasons == ("0 of 1 faults count: 31 events a second",)
 
 
-def test_a_blow_that_was_repeated_and_then_counted_is_enough() -> None:
-    assert judge([replace(BLOW, void="31 events a second"), BLOW], [ACCOUNT], 1)[0] == "clean"
+def test_a_fault_that_was_repeated_and_then_counted_is_enough() -> None:
+    assert judge([replace(FAULT, void="31 events a second"), FAULT], [ACCOUNT], 1)[0] == "clean"
 
 
 def test_a_drill_without_events_proves_nothing() -> None:
     nothing = Account(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
 
-    assert judge([BLOW], [nothing], 1)[0] == "void"
+    assert judge([FAULT], [nothing], 1)[0] == "void"
 
 
 def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
-    verdict, reasons = judge([replace(BLOW, void="31")], [replace(ACCOUNT, lost=1, gaps=("a hole",))], 1)
+    verdict, reasons = judge([replace(FAULT, void="31")], [replace(ACCOUNT, lost=1, gaps=("a hole",))], 1)
 
     assert verdict == "findings"
     assert [reason.split()[0] for reason in reasons] == ["1", "incomplete:", "0"]
 
 
 @pytest.mark.parametrize(
-    ("account", "blow", "said"),
+    ("account", "fault", "said"),
     [
-        (ACCOUNT, BLOW, "Nothing was lost: 1 blow, 1,000 events accepted, every one handled once."),
-        (replace(ACCOUNT, lost=2), BLOW, "2 events lost: 1 blow, 1,000 events accepted."),
-        (ACCOUNT, replace(BLOW, void="31"), "This drill proves nothing: 0 of 1 blows count: 31."),
-        (replace(ACCOUNT, gaps=("a hole",)), BLOW, "Nobody can say whether anything was lost: a hole."),
+        (ACCOUNT, FAULT, "Nothing was lost: 1 fault, 1,000 events accepted, every one handled once."),
+        (replace(ACCOUNT, lost=2), FAULT, "2 events lost: 1 fault, 1,000 events accepted."),
+        (ACCOUNT, replace(FAULT, void="31"), "This drill proves nothing: 0 of 1 faults count: 31."),
+        (replace(ACCOUNT, gaps=("a hole",)), FAULT, "Nobody can say whether anything was lost: a hole."),
     ],
 )
-def test_the_headline_says_it_in_plain_words(account: Account, blow: Blow, said: str) -> None:
-    assert headline(result_of([blow], [account])) == said
+def test_the_headline_says_it_in_plain_words(account: Account, fault: Fault, said: str) -> None:
+    assert headline(result_of([fault], [account])) == said
 
 
-def test_a_blow_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
+def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
     assert lowest_rate(1000) == lowest_rate(100) == 50
     assert lowest_rate(40) == 20
     assert why_void(51, 50, 100) is None
-    assert why_void(99, 49, 100) == "49 events a second before the blow, and 50 are needed"
+    assert why_void(99, 49, 100) == "49 events a second before the fault, and 50 are needed"
 
 
-def test_twenty_blows_without_a_loss_leave_fourteen_percent() -> None:
+def test_twenty_faults_without_a_loss_leave_fourteen_percent() -> None:
     assert highest_chance(20) == pytest.approx(0.139, abs=0.001)
     assert highest_chance(0) == 1

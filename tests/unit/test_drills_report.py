@@ -1,4 +1,4 @@
-"""The report of a drill: one page that needs nothing else, and whose charts show every blow."""
+"""The report of a drill: one page that needs nothing else, and whose charts show every fault."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from activemq_fleet.drills import DrillResult, Unit, html_report
-from tests.unit.drilled import ACCOUNT, BLOW, many, result_of
+from tests.unit.drilled import ACCOUNT, FAULT, many, result_of
 
 VOID = frozenset({"meta", "line", "rect", "circle", "br"})
 
@@ -63,11 +63,11 @@ def test_the_page_is_whole_and_loads_nothing() -> None:
     assert not re.search(r"\b(?:src|href)=|@import|url\((?!#)|<script", text)
 
 
-def test_every_blow_has_a_line_a_number_a_gap_and_three_dots() -> None:
+def test_every_fault_has_a_line_a_number_a_gap_and_three_dots() -> None:
     page = page_of(many(20))
 
-    assert len(page.elements("line", "blow-line")) == 20
-    assert sorted(map(int, page.of("blow-number"))) == list(range(1, 21))
+    assert len(page.elements("line", "fault-line")) == 20
+    assert sorted(map(int, page.of("fault-number"))) == list(range(1, 21))
     assert len(page.elements("rect", "silence")) == 20 + 1  # and one in the legend
     assert len(page.elements("circle", "dot")) == 60
 
@@ -75,8 +75,8 @@ def test_every_blow_has_a_line_a_number_a_gap_and_three_dots() -> None:
 def test_numbers_that_would_overlap_are_left_out_and_the_lines_are_not() -> None:
     page = page_of(many(400, ["orders-mq01"]))
 
-    assert len(page.elements("line", "blow-line")) == 400
-    numbers = page.elements("text", "blow-number")
+    assert len(page.elements("line", "fault-line")) == 400
+    numbers = page.elements("text", "fault-number")
     places = sorted(float(one["x"] or 0) for one in numbers)
     assert 20 < len(places) < 100
     assert min(b - a for a, b in pairwise(places)) >= 11  # as wide as a number of one digit, with room
@@ -93,7 +93,7 @@ def test_nothing_is_drawn_outside_the_picture(count: int) -> None:
 
 
 def test_dots_that_are_equal_stand_above_each_other() -> None:
-    same = [replace(BLOW, number=number, at=BLOW.at + 15 * number) for number in range(1, 6)]
+    same = [replace(FAULT, number=number, at=FAULT.at + 15 * number) for number in range(1, 6)]
 
     dots = page_of(result_of(same, [ACCOUNT])).elements("circle", "dot")
 
@@ -102,30 +102,30 @@ def test_dots_that_are_equal_stand_above_each_other() -> None:
 
 def test_the_verdict_stands_at_the_top_with_its_reasons() -> None:
     units = (Unit("shop:e:7", "lost", "acknowledged, and a later barrier came without it"),)
-    page = page_of(result_of([BLOW], [replace(ACCOUNT, lost=1, handled=999, units=units)]))
+    page = page_of(result_of([FAULT], [replace(ACCOUNT, lost=1, handled=999, units=units)]))
 
     assert page.elements("header", "findings")
-    assert ("", "1 event lost: 1 blow, 1,000 events accepted.") in page.texts
+    assert ("", "1 event lost: 1 fault, 1,000 events accepted.") in page.texts
     assert page.of("id") == ["event", "shop:e:7"] or "shop:e:7" in page.of("id")
 
 
-def test_a_void_blow_is_in_brackets_and_says_why() -> None:
-    void = replace(BLOW, void="31 events a second before the blow, and 50 are needed")
-    page = page_of(result_of([void, replace(BLOW, at=BLOW.at + 30)], [ACCOUNT]))
+def test_a_void_fault_is_in_brackets_and_says_why() -> None:
+    void = replace(FAULT, void="31 events a second before the fault, and 50 are needed")
+    page = page_of(result_of([void, replace(FAULT, at=FAULT.at + 30)], [ACCOUNT]))
 
     assert page.of("void-number") == ["(1)"]
     assert any("void, repeated: 31 events a second" in text for _, text in page.texts)
 
 
 def test_names_are_escaped() -> None:
-    text = html_report(result_of([replace(BLOW, problem="<b>&")], [ACCOUNT]))
+    text = html_report(result_of([replace(FAULT, problem="<b>&")], [ACCOUNT]))
 
     assert "<b>&" not in text
     assert "&lt;b&gt;&amp;" in text
 
 
 def test_a_drill_in_which_nothing_was_measured_has_a_report_too() -> None:
-    nothing = replace(BLOW, takeover=None, silence=None, silent_from=None, publish_gap=None, back=None, successor=None)
+    nothing = replace(FAULT, takeover=None, silence=None, silent_from=None, publish_gap=None, back=None, successor=None)
 
     page = page_of(result_of([replace(nothing, problem="nobody took over")], [replace(ACCOUNT, handled=0)]))
 
@@ -140,8 +140,8 @@ def test_a_result_survives_json() -> None:
 
 
 def test_the_time_line_groups_hosts_by_their_pair_whatever_the_hosts_are_called() -> None:
-    blow = replace(BLOW, pair="north", host="kestrel.example.com", successor="merlin.example.com")
-    result = result_of([blow], [replace(ACCOUNT, pair="north")])
+    fault = replace(FAULT, pair="north", host="kestrel.example.com", successor="merlin.example.com")
+    result = result_of([fault], [replace(ACCOUNT, pair="north")])
 
     page = page_of(result)
 

@@ -80,7 +80,7 @@ def begun(tmp_path: Path) -> Path:
 
 
 LOOKS = {A: {"state": "active"}, B: {"state": "standby"}}
-BLOW = {
+FAULT = {
     "number": "1",
     "what": "kill",
     "pair": PAIR,
@@ -94,20 +94,20 @@ BLOW = {
 }
 
 
-def test_turns_go_on_until_enough_blows_count(begun: Path) -> None:
+def test_turns_go_on_until_enough_faults_count(begun: Path) -> None:
     assert drill_hosts.status(begun, LOOKS) == {"turn": PAIR, "number": 1, "struck": [], "what": "kill"}
-    drill_hosts.note(begun, BLOW)
+    drill_hosts.note(begun, FAULT)
     assert drill_hosts.status(begun, LOOKS)["number"] == 2
-    drill_hosts.note(begun, {**BLOW, "number": "2", "host": B})
+    drill_hosts.note(begun, {**FAULT, "number": "2", "host": B})
 
     assert drill_hosts.status(begun, LOOKS)["turn"] is None
     assert drill_hosts.status(begun, LOOKS)["struck"] == [A, B]
 
 
-def test_a_blow_under_too_little_load_is_void_and_struck_three_times_at_most(begun: Path) -> None:
-    weak = {**BLOW, "rate_handled": "12"}
+def test_a_fault_under_too_little_load_is_void_and_struck_three_times_at_most(begun: Path) -> None:
+    weak = {**FAULT, "rate_handled": "12"}
 
-    assert drill_hosts.note(begun, weak) == {"void": "12 events a second before the blow, and 50 are needed"}
+    assert drill_hosts.note(begun, weak) == {"void": "12 events a second before the fault, and 50 are needed"}
     assert drill_hosts.status(begun, LOOKS)["number"] == 1
     drill_hosts.note(begun, weak)
     drill_hosts.note(begun, weak)
@@ -131,12 +131,12 @@ def test_a_load_that_has_ended_ends_the_drill(begun: Path) -> None:
 def test_without_journals_the_end_is_never_clean(begun: Path) -> None:
     drill_hosts.status(begun, LOOKS)
     for number in ("1", "2"):
-        drill_hosts.note(begun, {**BLOW, "number": number})
+        drill_hosts.note(begun, {**FAULT, "number": number})
     (begun / "done").touch()
 
     result = drill_hosts.end(begun, fleet_of(), 5.0)
     drill_hosts.write(result, begun / "report" / "drill.html")
 
     assert result.verdict == "incomplete"
-    assert [blow.takeover for blow in result.blows] == [3.5, 3.5]
+    assert [fault.takeover for fault in result.faults] == [3.5, 3.5]
     assert "incomplete" in (begun / "report" / "drill.html").read_text()

@@ -9,7 +9,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.overlay import merged, overlay
+from activemq_fleet.lab.loopback_overlay import merged, overlay
 from activemq_fleet.lab.state import State
 from tests.unit.lab_fleets import PAIR, fleet_of, surroundings, variables
 

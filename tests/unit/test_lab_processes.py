@@ -16,7 +16,7 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.overlay import MARK
+from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.processes import Run
 from activemq_fleet.lab.readiness import taken_port
 

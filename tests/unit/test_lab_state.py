@@ -15,8 +15,8 @@ from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab import state as module
-from activemq_fleet.lab.claims import Claims
 from activemq_fleet.lab.layout import Layout, write
+from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.sealed import Sealed
 from tests.unit.lab_fleets import PAIR, variables
 
@@ -41,7 +41,7 @@ def layout(tmp_path: Path) -> Layout:
 
 def prepare(layout: Layout, hosts: dict[str, dict[str, Any]]) -> module.State:
     data = InventoryData(hosts, {})
-    return module.prepare(layout, data, Claims(layout.directory.parent / "claims"), lambda _line: None)[0]
+    return module.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), lambda _line: None)[0]
 
 
 def test_what_is_saved_is_what_was_prepared(layout: Layout) -> None:
@@ -72,7 +72,7 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
     layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, other = tmp_path / "own.yml", tmp_path / "other.yml"
-    module.prepare(layout, InventoryData(variables(), {}), Claims(tmp_path / "claims"), print, [str(own)])
+    module.prepare(layout, InventoryData(variables(), {}), PortReservations(tmp_path / "claims"), print, [str(own)])
     monkeypatch.chdir(tmp_path)
     for source, said in (("own.yml", ""), (str(other), f"{layout.directory} is the lab of {own}: name that, or ")):
         capsys.readouterr()
@@ -116,7 +116,7 @@ def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: Layout) -
 def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(layout: Layout) -> None:
     told: list[str] = []
     data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
-    module.prepare(layout, data, Claims(layout.directory.parent / "claims"), told.append)
+    module.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
 
     assert [line.partition(": a take-over")[0] for line in told] == [f"warning: L020 {A}", f"warning: L020 {B}"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from activemq_fleet.lab import Bridge, HostStatus
 from activemq_fleet.lab.hosts import Hosts, Sight
-from activemq_fleet.lab.overlay import addresses_for
+from activemq_fleet.lab.loopback_overlay import addresses_for
 from activemq_fleet.lab.status import bridges_of, status_of
 from activemq_fleet.logs import Story, parse
 from activemq_fleet.topology import Fleet

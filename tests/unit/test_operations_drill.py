@@ -59,7 +59,7 @@ def test_a_pure_pair_is_struck_once_and_one_of_its_group_never() -> None:
     pure = [candidate(pair, "pure") for pair in ("o1", "o2", "o3")]
 
     assert max(Counter(schedule(pure, 2, 1)).values()) == 1
-    with pytest.raises(InputError, match="2 blows at most: a pure pair is struck once"):
+    with pytest.raises(InputError, match="2 faults at most: a pure pair is struck once"):
         schedule(pure, 3, 1)
 
 
@@ -131,6 +131,6 @@ def test_two_active_nodes_are_never_struck() -> None:
     assert next_of(seen("active", "active")).act == "wait"
 
 
-def test_it_is_done_when_no_blow_is_left_and_every_pair_is_whole() -> None:
+def test_it_is_done_when_no_fault_is_left_and_every_pair_is_whole() -> None:
     assert next_of(seen("active", "standby"), turn=None).act == "done"
     assert next_of(seen("active", "starting"), turn=None).act == "wait"

@@ -215,7 +215,7 @@ def roll(world: World, outcomes: list[str], to: dict[str, str] | None) -> str:
         comes_back: Any = outcome if outcome not in ("killed", "other") else "standby"
         serves = world.states[host] == "active"
         world.touch(host, comes_back if serves or comes_back != "active" else "standby")
-        if outcome == "other":  # somebody else's blow, between two looks
+        if outcome == "other":  # somebody else's fault, between two looks
             other = next(name for name in HOSTS if name[:-1] != host[:-1])
             world.states[other] = "stopped"
         if outcome == "killed":

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import Place, Target, read_since, resolve_target
+from activemq_fleet.operations import Target, TargetHost, read_since, resolve_target
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
 PLACES = [
-    Place(host, host.split(".")[0][:-2], host.partition("-")[0], "master" if "-a." in host else "slave")
+    TargetHost(host, host.split(".")[0][:-2], host.partition("-")[0], "master" if "-a." in host else "slave")
     for host in HOSTS
 ]
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
@@ -49,7 +49,7 @@ def test_an_unknown_target_is_refused_with_the_nearest_name() -> None:
 
 
 def test_a_label_of_two_hosts_is_refused() -> None:
-    twins = [Place(f"x-mq01-a.{domain}", f"{domain}", "x", "master") for domain in ("one", "two")]
+    twins = [TargetHost(f"x-mq01-a.{domain}", f"{domain}", "x", "master") for domain in ("one", "two")]
     with pytest.raises(InputError, match=r"names 2 hosts: say which of x-mq01-a\.one, x-mq01-a\.two"):
         resolve_target(twins, "x-mq01-a")
 

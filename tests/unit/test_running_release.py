@@ -24,7 +24,7 @@ PLAY = """
     - name: Compare
       ansible.builtin.include_role:
         name: activemq.fleet.broker
-        tasks_from: running
+        tasks_from: check_running_release
 """
 WANTED = "5.18.3"
 

@@ -32,7 +32,7 @@ _SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGT
 
 
 def strike(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
-    """One blow at the broker, now. Returns when, by this host's clock, and at which process.
+    """One fault at the broker, now. Returns when, by this host's clock, and at which process.
 
     Whoever dies here leaves no broker that is down or frozen: after ``again`` seconds systemd itself
     starts it or lets it go on. Raises InstallError when the broker is not active any more.
@@ -127,7 +127,7 @@ def _send(process: Process, number: signal.Signals) -> None:
 
 
 def _see(layout: Layout, unit: str | None, pid: int, act: str) -> None:
-    """Wait until the blow shows. Raises InstallError when it does not."""
+    """Wait until the fault shows. Raises InstallError when it does not."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         process = find_broker(layout.base, unit)

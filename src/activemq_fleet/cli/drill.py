@@ -1,4 +1,4 @@
-"""``activemq-fleet lab drill``: blows under load, and what became of every event."""
+"""``activemq-fleet lab drill``: faults under load, and what became of every event."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def add_drill(
     @directory
     @click.option(
         "--kills",
-        "blows",
+        "faults",
         type=click.IntRange(1, 1000),
         default=5,
         show_default=True,
-        help="How many blows must count.",
+        help="How many faults must count.",
     )
     @click.option(
         "--what",
@@ -66,7 +66,7 @@ def add_drill(
     def drill_command(
         inventory: InventoryOptions,
         directory: str | None,
-        blows: int,
+        faults: int,
         what: Any,
         target: str,
         rate: float,
@@ -76,7 +76,7 @@ def add_drill(
     ) -> int:
         """Strike the broker that is active, again and again, under load from real agents.
 
-        After each blow the other node must take over and the struck one come back as standby. At the
+        After each fault the other node must take over and the struck one come back as standby. At the
         end every event is accounted for from the agents' journals. The fleet is started if it does not
         run, and then ended again. Exit 0: clean; 1: something was lost, or nothing can be said.
         """
@@ -93,7 +93,7 @@ def add_drill(
         from activemq_fleet.drills import html_report
         from activemq_fleet.lab.drill import DrillOptions, drill
 
-        options = DrillOptions(blows=blows, what=what, target=target, rate=rate, seed=seed)
+        options = DrillOptions(faults=faults, what=what, target=target, rate=rate, seed=seed)
         with interruptible():
             result = drill(lab, options, lambda line: echo(line, err=True))
         if report is not None:
@@ -107,13 +107,13 @@ def as_text(result: DrillResult) -> str:
     from activemq_fleet.drills import headline
 
     lines = [headline(result), ""]
-    for blow in result.blows:
-        successor = (blow.successor or "nobody").partition(".")[0]
-        took = "" if blow.takeover is None else f" after {blow.takeover:.1f} s"
-        gap = "" if blow.silence is None else f", no event for {blow.silence:.1f} s"
-        wrong = blow.problem or (f"void: {blow.void}" if blow.void else "")
+    for fault in result.faults:
+        successor = (fault.successor or "nobody").partition(".")[0]
+        took = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"
+        gap = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
+        wrong = fault.problem or (f"void: {fault.void}" if fault.void else "")
         lines.append(
-            f"{blow.number:3} {blow.what} {blow.host.partition('.')[0]}: {successor} took over{took}{gap}"
+            f"{fault.number:3} {fault.what} {fault.host.partition('.')[0]}: {successor} took over{took}{gap}"
             + (f"; {wrong}" if wrong else "")
         )
     lines += ["", *map(_account_line, result.accounts)]

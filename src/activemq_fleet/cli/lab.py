@@ -41,7 +41,7 @@ def command() -> None:
     """
 
 
-@command.command("prepare", short_help="Claim addresses and write the lab's inventory layer.")
+@command.command("prepare", short_help="Reserve addresses and write the lab's inventory layer.")
 @inventory_options()
 @_directory
 @_difference

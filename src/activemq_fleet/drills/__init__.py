@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from activemq_fleet.drills.accounting import account, in_flight, longest_silence
 from activemq_fleet.drills.judging import LOWEST_RATE, headline, judge
-from activemq_fleet.drills.model import Account, Blow, Conditions, DrillResult, Span, Unit, What
+from activemq_fleet.drills.model import Account, Conditions, DrillResult, Fault, Span, Unit, What
 from activemq_fleet.drills.report import html_report
 
 __all__ = [
     "LOWEST_RATE",
     "Account",
-    "Blow",
     "Conditions",
     "DrillResult",
+    "Fault",
     "Span",
     "Unit",
     "What",

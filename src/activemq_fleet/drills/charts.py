@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 
-from activemq_fleet.drills.model import Blow, DrillResult, Span
+from activemq_fleet.drills.model import DrillResult, Fault, Span
 from activemq_fleet.pages.svg import WIDTH, Scale, svg, text
 from activemq_fleet.printable import escape_html
 
@@ -32,8 +32,8 @@ def timeline(result: DrillResult) -> str:
     parts: list[str] = []
     y = 6.0
     for pair, spans in _by_pair(result):
-        blows = [blow for blow in result.blows if blow.pair == pair]
-        parts += _pair_rows(pair, spans, blows, scale, y)
+        faults = [fault for fault in result.faults if fault.pair == pair]
+        parts += _pair_rows(pair, spans, faults, scale, y)
         y += _HEAD + _ROW * len(spans) + _STRIP + 10 + _APART
     bottom = y - _APART + 4
     axis = list(_time_axis(scale, 6.0, bottom))
@@ -49,10 +49,10 @@ def _by_pair(result: DrillResult) -> Iterator[tuple[str, list[list[Span]]]]:
 
 
 def _pair_rows(
-    pair: str, hosts: Sequence[Sequence[Span]], blows: Sequence[Blow], scale: Scale, y: float
+    pair: str, hosts: Sequence[Sequence[Span]], faults: Sequence[Fault], scale: Scale, y: float
 ) -> Iterator[str]:
     yield text(_LEFT - 10, y + 12, pair, "pair", anchor="end", most=_LABEL)
-    yield from _blow_marks(blows, scale, y, y + _HEAD + _ROW * len(hosts) + _STRIP + 6)
+    yield from _fault_marks(faults, scale, y, y + _HEAD + _ROW * len(hosts) + _STRIP + 6)
     y += _HEAD
     for spans in hosts:
         yield text(_LEFT - 10, y + 11, spans[0].host.partition(".")[0], "host", anchor="end", most=_LABEL)
@@ -62,10 +62,10 @@ def _pair_rows(
     yield text(_LEFT - 10, y + _STRIP + 1, "events", "small", anchor="end")
     length = scale.right - scale.left
     yield f'<rect class="flow" x="{scale.left}" y="{y + 1:.1f}" width="{length}" height="{_STRIP}"/>'
-    for blow in blows:
-        if blow.silence and blow.silent_from is not None:
-            x, end = scale(blow.silent_from), scale(blow.silent_from + blow.silence)
-            title = f"blow {blow.number}: no event handled for {blow.silence:.1f} s"
+    for fault in faults:
+        if fault.silence and fault.silent_from is not None:
+            x, end = scale(fault.silent_from), scale(fault.silent_from + fault.silence)
+            title = f"fault {fault.number}: no event handled for {fault.silence:.1f} s"
             yield (
                 f'<rect class="silence" x="{x:.1f}" y="{y + 1:.1f}" width="{max(1.5, end - x):.1f}" height="{_STRIP}">'
                 f"<title>{escape_html(title)}</title></rect>"
@@ -83,18 +83,18 @@ def _bar(span: Span, scale: Scale, y: float) -> str:
     )
 
 
-def _blow_marks(blows: Sequence[Blow], scale: Scale, top: float, bottom: float) -> Iterator[str]:
-    """A line at each blow, and its number where there is room for it."""
+def _fault_marks(faults: Sequence[Fault], scale: Scale, top: float, bottom: float) -> Iterator[str]:
+    """A line at each fault, and its number where there is room for it."""
     free = 0.0
-    for blow in blows:
-        x = scale(blow.at)
-        kind = "void" if blow.void else "blow"
-        title = f"blow {blow.number}: {blow.what} {blow.host}" + (f", void: {blow.void}" if blow.void else "")
+    for fault in faults:
+        x = scale(fault.at)
+        kind = "void" if fault.void else "fault"
+        title = f"fault {fault.number}: {fault.what} {fault.host}" + (f", void: {fault.void}" if fault.void else "")
         yield (
             f'<line class="{kind}-line" x1="{x:.1f}" y1="{top + 14:.1f}" x2="{x:.1f}" y2="{bottom:.1f}">'
             f"<title>{escape_html(title)}</title></line>"
         )
-        label = f"({blow.number})" if blow.void else str(blow.number)
+        label = f"({fault.number})" if fault.void else str(fault.number)
         half = 3.6 * len(label) + 2
         if x - half >= free:
             yield text(x, top + 11, label, f"{kind}-number", anchor="middle")
@@ -114,7 +114,7 @@ def _time_axis(scale: Scale, top: float, bottom: float) -> Iterator[str]:
 
 
 def distribution(result: DrillResult) -> str:
-    """A dot a blow on a scale of seconds, in a row for each way of measuring, with median and longest."""
+    """A dot a fault on a scale of seconds, in a row for each way of measuring, with median and longest."""
     rows = [
         ("until the other node was started", "by the brokers' logs", [b.takeover for b in result.counted]),
         ("no event handled", "by the subscribers' journals", [b.silence for b in result.counted]),
@@ -153,7 +153,7 @@ def _seconds_axis(scale: Scale, step: float, bottom: float) -> Iterator[str]:
     yield text(
         (scale.left + scale.right) / 2,
         bottom + 32,
-        "seconds after the blow; a dot is a blow, the line is the median",
+        "seconds after the fault; a dot is a fault, the line is the median",
         "small",
         "middle",
     )

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.drills.model import Account, Blow, DrillResult, Verdict
+from activemq_fleet.drills.model import Account, DrillResult, Fault, Verdict
 
 LOWEST_RATE = 50.0
-"""Events a second below which a blow proves nothing."""
+"""Events a second below which a fault proves nothing."""
 ATTEMPTS = 3
-"""How often a blow is struck until it counts."""
+"""How often a fault is struck until it counts."""
 
 
 def lowest_rate(rate: float) -> float:
-    """What must flow before a blow: ``LOWEST_RATE``, or half of a rate that was chosen below twice that."""
+    """What must flow before a fault: ``LOWEST_RATE``, or half of a rate that was chosen below twice that."""
     return min(LOWEST_RATE, rate / 2)
 
 
 def why_void(accepted: float, handled: float, rate: float) -> str | None:
-    """Why a blow proves nothing, from the events a second accepted and handled before it."""
+    """Why a fault proves nothing, from the events a second accepted and handled before it."""
     needed, slowest = lowest_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
-    return f"{slowest:.0f} events a second before the blow, and {needed:.0f} are needed"
+    return f"{slowest:.0f} events a second before the fault, and {needed:.0f} are needed"
 
 
-def judge(blows: Sequence[Blow], accounts: Sequence[Account], wanted: int) -> tuple[Verdict, tuple[str, ...]]:
+def judge(faults: Sequence[Fault], accounts: Sequence[Account], wanted: int) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict, and its reasons, the gravest first: a loss is told before all else.
 
-    ``findings``: something was lost, came twice or got stuck, or a blow went wrong. ``incomplete``:
+    ``findings``: something was lost, came twice or got stuck, or a fault went wrong. ``incomplete``:
     a journal has a hole, so nothing can be said for sure. ``void``: too little was done, or under
     too little load, to prove anything.
     """
-    found = [*_losses(accounts), *_mishaps(blows)]
+    found = [*_losses(accounts), *_mishaps(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
     missing += [
         f"of {account.indeterminate} event{_s(account.indeterminate)} of {account.pair} it is not known what became"
         for account in accounts
         if account.indeterminate and not account.gaps
     ]
-    weak = _weaknesses(blows, accounts, wanted)
+    weak = _weaknesses(faults, accounts, wanted)
     reasons = (*found, *missing, *weak)
     if found:
         return "findings", reasons
@@ -50,8 +50,8 @@ def judge(blows: Sequence[Blow], accounts: Sequence[Account], wanted: int) -> tu
 
 def headline(result: DrillResult) -> str:
     """The verdict in one plain sentence."""
-    blows = len(result.counted)
-    done = f"{blows} blow{_s(blows)}, {result.total('accepted'):,} events accepted"
+    faults = len(result.counted)
+    done = f"{faults} fault{_s(faults)}, {result.total('accepted'):,} events accepted"
     if result.verdict == "clean":
         return f"Nothing was lost: {done}, every one handled once."
     if result.verdict == "void":
@@ -63,9 +63,9 @@ def headline(result: DrillResult) -> str:
     return f"The fleet did not pass: {result.reasons[0]}."
 
 
-def highest_chance(blows: int) -> float:
-    """The highest chance of a loss at a blow that none in so many would still hide, at 95 %."""
-    return float(1 - 0.05 ** (1 / blows)) if blows else 1.0
+def highest_chance(faults: int) -> float:
+    """The highest chance of a loss at a fault that none in so many would still hide, at 95 %."""
+    return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 
 
 def _losses(accounts: Sequence[Account]) -> list[str]:
@@ -80,16 +80,16 @@ def _losses(accounts: Sequence[Account]) -> list[str]:
     return said
 
 
-def _mishaps(blows: Sequence[Blow]) -> list[str]:
-    return [f"blow {blow.number} at {blow.host}: {blow.problem}" for blow in blows if blow.problem]
+def _mishaps(faults: Sequence[Fault]) -> list[str]:
+    return [f"fault {fault.number} at {fault.host}: {fault.problem}" for fault in faults if fault.problem]
 
 
-def _weaknesses(blows: Sequence[Blow], accounts: Sequence[Account], wanted: int) -> list[str]:
-    counted = [blow for blow in blows if blow.void is None]
+def _weaknesses(faults: Sequence[Fault], accounts: Sequence[Account], wanted: int) -> list[str]:
+    counted = [fault for fault in faults if fault.void is None]
     said = []
     if len(counted) < wanted:
-        last = next((blow.void for blow in reversed(blows) if blow.void), None)
-        said.append(f"{len(counted)} of {wanted} blows count" + (f": {last}" if last else ""))
+        last = next((fault.void for fault in reversed(faults) if fault.void), None)
+        said.append(f"{len(counted)} of {wanted} faults count" + (f": {last}" if last else ""))
     said += [f"no event of {account.pair} was accepted" for account in accounts if not account.accepted]
     return said
 

@@ -51,11 +51,11 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blow:
-    """One blow at the node that was active.
+class Fault:
+    """One fault at the node that was active.
 
     ``takeover``: until the log of the node that took over said that it is started. ``silence`` and
-    ``publish_gap``: the longest time around the blow without an event handled, and without one
+    ``publish_gap``: the longest time around the fault without an event handled, and without one
     acknowledged, both by the agents' journals; the first begins at ``silent_from``. ``back``: until
     the struck node stood by again.
     ``void``: why it proves nothing and was repeated. ``problem``: what went wrong.
@@ -116,15 +116,15 @@ class DrillResult:
     reasons: tuple[str, ...]
     began: float
     ended: float
-    blows: tuple[Blow, ...]
+    faults: tuple[Fault, ...]
     accounts: tuple[Account, ...]
     spans: tuple[Span, ...]
     conditions: Conditions
 
     @property
-    def counted(self) -> tuple[Blow, ...]:
-        """The blows that prove something."""
-        return tuple(blow for blow in self.blows if blow.void is None)
+    def counted(self) -> tuple[Fault, ...]:
+        """The faults that prove something."""
+        return tuple(fault for fault in self.faults if fault.void is None)
 
     def total(self, name: str) -> int:
         """The sum of one of the accounts' counts."""
@@ -143,7 +143,7 @@ class DrillResult:
             reasons=tuple(data["reasons"]),
             began=data["began"],
             ended=data["ended"],
-            blows=tuple(Blow(**blow) for blow in data["blows"]),
+            faults=tuple(Fault(**fault) for fault in data["faults"]),
             accounts=tuple(Account.from_dict(account) for account in data["accounts"]),
             spans=tuple(Span(**span) for span in data["spans"]),
             conditions=conditions,

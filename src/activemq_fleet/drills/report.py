@@ -8,12 +8,12 @@ from statistics import median
 
 from activemq_fleet.drills.charts import STATES, distribution, timeline
 from activemq_fleet.drills.judging import headline, highest_chance
-from activemq_fleet.drills.model import Account, Blow, DrillResult
+from activemq_fleet.drills.model import Account, DrillResult, Fault
 from activemq_fleet.pages.html import legend, page, row, seconds, section, table, tiles
 from activemq_fleet.printable import escape_html
 
 _WORDS = {"clean": "clean", "findings": "did not pass", "incomplete": "incomplete", "void": "void"}
-_BLOWS = {
+_FAULTS = {
     "kill": "killed (SIGKILL)",
     "pause": "frozen (SIGSTOP)",
     "stop": "stopped in good order",
@@ -31,7 +31,7 @@ def html_report(result: DrillResult) -> str:
         *_tiles(result),
         *section("What the fleet did", _timeline_note(result), timeline(result), legend(STATES, _STRIPS)),
         *section("How long nothing came", "", distribution(result)),
-        *section("Blow by blow", "", _blow_table(result.blows)),
+        *section("Fault by fault", "", _fault_table(result.faults)),
         *section("What became of every event", _account_note(result), *_accounts(result)),
         *section("Conditions", "", _conditions(result)),
     ])  # fmt: skip
@@ -49,11 +49,11 @@ def _head(result: DrillResult) -> Iterable[str]:
 
 
 def _tiles(result: DrillResult) -> Iterable[str]:
-    silences = [blow.silence for blow in result.counted if blow.silence is not None]
-    takeovers = [blow.takeover for blow in result.counted if blow.takeover is not None]
-    blows, lost, twice = len(result.counted), result.total("lost"), result.total("duplicate")
+    silences = [fault.silence for fault in result.counted if fault.silence is not None]
+    takeovers = [fault.takeover for fault in result.counted if fault.takeover is not None]
+    faults, lost, twice = len(result.counted), result.total("lost"), result.total("duplicate")
     entries = [
-        (f"{blows}", f"blow{'' if blows == 1 else 's'}: {_BLOWS[result.conditions.what]}", ""),
+        (f"{faults}", f"fault{'' if faults == 1 else 's'}: {_FAULTS[result.conditions.what]}", ""),
         (f"{result.total('accepted'):,}", "events accepted", ""),
         (f"{result.total('handled'):,}", "handled", ""),
         (f"{lost:,}", "lost", "bad" if lost else "good"),
@@ -65,36 +65,36 @@ def _tiles(result: DrillResult) -> Iterable[str]:
 
 
 def _timeline_note(result: DrillResult) -> str:
-    void = sum(blow.void is not None for blow in result.blows)
-    note = "Numbers are blows. Below each pair: when events were handled, and when none were."
+    void = sum(fault.void is not None for fault in result.faults)
+    note = "Numbers are faults. Below each pair: when events were handled, and when none were."
     return note + (
-        f" {void} blow{' is' if void == 1 else 's are'} in brackets: too little load, repeated." if void else ""
+        f" {void} fault{' is' if void == 1 else 's are'} in brackets: too little load, repeated." if void else ""
     )
 
 
-def _blow_table(blows: Sequence[Blow]) -> str:
+def _fault_table(faults: Sequence[Fault]) -> str:
     head = (
         ("", "n"), ("time (UTC)", "h"), ("node struck", "h"), ("taken over by", "h"), ("take-over", "n"),
         ("no event handled", "n"), ("none acknowledged", "n"), ("stood by again", "n"), ("events/s before", "n"),
         ("in flight", "n"),
     )  # fmt: skip
     rows = []
-    for blow in blows:
+    for fault in faults:
         cells = (
-            str(blow.number),
-            _moment(blow.at, "%H:%M:%S"),
-            blow.host.partition(".")[0],
-            (blow.successor or "nobody").partition(".")[0],
-            seconds(blow.takeover),
-            seconds(blow.silence),
-            seconds(blow.publish_gap),
-            seconds(blow.back),
-            f"{min(blow.rate_accepted, blow.rate_handled):.0f}",
-            str(blow.in_flight),
+            str(fault.number),
+            _moment(fault.at, "%H:%M:%S"),
+            fault.host.partition(".")[0],
+            (fault.successor or "nobody").partition(".")[0],
+            seconds(fault.takeover),
+            seconds(fault.silence),
+            seconds(fault.publish_gap),
+            seconds(fault.back),
+            f"{min(fault.rate_accepted, fault.rate_handled):.0f}",
+            str(fault.in_flight),
         )
-        kind = "bad" if blow.problem else "void" if blow.void else ""
+        kind = "bad" if fault.problem else "void" if fault.void else ""
         rows.append(row(cells, [kind_ for _, kind_ in head], kind))
-        said = blow.problem or (f"void, repeated: {blow.void}" if blow.void else blow.note)
+        said = fault.problem or (f"void, repeated: {fault.void}" if fault.void else fault.note)
         if said:
             rows.append(f'<tr class="{kind} said"><td></td><td colspan="9">{escape_html(said)}</td></tr>')
     return table([name for name, _ in head], [kind for _, kind in head], rows)
@@ -109,8 +109,8 @@ def _account_note(result: DrillResult) -> str:
     )
     if result.verdict != "clean":
         return promise
-    blows = f"No loss in {len(result.counted)} blows"
-    return f"{promise} {blows} leaves, at 95 %, a loss at up to {100 * chance:.0f} % of them."
+    faults = f"No loss in {len(result.counted)} faults"
+    return f"{promise} {faults} leaves, at 95 %, a loss at up to {100 * chance:.0f} % of them."
 
 
 def _accounts(result: DrillResult) -> Iterable[str]:
@@ -164,7 +164,7 @@ def _conditions(result: DrillResult) -> str:
         ("Where", where),
         ("Target", conditions.target),
         ("Pairs", pairs),
-        ("Blows", f"{conditions.wanted}, each at the node that was active: {_BLOWS[conditions.what]}"),
+        ("Faults", f"{conditions.wanted}, each at the node that was active: {_FAULTS[conditions.what]}"),
         ("Load", f"{conditions.rate:g} events a second on each pair, from real agents{over}"),
         ("Seed", str(conditions.seed)),
         *((name.capitalize(), text) for name, text in conditions.machine.items()),

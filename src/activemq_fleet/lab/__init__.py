@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from activemq_fleet.lab.lab import UP_TIMEOUT, Lab
-from activemq_fleet.lab.overlay import Substitution
+from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.readiness import STATES, State
 from activemq_fleet.lab.status import Bridge, HostStatus
 from activemq_fleet.lab.stomp import Credentials

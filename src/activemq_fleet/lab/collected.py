@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.logtail import LOG
+from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.topology import Broker
 
 

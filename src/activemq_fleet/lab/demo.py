@@ -25,9 +25,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from activemq_fleet.drills import Blow
+from activemq_fleet.drills import Fault
 from activemq_fleet.errors import FleetError, LabError
-from activemq_fleet.lab.auditor import Auditor
+from activemq_fleet.lab.audit_process import AuditProcess
 from activemq_fleet.lab.collected import lay_down
 from activemq_fleet.lab.drill_files import settle
 from activemq_fleet.lab.drill_load import Load as LoadGenerator
@@ -101,7 +101,7 @@ def _run(inventory: Path, output: Path) -> int:
         step(f"starting {counted(len(lab.fleet.brokers), 'broker')}")
         lab.up()
         # While messages flow the machine has time to spare.
-        auditor = stack.enter_context(Auditor(output / "collected", output / "audit"))
+        auditor = stack.enter_context(AuditProcess(output / "collected", output / "audit"))
         before = lab.status()
         step("publishing over MQTT and STOMP, then kill -9")
         takeover = _kill_under_load(lab)
@@ -152,8 +152,8 @@ def _kill_under_load(lab: Lab) -> Takeover:
         generator.finish()
         generator.forget()
         queued = stomp.account()
-    blow = Blow(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
-    return Takeover(pair, victim, pid or 0, successor, seconds, started, (_account(directory, pair, blow), queued))
+    fault = Fault(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
+    return Takeover(pair, victim, pid or 0, successor, seconds, started, (_account(directory, pair, fault), queued))
 
 
 def _both_flow(generator: LoadGenerator, stomp: Load, count: int) -> None:
@@ -173,9 +173,9 @@ def _flow(generator: LoadGenerator, moment: float) -> None:
         time.sleep(0.05)
 
 
-def _account(directory: Path, pair: str, blow: Blow) -> Account:
+def _account(directory: Path, pair: str, fault: Fault) -> Account:
     """What became of the agents' events, by their journals."""
-    found, (settled,) = settle(directory, pair, "MQTT", [blow])
+    found, (settled,) = settle(directory, pair, "MQTT", [fault])
     return Account(
         protocol="MQTT",
         accepted=found.accepted,

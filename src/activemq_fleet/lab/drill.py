@@ -1,4 +1,4 @@
-"""A drill of a fleet on loopback: load, blows at whoever is active, and what became of every event."""
+"""A drill of a fleet on loopback: load, faults at whoever is active, and what became of every event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from activemq_agent.errors import AgentError
-from activemq_fleet.drills import Account, Blow, Conditions, DrillResult, Span, What, judge
+from activemq_fleet.drills import Account, Conditions, DrillResult, Fault, Span, What, judge
 from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
 from activemq_fleet.drills.model import State
 from activemq_fleet.errors import FleetError, InputError, LabError
@@ -22,11 +22,11 @@ from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.operations.drill import Candidate, refusal, schedule
-from activemq_fleet.operations.target import Place, resolve_target
+from activemq_fleet.operations.target import TargetHost, resolve_target
 from activemq_fleet.topology import Fleet, Pair
 
 WINDOW = 5.0
-"""Seconds before a blow in which the rate is measured."""
+"""Seconds before a fault in which the rate is measured."""
 HUNG = 30.0
 """Seconds that a node stands still until its watchdog would have it killed: three misses in half a minute."""
 _PATIENCE = 120.0
@@ -36,13 +36,13 @@ _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillOptions:
-    """``blows``: how many must count. ``target``: a pair, group or host; empty is the whole fleet.
+    """``faults``: how many must count. ``target``: a pair, group or host; empty is the whole fleet.
 
     ``rate``: events a second for each pair. ``hung``: seconds for which a node is frozen.
     ``patience``: seconds to wait for each thing that must happen.
     """
 
-    blows: int = 5
+    faults: int = 5
     what: What = "kill"
     target: str = ""
     rate: float = 100.0
@@ -92,14 +92,14 @@ def candidates(lab_pairs: Sequence[Pair]) -> list[Candidate]:
 
 
 def _order(fleet: Fleet, options: DrillOptions, seed: int, progress: Progress) -> tuple[str, ...]:
-    """The pair of each blow; pairs of the target that get none are named. Raises InputError."""
-    places = [Place(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
+    """The pair of each fault; pairs of the target that get none are named. Raises InputError."""
+    places = [TargetHost(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
     try:
         target = resolve_target(places, options.target)
     except InputError as error:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
     chosen = [one for one in candidates(list(fleet.pairs.values())) if one.pair in target.pairs]
-    order = schedule(chosen, options.blows, seed, options.what)
+    order = schedule(chosen, options.faults, seed, options.what)
     for one in chosen:
         if one.pair not in order:
             why = "is pure: drill its group with --target" if one.ha == "pure" else "has no turn: raise --kills"
@@ -125,17 +125,17 @@ class _Drill:
             stack.enter_context(self._healing())
             sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drill-")))
             loads = self._take_seats(stack, pairs, directory, sockets)
-            blows = self._strike_all(order, loads)
+            faults = self._strike_all(order, loads)
             self._finish(loads)
         ended = time.time()
-        accounts, blows = self._settle(directory, pairs, blows)
-        verdict, reasons = judge(blows, accounts, len(order))
+        accounts, faults = self._settle(directory, pairs, faults)
+        verdict, reasons = judge(faults, accounts, len(order))
         return DrillResult(
             verdict=verdict,
             reasons=reasons,
             began=began,
             ended=ended,
-            blows=tuple(blows),
+            faults=tuple(faults),
             accounts=tuple(accounts),
             spans=tuple(self._spans(pairs, first, began, ended)),
             conditions=self._conditions(seed, len(order), pairs),
@@ -161,44 +161,44 @@ class _Drill:
                 loads[name].start(self.options.patience)
         return loads
 
-    # -- the blows ----------------------------------------------------------------------------
+    # -- the faults ----------------------------------------------------------------------------
 
-    def _strike_all(self, order: Sequence[str], loads: dict[str, Load]) -> list[Blow]:
-        """One blow after the other; one that proves nothing is repeated, one that goes wrong is the last."""
-        blows: list[Blow] = []
+    def _strike_all(self, order: Sequence[str], loads: dict[str, Load]) -> list[Fault]:
+        """One fault after the other; one that proves nothing is repeated, one that goes wrong is the last."""
+        faults: list[Fault] = []
         for number, pair in enumerate(order, 1):
             for _ in range(ATTEMPTS):
-                blow = self._strike(number, pair, loads[pair])
-                blows.append(blow)
-                self.progress(_line(blow, len(order)))
-                if blow.void is None or self._is_pure(pair):
+                fault = self._strike(number, pair, loads[pair])
+                faults.append(fault)
+                self.progress(_line(fault, len(order)))
+                if fault.void is None or self._is_pure(pair):
                     break
-            if blow.problem is not None:
+            if fault.problem is not None:
                 break
-        return blows
+        return faults
 
-    def _strike(self, number: int, pair: str, load: Load) -> Blow:
+    def _strike(self, number: int, pair: str, load: Load) -> Fault:
         host = self.lab.wait_active(pair, self.options.patience)
-        blow = Blow(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
+        fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
         try:
             self._settle_down(load)
             before = time.time()
             load.burst()
             time.sleep(_UNDER_WAY)
             with self.lab.recorded("lab drill", host):
-                blow = self._follow(replace(blow, at=self._hit(host)))
-            self._resume(load, blow)
+                fault = self._follow(replace(fault, at=self._hit(host)))
+            self._resume(load, fault)
             accepted, handled = load.rates(before, WINDOW)
             void = why_void(accepted, handled, self.options.rate)
-            blow = replace(blow, rate_accepted=accepted, rate_handled=handled, void=void)
+            fault = replace(fault, rate_accepted=accepted, rate_handled=handled, void=void)
         except FleetError as error:
-            return replace(blow, problem=str(error))
+            return replace(fault, problem=str(error))
         except AgentError as error:
-            return replace(blow, problem=" ".join(str(error).split()))
-        return blow
+            return replace(fault, problem=" ".join(str(error).split()))
+        return fault
 
     def _settle_down(self, load: Load) -> None:
-        """Wait until agents have settled and enough flows; after a while the blow falls anyhow, and may be void."""
+        """Wait until agents have settled and enough flows; after a while the fault falls anyhow, and may be void."""
         deadline = time.monotonic() + self.options.patience
         while time.monotonic() < deadline:
             load.check()
@@ -207,7 +207,7 @@ class _Drill:
             time.sleep(_POLL)
 
     def _hit(self, host: str) -> float:
-        """The blow; returns when it fell."""
+        """The fault; returns when it fell."""
         if self.options.what == "pause":
             self._frozen.add(host)
             at = time.time()
@@ -223,33 +223,33 @@ class _Drill:
         self._change(host, at, "stopped")
         return at
 
-    def _follow(self, blow: Blow) -> Blow:
-        """From the blow until the pair is whole again."""
-        if blow.what == "pause":
-            blow = self._end_of_pause(blow)
-            if blow.host not in self._ended:
-                return blow
-        successor = self.lab.wait_active(blow.pair, self.options.patience)
+    def _follow(self, fault: Fault) -> Fault:
+        """From the fault until the pair is whole again."""
+        if fault.what == "pause":
+            fault = self._end_of_pause(fault)
+            if fault.host not in self._ended:
+                return fault
+        successor = self.lab.wait_active(fault.pair, self.options.patience)
         since = self.lab.started(successor)
-        blow = replace(blow, successor=successor, takeover=since - blow.at if since else None)
-        if self._is_pure(blow.pair):
-            self._ended.discard(blow.host)
-            return replace(blow, note="a pure pair: only a resync brings the dead node back")
-        return replace(blow, back=self._bring_back(blow.host) - blow.at)
+        fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
+        if self._is_pure(fault.pair):
+            self._ended.discard(fault.host)
+            return replace(fault, note="a pure pair: only a resync brings the dead node back")
+        return replace(fault, back=self._bring_back(fault.host) - fault.at)
 
-    def _end_of_pause(self, blow: Blow) -> Blow:
+    def _end_of_pause(self, fault: Fault) -> Fault:
         """After a while the watchdog would act. There is none in a lab, so the drill does what it is set to do."""
         time.sleep(self.options.hung)
-        broker = self.lab.fleet.broker(blow.host)
-        self._frozen.discard(blow.host)
+        broker = self.lab.fleet.broker(fault.host)
+        self._frozen.discard(fault.host)
         if broker.settings.watchdog == "kill":
-            self._ended.add(blow.host)
-            self._change(blow.host, self.lab.kill(blow.host), "stopped")
-            return replace(blow, note=f"killed after {self.options.hung:g} s, as activemq_watchdog kill does")
-        self.lab.resume(blow.host)
-        self._change(blow.host, time.time(), "active")
+            self._ended.add(fault.host)
+            self._change(fault.host, self.lab.kill(fault.host), "stopped")
+            return replace(fault, note=f"killed after {self.options.hung:g} s, as activemq_watchdog kill does")
+        self.lab.resume(fault.host)
+        self._change(fault.host, time.time(), "active")
         return replace(
-            blow,
+            fault,
             note=f"went on after {self.options.hung:g} s; nobody took over, because activemq_watchdog is "
             f"{broker.settings.watchdog} and a frozen broker keeps its lock",
         )
@@ -260,13 +260,13 @@ class _Drill:
         self._ended.discard(host)
         return time.time()
 
-    def _resume(self, load: Load, blow: Blow) -> None:
+    def _resume(self, load: Load, fault: Fault) -> None:
         deadline = time.monotonic() + self.options.patience
-        since = blow.at + 0.5 + (self.options.hung if blow.what == "pause" else 0)
+        since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
         while not load.handled_after(since):
             load.check()
             if time.monotonic() > deadline:
-                raise LabError(f"no event was handled in the {self.options.patience:g} s after the blow")
+                raise LabError(f"no event was handled in the {self.options.patience:g} s after the fault")
             time.sleep(_POLL)
 
     # -- after --------------------------------------------------------------------------------
@@ -294,15 +294,15 @@ class _Drill:
                     self._bring_back(host)
 
     def _settle(
-        self, directory: Path, pairs: dict[str, Pair], blows: Sequence[Blow]
-    ) -> tuple[list[Account], list[Blow]]:
+        self, directory: Path, pairs: dict[str, Pair], faults: Sequence[Fault]
+    ) -> tuple[list[Account], list[Fault]]:
         accounts, settled = [], []
         for name, pair in pairs.items():
             protocol = "MQTT" if speaks_mqtt(pair) else "STOMP"
-            account, mine = settle(directory, name, protocol, [blow for blow in blows if blow.pair == name])
+            account, mine = settle(directory, name, protocol, [fault for fault in faults if fault.pair == name])
             accounts.append(account)
             settled += mine
-        return accounts, sorted(settled, key=lambda blow: blow.at)
+        return accounts, sorted(settled, key=lambda fault: fault.at)
 
     def _spans(self, pairs: dict[str, Pair], first: dict[str, State], began: float, ended: float) -> Iterator[Span]:
         for pair in pairs.values():
@@ -333,13 +333,13 @@ class _Drill:
         return self.lab.fleet.pairs[pair].preferred_master.settings.ha == "pure"
 
 
-def _line(blow: Blow, wanted: int) -> str:
-    head = f"blow {blow.number} of {wanted}: {blow.what} {blow.host}"
-    if blow.problem:
-        return f"{head}: {blow.problem}"
-    took = f"{blow.successor} took over" if blow.successor else "nobody took over"
-    after = f" after {blow.takeover:.1f} s" if blow.takeover is not None else ""
-    return f"{head}: {took}{after}" + (f"; void: {blow.void}" if blow.void else "")
+def _line(fault: Fault, wanted: int) -> str:
+    head = f"fault {fault.number} of {wanted}: {fault.what} {fault.host}"
+    if fault.problem:
+        return f"{head}: {fault.problem}"
+    took = f"{fault.successor} took over" if fault.successor else "nobody took over"
+    after = f" after {fault.takeover:.1f} s" if fault.takeover is not None else ""
+    return f"{head}: {took}{after}" + (f"; void: {fault.void}" if fault.void else "")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from activemq_fleet.drills import Account, Blow, Span, account, in_flight, longest_silence
+from activemq_fleet.drills import Account, Fault, Span, account, in_flight, longest_silence
 from activemq_fleet.drills.accounting import Journal
 from activemq_fleet.drills.model import State
 from activemq_fleet.logs import Story, parse
@@ -51,9 +51,9 @@ def _records(directory: Path) -> Iterator[dict[str, Any]]:
 
 
 def settle(
-    directory: Path, pair: str, protocol: str, blows: Sequence[Blow], *, skew: float = 0.0
-) -> tuple[Account, list[Blow]]:
-    """The account of a pair's generator, and its blows with what the journals say about them.
+    directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
+) -> tuple[Account, list[Fault]]:
+    """The account of a pair's generator, and its faults with what the journals say about them.
 
     ``skew``: seconds by which the clocks of struck hosts and of this one may differ.
     """
@@ -64,20 +64,20 @@ def settle(
     found = account(pair, protocol, publisher, subscriber, promised)
     mine = publisher.ids("accepted").keys() | set(promised)
     handled, acknowledged = subscriber.moments("handled", mine), publisher.moments("acknowledged", mine)
-    return found, [_measured(blow, publisher, handled, acknowledged, skew) for blow in blows]
+    return found, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
 
 
 def _measured(
-    blow: Blow, publisher: Journal, handled: Sequence[float], acknowledged: Sequence[float], skew: float
-) -> Blow:
-    silence = longest_silence(handled, blow.at, _until(blow) + skew, skew=skew)
-    unacknowledged = longest_silence(acknowledged, blow.at, _until(blow) + skew, skew=skew)
+    fault: Fault, publisher: Journal, handled: Sequence[float], acknowledged: Sequence[float], skew: float
+) -> Fault:
+    silence = longest_silence(handled, fault.at, _until(fault) + skew, skew=skew)
+    unacknowledged = longest_silence(acknowledged, fault.at, _until(fault) + skew, skew=skew)
     return replace(
-        blow,
+        fault,
         silent_from=silence[0] if silence else None,
         silence=silence[1] if silence else None,
         publish_gap=unacknowledged[1] if unacknowledged else None,
-        in_flight=in_flight(publisher, blow.at),
+        in_flight=in_flight(publisher, fault.at),
     )
 
 
@@ -89,9 +89,9 @@ def _promised(path: Path) -> list[str]:
     return [line.partition(" ")[2] for line in lines if " " in line]
 
 
-def _until(blow: Blow) -> float:
-    """A silence that begins later than this is not the blow's."""
-    return blow.at + (_LONGEST if blow.takeover is None else blow.takeover) + _AFTER
+def _until(fault: Fault) -> float:
+    """A silence that begins later than this is not the fault's."""
+    return fault.at + (_LONGEST if fault.takeover is None else fault.takeover) + _AFTER
 
 
 def phases(log: str, began: float) -> list[tuple[float, State]]:

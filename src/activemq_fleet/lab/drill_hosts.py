@@ -1,7 +1,7 @@
 """The controller's part of the playbook ``drill``: load from here, what was struck, and the end of it.
 
 Everything is in one directory, so that each task of the playbook finds what the earlier ones left:
-``drill.json`` (what was asked for), ``blows.json`` (what was struck), and what the generators leave.
+``drill.json`` (what was asked for), ``faults.json`` (what was struck), and what the generators leave.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.drills import Blow, Conditions, DrillResult, Span, html_report, judge
+from activemq_fleet.drills import Conditions, DrillResult, Fault, Span, html_report, judge
 from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
 from activemq_fleet.drills.model import State
 from activemq_fleet.errors import InputError, LabError
@@ -27,15 +27,15 @@ from activemq_fleet.lab.drill_files import machine, phases, settle, spans
 from activemq_fleet.lab.drill_load import load_spec, speaks_mqtt
 from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.load_generator import specs_to_json
-from activemq_fleet.lab.logtail import LOG
-from activemq_fleet.lab.overlay import MARK, for_clients
+from activemq_fleet.lab.log_tail import LOG
+from activemq_fleet.lab.loopback_overlay import MARK, for_clients
 from activemq_fleet.operations.drill import refuse_production, schedule
 from activemq_fleet.render.service import paths
 from activemq_fleet.topology import Broker, Fleet
 
 _START = 600.0
 _END = 900.0
-_A_BLOW = 600.0
+_A_FAULT = 600.0
 _POLL = 0.3
 _NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
@@ -61,7 +61,7 @@ def begin(
     """
     refuse_production({fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs})
     check_programs()
-    what, blows, rate, seed = _read(options)
+    what, faults, rate, seed = _read(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
         if broker.settings.service == "none" and not _is_lab(broker):
             raise InputError(f"{broker.host}: activemq_service is none, so nobody could start it again")
@@ -72,7 +72,7 @@ def begin(
             "no pair can be drilled by the playbook: pure pairs and releases without a usable MQTT are drilled in "
             "the lab only (activemq-fleet lab drill)"
         )
-    order = schedule(fit, blows, seed, what)
+    order = schedule(fit, faults, seed, what)
     chosen = list(dict.fromkeys(order))
     here = _as_dialled(fleet)
     specs = [load_spec(here, here.pairs[pair], rate) for pair in chosen]
@@ -80,7 +80,7 @@ def begin(
     (directory / "drill.json").write_text(
         json.dumps({"order": order, "what": what, "rate": rate, "seed": seed, "target": options.get("target") or ""})
     )
-    _launch(directory, specs_to_json(specs), len(order) * _A_BLOW, int(options["parent"]))
+    _launch(directory, specs_to_json(specs), len(order) * _A_FAULT, int(options["parent"]))
     return {"order": list(order), "pairs": chosen, "seed": seed, "where": _where(fleet)}
 
 
@@ -89,14 +89,14 @@ def _read(options: Mapping[str, Any]) -> tuple[Any, int, float, int]:
     if what not in ("kill", "pause", "stop"):
         raise InputError(f"activemq_drill_what must be kill, pause or stop, not {what!r}")
     try:
-        blows = int(options.get("kills") or 5)
+        faults = int(options.get("kills") or 5)
         rate = float(options.get("rate") or 100.0)
         seed = int(options.get("seed") or random.SystemRandom().randrange(1, 1_000_000))
     except (TypeError, ValueError):
         raise InputError("activemq_drill_kills, activemq_drill_rate and activemq_drill_seed must be numbers") from None
-    if not 1 <= blows <= 1000 or not 1 <= rate <= 2000:
+    if not 1 <= faults <= 1000 or not 1 <= rate <= 2000:
         raise InputError("activemq_drill_kills must be 1 to 1000, and activemq_drill_rate 1 to 2000 events a second")
-    return what, blows, rate, seed
+    return what, faults, rate, seed
 
 
 def _is_lab(broker: Broker) -> bool:
@@ -149,39 +149,39 @@ def _load(directory: Path) -> dict[str, Any]:
     return content
 
 
-def _blows(directory: Path) -> list[Blow]:
-    path = directory / "blows.json"
-    return [Blow(**data) for data in json.loads(path.read_text())] if path.exists() else []
+def _faults(directory: Path) -> list[Fault]:
+    path = directory / "faults.json"
+    return [Fault(**data) for data in json.loads(path.read_text())] if path.exists() else []
 
 
 def status(directory: Path, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What was struck, and whose turn it is. The first ``looks`` are kept: the fleet as it was found."""
-    drill, blows = _load(directory), _blows(directory)
+    drill, faults = _load(directory), _faults(directory)
     if "first" not in drill:
         drill |= {"first": {host: look["state"] for host, look in looks.items()}, "began": time.time()}
         (directory / "drill.json").write_text(json.dumps(drill))
     if (directory / "failed").exists():
         raise LabError(f"the load has ended: {_said(directory)}")
-    number, left = _turn(drill["order"], blows)
+    number, left = _turn(drill["order"], faults)
     return {
         "turn": drill["order"][number - 1] if left else None,
         "number": number,
-        "struck": sorted({blow.host for blow in blows}),
+        "struck": sorted({fault.host for fault in faults}),
         "what": drill["what"],
     }
 
 
-def _turn(order: Sequence[str], blows: Sequence[Blow]) -> tuple[int, bool]:
-    """The number of the next blow, and whether there is one. A void one is repeated, a few times."""
+def _turn(order: Sequence[str], faults: Sequence[Fault]) -> tuple[int, bool]:
+    """The number of the next fault, and whether there is one. A void one is repeated, a few times."""
     for number in range(1, len(order) + 1):
-        mine = [blow for blow in blows if blow.number == number]
-        if not any(blow.void is None for blow in mine) and len(mine) < ATTEMPTS:
+        mine = [fault for fault in faults if fault.number == number]
+        if not any(fault.void is None for fault in mine) and len(mine) < ATTEMPTS:
             return number, True
     return len(order), False
 
 
 def wait(directory: Path, pair: str, patience: float) -> dict[str, Any]:
-    """Wait until a pair's agents have settled and enough flows; when it does not, the blow may be void."""
+    """Wait until a pair's agents have settled and enough flows; when it does not, the fault may be void."""
     rate, deadline = float(_load(directory)["rate"]), time.monotonic() + patience
     while True:
         now = _seat(directory, pair)
@@ -201,17 +201,17 @@ def _seat(directory: Path, pair: str) -> dict[str, Any]:
     return found
 
 
-def note(directory: Path, blow: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a blow down. ``blow``: the fields of ``Blow`` that the playbook knows."""
-    drill, blows = _load(directory), _blows(directory)
-    known = {field.name for field in fields(Blow)}
-    void = why_void(float(blow["rate_accepted"]), float(blow["rate_handled"]), float(drill["rate"]))
+def note(directory: Path, fault: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a fault down. ``fault``: the fields of ``Fault`` that the playbook knows."""
+    drill, faults = _load(directory), _faults(directory)
+    known = {field.name for field in fields(Fault)}
+    void = why_void(float(fault["rate_accepted"]), float(fault["rate_handled"]), float(drill["rate"]))
     numbers = ("at", "takeover", "back", "rate_accepted", "rate_handled")
-    given = {key: value for key, value in blow.items() if key in known and value not in (None, "")}
+    given = {key: value for key, value in fault.items() if key in known and value not in (None, "")}
     given |= {key: float(given[key]) for key in numbers if key in given}
     given["number"] = int(given["number"])
-    blows.append(Blow(**{**given, "void": void}))
-    (directory / "blows.json").write_text(json.dumps([asdict(one) for one in blows]))
+    faults.append(Fault(**{**given, "void": void}))
+    (directory / "faults.json").write_text(json.dumps([asdict(one) for one in faults]))
     return {"void": void}
 
 
@@ -223,23 +223,23 @@ def end(directory: Path, fleet: Fleet, skew: float) -> DrillResult:
         time.sleep(_POLL)
     drill, ended = _load(directory), time.time()
     began = float(drill.get("began", ended))
-    accounts, blows = [], list[Blow]()
+    accounts, faults = [], list[Fault]()
     for pair in dict.fromkeys(drill["order"]):
-        struck = [blow for blow in _blows(directory) if blow.pair == pair]
+        struck = [fault for fault in _faults(directory) if fault.pair == pair]
         found, settled = settle(directory, pair, "MQTT", struck, skew=skew)
         accounts.append(found)
-        blows += settled
-    blows.sort(key=lambda blow: blow.at)
-    verdict, reasons = judge(blows, accounts, len(drill["order"]))
+        faults += settled
+    faults.sort(key=lambda fault: fault.at)
+    verdict, reasons = judge(faults, accounts, len(drill["order"]))
     masters = {pair: fleet.pairs[pair].preferred_master for pair in dict.fromkeys(drill["order"])}
     return DrillResult(
         verdict=verdict,
         reasons=reasons,
         began=began,
         ended=ended,
-        blows=tuple(blows),
+        faults=tuple(faults),
         accounts=tuple(accounts),
-        spans=tuple(_spans(drill, fleet, blows, began, ended)),
+        spans=tuple(_spans(drill, fleet, faults, began, ended)),
         conditions=Conditions(
             where="lab" if _where(fleet) == "lab" else "hosts",
             what=drill["what"],
@@ -256,15 +256,17 @@ def end(directory: Path, fleet: Fleet, skew: float) -> DrillResult:
     )
 
 
-def _spans(drill: Mapping[str, Any], fleet: Fleet, blows: Sequence[Blow], began: float, ended: float) -> Iterator[Span]:
+def _spans(
+    drill: Mapping[str, Any], fleet: Fleet, faults: Sequence[Fault], began: float, ended: float
+) -> Iterator[Span]:
     changes: dict[str, list[tuple[float, State]]] = {}
-    for blow in blows:
-        down: State = "hung" if blow.what == "pause" else "stopped"
-        changes.setdefault(blow.host, []).append((blow.at, down))
-        if blow.successor and blow.takeover is not None:
-            changes.setdefault(blow.successor, []).append((blow.at + blow.takeover, "active"))
-        if blow.back is not None and not _is_lab(fleet.broker(blow.host)):
-            changes[blow.host].append((blow.at + blow.back, "standby" if blow.successor else "active"))
+    for fault in faults:
+        down: State = "hung" if fault.what == "pause" else "stopped"
+        changes.setdefault(fault.host, []).append((fault.at, down))
+        if fault.successor and fault.takeover is not None:
+            changes.setdefault(fault.successor, []).append((fault.at + fault.takeover, "active"))
+        if fault.back is not None and not _is_lab(fleet.broker(fault.host)):
+            changes[fault.host].append((fault.at + fault.back, "standby" if fault.successor else "active"))
     for pair in dict.fromkeys(drill["order"]):
         for broker in fleet.pairs[pair].in_order:
             first = drill.get("first", {}).get(broker.host, "unknown")

@@ -12,7 +12,7 @@ from activemq_agent.store.inbox import matches
 from activemq_fleet.addresses import format_list
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.load_generator import LoadGenerator, LoadSpec
-from activemq_fleet.lab.overlay import LAB_USER, PROBE
+from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
 from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator
 from activemq_fleet.render import render_agent

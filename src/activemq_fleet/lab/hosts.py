@@ -16,8 +16,8 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.lab.logtail import LOG, LogTail, explain
-from activemq_fleet.lab.overlay import Software
+from activemq_fleet.lab.log_tail import LOG, LogTail, explain
+from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.processes import Run
 from activemq_fleet.lab.readiness import PROBE_TIMEOUT, Probe, State, ask, judge, listening_on, taken_port
 from activemq_fleet.lab.state import State as LabState

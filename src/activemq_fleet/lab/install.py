@@ -7,7 +7,7 @@ from typing import Any
 
 from activemq_fleet.deployment import files_of
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.overlay import Software
+from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker
 

@@ -16,13 +16,13 @@ from typing import Self, TypeVar
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError, LinksDownError
 from activemq_fleet.inventory import InventoryData, read_inventory
-from activemq_fleet.lab import overlay, processes
-from activemq_fleet.lab.claims import Claims
+from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.hosts import Hosts, Sight
 from activemq_fleet.lab.layout import Layout, layout_for, resolved, write
 from activemq_fleet.lab.links import Links
+from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.operations import recorded
-from activemq_fleet.lab.overlay import Substitution
+from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.readiness import State, credentials_of
 from activemq_fleet.lab.startup import Progress, Startup
@@ -55,13 +55,13 @@ class Lab:
         read: Callable[[], InventoryData] | None = None,
         *,
         sources: Sequence[str] = (),
-        claims: Claims | None = None,
+        claims: PortReservations | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._layout = layout
         self._sources = tuple(sources)
         self._read = read
-        self._claims = claims or Claims()
+        self._claims = claims or PortReservations()
         self._progress: Progress = progress or (lambda _line: None)
 
     @classmethod
@@ -116,7 +116,7 @@ class Lab:
     @cached_property
     def client_fleet(self) -> Fleet:
         """The same as clients of this machine see it: every address is a loopback address."""
-        return overlay.for_clients(self.fleet, self._hosts.lab.addresses)
+        return loopback_overlay.for_clients(self.fleet, self._hosts.lab.addresses)
 
     @cached_property
     def _hosts(self) -> Hosts:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from activemq_fleet.addresses import join
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import Hosts, Sight
-from activemq_fleet.lab.logtail import records_of
+from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.logs import Record
 from activemq_fleet.render.activemq_xml import activemq_xml

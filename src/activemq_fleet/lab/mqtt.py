@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.resend import PAUSE, send_until_accepted
+from activemq_fleet.lab.retry import PAUSE, send_until_accepted
 from activemq_fleet.lab.stomp import Credentials
 
 

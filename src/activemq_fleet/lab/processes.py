@@ -20,7 +20,7 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import Layout, write
-from activemq_fleet.lab.overlay import MARK
+from activemq_fleet.lab.loopback_overlay import MARK
 
 _SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
 _KILLED = 60.0  # seconds that a killed process has to end: on a busy disk it may have much to write back

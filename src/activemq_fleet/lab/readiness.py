@@ -14,8 +14,8 @@ from typing import Literal
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.clients import stomp_round_trip
+from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
 from activemq_fleet.lab.mqtt import mqtt_round_trip
-from activemq_fleet.lab.overlay import LAB_USER, PROBE
 from activemq_fleet.lab.stomp import Credentials, StompSilence
 from activemq_fleet.logs import Phase
 from activemq_fleet.sealed import Sealed

@@ -14,10 +14,10 @@ from activemq_fleet import artifacts
 from activemq_fleet.artifacts import Progress
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.inventory import InventoryData
-from activemq_fleet.lab import overlay as over
-from activemq_fleet.lab.claims import Claims
+from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.layout import Layout, write
-from activemq_fleet.lab.overlay import Software, Substitution, Surroundings
+from activemq_fleet.lab.loopback_overlay import Software, Substitution, Surroundings
+from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.releases import Release
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.service import STORE_MARKER
@@ -72,7 +72,7 @@ def load(layout: Layout) -> State | None:
 
 
 def prepare(
-    layout: Layout, data: InventoryData, claims: Claims, progress: Progress, sources: Sequence[str] = ()
+    layout: Layout, data: InventoryData, claims: PortReservations, progress: Progress, sources: Sequence[str] = ()
 ) -> tuple[State, tuple[Substitution, ...]]:
     """Make the lab of an inventory: software, addresses, variables; and the files that Ansible reads.
 

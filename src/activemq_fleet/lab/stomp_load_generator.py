@@ -19,7 +19,7 @@ from typing import Any, Self
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.clients import StompPublisher
-from activemq_fleet.lab.resend import PAUSE
+from activemq_fleet.lab.retry import PAUSE
 from activemq_fleet.lab.stomp import Credentials, StompConnection
 
 _STEADY = 5.0

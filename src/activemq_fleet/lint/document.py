@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 
 from activemq_fleet.lint.uri import Uri
-from activemq_fleet.schema import Place, Positions, parse
+from activemq_fleet.schema import Positions, SourcePosition, parse
 from activemq_fleet.sizes import size_of
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Node:
         """The first element of that name directly inside."""
         return next(iter(self.children(name)), None)
 
-    def place(self, attribute: str = "", part: str = "") -> Place:
+    def place(self, attribute: str = "", part: str = "") -> SourcePosition:
         """Line and column of the element, of an attribute, or of a part of an attribute's value."""
         positions = self.document.positions
         if not attribute or not self.has(attribute):

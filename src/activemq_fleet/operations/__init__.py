@@ -13,7 +13,7 @@ from activemq_fleet.operations.roll import Look, Plan, Step, plan_roll
 from activemq_fleet.operations.rolling import NextStep, Run, next_restart, next_switchover, started_since
 from activemq_fleet.operations.stores import StoreLook, StorePlan, plan_stores
 from activemq_fleet.operations.table import outcome_table
-from activemq_fleet.operations.target import Place, Target, read_since, resolve_target
+from activemq_fleet.operations.target import Target, TargetHost, read_since, resolve_target
 from activemq_fleet.operations.upgrade import Stores, check_upgrade, may_put_back, next_upgrade
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "NextStep",
     "Node",
     "Persistence",
-    "Place",
     "Plan",
     "Problem",
     "RefusalError",
@@ -35,6 +34,7 @@ __all__ = [
     "StorePlan",
     "Stores",
     "Target",
+    "TargetHost",
     "check_upgrade",
     "decide",
     "home_of",

@@ -76,11 +76,11 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
         )
 
 
-def schedule(candidates: Sequence[Candidate], blows: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    """The pair of each blow. Every pair has its turn before one has its second; ``seed`` decides the order.
+def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
+    """The pair of each fault. Every pair has its turn before one has its second; ``seed`` decides the order.
 
     A pure pair is struck once, and one pair of its group never, because clients need a master.
-    Raises InputError where no pair can be drilled, or fewer blows are possible than wanted.
+    Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
     fit = [one for one in candidates if refusal(one, what) is None]
     if not fit:
@@ -88,19 +88,19 @@ def schedule(candidates: Sequence[Candidate], blows: int, seed: int, what: str =
         raise InputError(f"no pair can be drilled: {'; '.join(reasons) or 'there is none'}")
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
     if all(one.ha == "pure" for one in fit):
-        return _once_each(fit, blows, chance)
+        return _once_each(fit, faults, chance)
     fit = [one for one in fit if one.ha != "pure"]
     order: list[str] = []
-    while len(order) < blows:
+    while len(order) < faults:
         turn = [one.pair for one in fit]
         chance.shuffle(turn)
         if order and len(turn) > 1 and turn[0] == order[-1]:
             turn.append(turn.pop(0))
         order += turn
-    return tuple(order[:blows])
+    return tuple(order[:faults])
 
 
-def _once_each(fit: Sequence[Candidate], blows: int, chance: random.Random) -> tuple[str, ...]:
+def _once_each(fit: Sequence[Candidate], faults: int, chance: random.Random) -> tuple[str, ...]:
     by_group: dict[str, list[str]] = {}
     for one in fit:
         by_group.setdefault(one.group, []).append(one.pair)
@@ -109,12 +109,12 @@ def _once_each(fit: Sequence[Candidate], blows: int, chance: random.Random) -> t
         chance.shuffle(pairs)
         order += pairs[: max(1, len(pairs) - 1)] if len(pairs) > 1 else pairs
     chance.shuffle(order)
-    if blows > len(order):
+    if faults > len(order):
         raise InputError(
-            f"{len(order)} blow{'' if len(order) == 1 else 's'} at most: a pure pair is struck once, because only a "
+            f"{len(order)} fault{'' if len(order) == 1 else 's'} at most: a pure pair is struck once, because only a "
             "resync brings its dead node back, and one pair of each group is left for the clients"
         )
-    return tuple(order[:blows])
+    return tuple(order[:faults])
 
 
 def refusal(one: Candidate, what: str) -> str | None:
@@ -137,7 +137,7 @@ def next_drill_step(
     waited: float = 0.0,
     settle: float = 120.0,
 ) -> Next:
-    """What comes next, from fresh evidence. ``turn`` is the pair to be struck, None when all blows are done.
+    """What comes next, from fresh evidence. ``turn`` is the pair to be struck, None when all faults are done.
 
     Nothing is struck before every pair is whole: one active node and one that stands by. Of nodes
     that are not well only those are touched that this drill has struck. ``waited``: seconds since
@@ -152,7 +152,7 @@ def next_drill_step(
         if step is not None:
             return step
     if turn is None:
-        return Next(act="done", say="every blow was struck and every pair is whole")
+        return Next(act="done", say="every fault was struck and every pair is whole")
     active = next(node for node in seen if node.pair == turn and node.state == "active")
     peer = next(node.host for node in seen if node.pair == turn and node.host != active.host)
     say = f"{active.host} is active and is struck; {peer} stands by"

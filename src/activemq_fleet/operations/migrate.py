@@ -38,7 +38,7 @@ class MigrationLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What ``store_depths`` counted. ``subscriptions``: (topic, client, name, messages)."""
+    """What ``store_backlog`` counted. ``subscriptions``: (topic, client, name, messages)."""
 
     running: bool
     store: str

@@ -18,7 +18,7 @@ from activemq_fleet.operations.requests import Decision, Request, operation
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TargetHost:
     """Where one broker stands in the fleet; ``host`` is its inventory name."""
 
     host: str
@@ -49,7 +49,7 @@ class Target:
 
 
 def resolve_target(
-    places: Sequence[Place], name: str = "", to: str = "", reach: Collection[str] | None = None
+    places: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
 ) -> Target:
     """What ``activemq_target`` and ``activemq_to`` mean; an empty name is the whole fleet.
 
@@ -79,7 +79,7 @@ def resolve_target(
     )
 
 
-def _find(places: Sequence[Place], name: str) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
+def _find(places: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
     if not name:
         return "fleet", {place.host for place in places}
     hosts = {place.host for place in places if name in (place.host, _label(place.host))}
@@ -95,7 +95,7 @@ def _find(places: Sequence[Place], name: str) -> tuple[Literal["fleet", "group",
     raise InputError(f"activemq_target {name} is no group, pair or host of this fleet{_near(name, known)}")
 
 
-def _named_node(places: Sequence[Place], pairs: Mapping[str, Sequence[str]], to: str) -> dict[str, str]:
+def _named_node(places: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]], to: str) -> dict[str, str]:
     known = {host for nodes in pairs.values() for host in nodes}
     found = {host for host in known if to in (host, _label(host))}
     if len(found) == 1:
@@ -121,7 +121,7 @@ def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], nam
     )
 
 
-def _nodes(places: Sequence[Place], pair: str) -> tuple[str, ...]:
+def _nodes(places: Sequence[TargetHost], pair: str) -> tuple[str, ...]:
     nodes = [place for place in places if place.pair == pair]
     return tuple(place.host for place in sorted(nodes, key=lambda place: (place.role != "master", place.host)))
 
@@ -162,7 +162,7 @@ def decide_target(request: Request) -> Decision:
     """Return the target. ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play."""
     options = request.options
     places = [
-        Place(host, **{key: broker[key] for key in ("pair", "group", "role")})
+        TargetHost(host, **{key: broker[key] for key in ("pair", "group", "role")})
         for host, broker in request.brokers.items()
     ]
     target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
@@ -174,7 +174,7 @@ def decide_collect(request: Request) -> Decision:
     """Return every broker and agent that is meant; a limit may cut anything. ``options``: ``name`` and ``agents``."""
     options = request.options
     places = [
-        Place(host, pair=node["pair"], group=node["group"], role=node.get("role", "agent"))
+        TargetHost(host, pair=node["pair"], group=node["group"], role=node.get("role", "agent"))
         for host, node in {**(options.get("agents") or {}), **request.brokers}.items()
     ]
     target = resolve_target(places, options.get("name") or "")

@@ -32,7 +32,7 @@ section>svg{display:block;width:100%;height:auto}
 .legend span{display:inline-block;margin-right:18px;white-space:nowrap}
 .legend svg{vertical-align:-2px;margin-right:6px}
 text{font-size:12px;fill:var(--ink)}text.pair{font-weight:600}text.small{font-size:11.5px;fill:var(--muted)}
-text.blow-number{font-size:11px;font-weight:600}text.void-number{font-size:11px;fill:var(--muted)}
+text.fault-number{font-size:11px;font-weight:600}text.void-number{font-size:11px;fill:var(--muted)}
 .grid{stroke:var(--grid)}.axis{stroke:var(--down)}
 .s-active{fill:var(--active)}
 .s-standby{fill:var(--standby);stroke:var(--standby-line);stroke-width:.6}
@@ -40,7 +40,7 @@ text.blow-number{font-size:11px;font-weight:600}text.void-number{font-size:11px;
 .s-stopped{fill:none;stroke:var(--down);stroke-width:1;stroke-dasharray:2.5 2.5}
 .p-ground{fill:var(--paper)}.p-starting{fill:var(--starting)}.p-hung{fill:var(--hung)}
 .flow{fill:var(--flow)}.silence{fill:var(--silence)}
-.blow-line{stroke:var(--ink);stroke-width:1.2}.void-line{stroke:var(--muted);stroke-dasharray:3 3}
+.fault-line{stroke:var(--ink);stroke-width:1.2}.void-line{stroke:var(--muted);stroke-dasharray:3 3}
 .dot{fill:var(--dot);fill-opacity:.82}.median{stroke:var(--ink);stroke-width:1.6}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}

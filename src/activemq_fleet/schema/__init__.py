@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from activemq_fleet.schema._documents import BEANS, CORE, TooLargeError, UnreadableError, parse
-from activemq_fleet.schema._positions import Place, Positions, text_of
+from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
 from activemq_fleet.schema._problems import SchemaProblem
 from activemq_fleet.schema._schema import Schema
 
 __all__ = [
     "BEANS",
     "CORE",
-    "Place",
     "Positions",
     "Schema",
     "SchemaProblem",
+    "SourcePosition",
     "TooLargeError",
     "UnreadableError",
     "parse",

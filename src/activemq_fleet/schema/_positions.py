@@ -24,7 +24,7 @@ _ATTRIBUTE = re.compile(rf"([^\s=]+)\s*=\s*({_VALUE})", re.DOTALL)
 _CHARACTER = re.compile(r"&#x[0-9A-Fa-f]+;|&#[0-9]+;|&[A-Za-z]\w*;|\r\n|.", re.DOTALL)
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
-Place = tuple[int, int]
+SourcePosition = tuple[int, int]
 
 
 class Positions:
@@ -33,19 +33,19 @@ class Positions:
     def __init__(self, document: bytes, root: etree._Element) -> None:
         self._text = text_of(document, root.getroottree().docinfo.encoding)
         self._tags = dict(zip(root.iter(etree.Element), self._start_tags(), strict=False))
-        self._last_value: tuple[Place, list[int]] = (-1, -1), []
+        self._last_value: tuple[SourcePosition, list[int]] = (-1, -1), []
 
-    def of_element(self, element: etree._Element) -> Place:
+    def of_element(self, element: etree._Element) -> SourcePosition:
         """The place of ``<``."""
         tag = self._tags.get(element)
         return self._place(tag.start()) if tag else (1, 1)
 
-    def of_attribute(self, element: etree._Element, name: str) -> Place:
+    def of_attribute(self, element: etree._Element, name: str) -> SourcePosition:
         """The place of an attribute's name, or of its element when it has no such attribute."""
         found = self._attribute(element, name)
         return self._place(found.start(1)) if found else self.of_element(element)
 
-    def of_value(self, element: etree._Element, name: str, part: str = "") -> Place:
+    def of_value(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
         """The place where ``part`` begins in an attribute's value, or the attribute's own without it."""
         found = self._attribute(element, name)
         value = element.get(_key(element, name), "")
@@ -78,7 +78,7 @@ class Positions:
     def _lines(self) -> list[int]:
         return [0, *(match.end() for match in _LINE_END.finditer(self._text))]
 
-    def _place(self, offset: int) -> Place:
+    def _place(self, offset: int) -> SourcePosition:
         line = bisect_right(self._lines, offset)
         return line, offset - self._lines[line - 1] + 1
 

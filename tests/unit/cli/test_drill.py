@@ -13,10 +13,10 @@ from activemq_fleet.cli.main import main
 from activemq_fleet.drills import DrillResult
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import drill as lab_drill
-from tests.unit.drilled import ACCOUNT, BLOW, result_of
+from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
-CLEAN = result_of([BLOW], [ACCOUNT])
-LOSSY = result_of([BLOW], [replace(ACCOUNT, lost=3, handled=997)])
+CLEAN = result_of([FAULT], [ACCOUNT])
+LOSSY = result_of([FAULT], [replace(ACCOUNT, lost=3, handled=997)])
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, result: DrillResult) -> list[Any]:
@@ -41,12 +41,12 @@ def test_a_clean_drill_ends_with_0_and_says_what_was_counted(
 
     said = capsys.readouterr().out
     assert code == 0
-    assert said.startswith("Nothing was lost: 1 blow, 1,000 events accepted, every one handled once.")
+    assert said.startswith("Nothing was lost: 1 fault, 1,000 events accepted, every one handled once.")
     assert "orders-mq01-b took over after 3.5 s, no event for 4.5 s" in said
     assert "orders-mq01 (MQTT): 1,000 accepted, 1,000 acknowledged, 1,000 handled, 0 lost" in said
     assert "<h1>Nothing was lost" in report.read_text()
     (options,) = asked
-    assert (options.blows, options.what, options.target, options.rate, options.seed) == (7, "stop", "orders", 60, 3)
+    assert (options.faults, options.what, options.target, options.rate, options.seed) == (7, "stop", "orders", 60, 3)
 
 
 def test_a_loss_ends_with_1_and_is_told_first(
@@ -55,7 +55,7 @@ def test_a_loss_ends_with_1_and_is_told_first(
     answer(monkeypatch, LOSSY)
 
     assert main(["lab", "drill", "-i", "hosts.yml"]) == 1
-    assert capsys.readouterr().out.startswith("3 events lost: 1 blow")
+    assert capsys.readouterr().out.startswith("3 events lost: 1 fault")
 
 
 def test_json_is_the_whole_result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,12 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.broker_blow``: strikes an active broker, for a drill."""
+"""``activemq.fleet.broker_fault``: strikes an active broker, for a drill."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: broker_blow
+module: broker_fault
 short_description: Strike an active broker, for a drill
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
@@ -49,7 +49,7 @@ attributes:
 
 EXAMPLES = r"""
 - name: Kill the broker
-  activemq.fleet.broker_blow:
+  activemq.fleet.broker_fault:
     base: /var/lib/activemq/activemq
     unit: activemq.service
     act: kill
@@ -63,7 +63,7 @@ at:
 pid:
   description: The process that was struck.
   type: int
-  returned: for a blow
+  returned: for a fault
 """
 
 from ansible.module_utils.basic import AnsibleModule

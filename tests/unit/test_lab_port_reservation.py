@@ -13,13 +13,13 @@ import psutil
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import claims as module
-from activemq_fleet.lab.claims import Claims
+from activemq_fleet.lab import port_reservation as module
+from activemq_fleet.lab.port_reservation import PortReservations
 
 
 @pytest.fixture
-def claims(tmp_path: Path) -> Claims:
-    return Claims(tmp_path / "claims")
+def claims(tmp_path: Path) -> PortReservations:
+    return PortReservations(tmp_path / "claims")
 
 
 @pytest.fixture
@@ -36,31 +36,31 @@ def lab(tmp_path: Path, name: str) -> Path:
     return directory
 
 
-def test_two_labs_have_different_blocks(tmp_path: Path, claims: Claims) -> None:
+def test_two_labs_have_different_blocks(tmp_path: Path, claims: PortReservations) -> None:
     assert claims.take(lab(tmp_path, "a")) != claims.take(lab(tmp_path, "b"))
 
 
-def test_a_lab_keeps_its_block(tmp_path: Path, claims: Claims) -> None:
+def test_a_lab_keeps_its_block(tmp_path: Path, claims: PortReservations) -> None:
     mine = lab(tmp_path, "a")
     assert claims.take(mine) == claims.take(mine)
 
 
-def test_a_lab_gets_the_block_that_it_wants_where_it_is_free(tmp_path: Path, claims: Claims) -> None:
+def test_a_lab_gets_the_block_that_it_wants_where_it_is_free(tmp_path: Path, claims: PortReservations) -> None:
     assert claims.take(lab(tmp_path, "a"), 200) == 200
 
 
-def test_a_lab_gets_another_block_where_the_wanted_one_is_taken(tmp_path: Path, claims: Claims) -> None:
+def test_a_lab_gets_another_block_where_the_wanted_one_is_taken(tmp_path: Path, claims: PortReservations) -> None:
     claims.take(lab(tmp_path, "a"), 200)
     assert claims.take(lab(tmp_path, "b"), 200) != 200
 
 
-def test_a_released_block_is_free(tmp_path: Path, claims: Claims) -> None:
+def test_a_released_block_is_free(tmp_path: Path, claims: PortReservations) -> None:
     claims.take(lab(tmp_path, "a"), 200)
     claims.release(lab(tmp_path, "a"))
     assert claims.take(lab(tmp_path, "b"), 200) == 200
 
 
-def test_a_claim_ends_with_its_directory_and_processes(tmp_path: Path, claims: Claims) -> None:
+def test_a_claim_ends_with_its_directory_and_processes(tmp_path: Path, claims: PortReservations) -> None:
     gone = lab(tmp_path, "gone")
     claims.take(gone, 200)
     gone.rmdir()
@@ -68,7 +68,7 @@ def test_a_claim_ends_with_its_directory_and_processes(tmp_path: Path, claims: C
 
 
 def test_a_living_process_keeps_the_claim_of_a_directory_that_is_gone(
-    tmp_path: Path, claims: Claims, living: tuple[int, float]
+    tmp_path: Path, claims: PortReservations, living: tuple[int, float]
 ) -> None:
     gone = lab(tmp_path, "gone")
     claims.take(gone, 200)
@@ -78,7 +78,7 @@ def test_a_living_process_keeps_the_claim_of_a_directory_that_is_gone(
 
 
 def test_a_process_id_that_another_program_has_now_keeps_no_claim(
-    tmp_path: Path, claims: Claims, living: tuple[int, float]
+    tmp_path: Path, claims: PortReservations, living: tuple[int, float]
 ) -> None:
     gone = lab(tmp_path, "gone")
     claims.take(gone, 200)
@@ -87,13 +87,13 @@ def test_a_process_id_that_another_program_has_now_keeps_no_claim(
     assert claims.take(lab(tmp_path, "b"), 200) == 200
 
 
-def test_a_block_in_which_somebody_listens_is_not_taken(tmp_path: Path, claims: Claims) -> None:
+def test_a_block_in_which_somebody_listens_is_not_taken(tmp_path: Path, claims: PortReservations) -> None:
     with socket.create_server(("127.201.3.4", 0)):
         assert claims.take(lab(tmp_path, "a"), 201) != 201
 
 
 def test_when_all_are_claimed_the_longest_idle_gives_way(
-    tmp_path: Path, claims: Claims, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, claims: PortReservations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST + 1)
     first = claims.take(lab(tmp_path, "a"))
@@ -102,7 +102,7 @@ def test_when_all_are_claimed_the_longest_idle_gives_way(
 
 
 def test_when_all_are_alive_it_says_so(
-    tmp_path: Path, claims: Claims, monkeypatch: pytest.MonkeyPatch, living: tuple[int, float]
+    tmp_path: Path, claims: PortReservations, monkeypatch: pytest.MonkeyPatch, living: tuple[int, float]
 ) -> None:
     monkeypatch.setattr(module, "LAST", module.FIRST)
     claims.take(lab(tmp_path, "a"))
@@ -111,14 +111,14 @@ def test_when_all_are_alive_it_says_so(
         claims.take(lab(tmp_path, "b"))
 
 
-def test_everyone_may_claim(tmp_path: Path, claims: Claims) -> None:
+def test_everyone_may_claim(tmp_path: Path, claims: PortReservations) -> None:
     number = claims.take(lab(tmp_path, "a"))
     directory = tmp_path / "claims"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o1777
     assert stat.S_IMODE((directory / f"127.{number}").stat().st_mode) == 0o666
 
 
-def test_a_link_in_place_of_a_claim_is_not_followed(tmp_path: Path, claims: Claims) -> None:
+def test_a_link_in_place_of_a_claim_is_not_followed(tmp_path: Path, claims: PortReservations) -> None:
     claims.take(lab(tmp_path, "a"), 17)
     precious = tmp_path / "precious"
     precious.write_text("mine")
@@ -129,7 +129,7 @@ def test_a_link_in_place_of_a_claim_is_not_followed(tmp_path: Path, claims: Clai
 
 
 @pytest.mark.parametrize("content", ["", "null", "{", '{"directory": 1}', "\0\0"])
-def test_a_claim_that_cannot_be_read_is_none(tmp_path: Path, claims: Claims, content: str) -> None:
+def test_a_claim_that_cannot_be_read_is_none(tmp_path: Path, claims: PortReservations, content: str) -> None:
     claims.take(lab(tmp_path, "a"), 17)
     (tmp_path / "claims" / "127.200").write_text(content)
     assert claims.take(lab(tmp_path, "b"), 200) == 200
@@ -140,15 +140,16 @@ def test_a_stale_claim_of_another_user_is_taken_over() -> None:
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from activemq_fleet.lab.claims import Claims\n"
-        "Claims(Path(sys.argv[3])).take(Path(sys.argv[3]), 200)\n"  # what is imported late may be closed to others
+        "from activemq_fleet.lab.port_reservation import PortReservations\n"
+        # What is imported late may be closed to others.
+        "PortReservations(Path(sys.argv[3])).take(Path(sys.argv[3]), 200)\n"
         "os.setgid(65534); os.setuid(65534)\n"
-        "print(Claims(Path(sys.argv[1])).take(Path(sys.argv[2]), 200))\n"
+        "print(PortReservations(Path(sys.argv[1])).take(Path(sys.argv[2]), 200))\n"
     )
     with tempfile.TemporaryDirectory() as name:  # pytest's own directories are closed to others
         shared = Path(name)
         shared.chmod(0o755)
-        Claims(shared / "claims").take(shared / "gone", 200)
+        PortReservations(shared / "claims").take(shared / "gone", 200)
         arguments = [str(path) for path in (shared / "claims", shared, shared / "rehearsal")]
         done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "200", done.stderr

@@ -1,12 +1,12 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.store_depths``: what a broker of 5.3 to 5.7 still holds."""
+"""``activemq.fleet.store_backlog``: what a broker of 5.3 to 5.7 still holds."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: store_depths
+module: store_backlog
 short_description: How many messages a broker of 5.3 to 5.7 still holds, and for whom
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
@@ -35,7 +35,7 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 - name: Count what the old broker still holds
-  activemq.fleet.store_depths:
+  activemq.fleet.store_backlog:
     base: /var/lib/activemq/activemq
   register: depths
 """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab.logtail import LogTail, explain, records_of
+from activemq_fleet.lab.log_tail import LogTail, explain, records_of
 from activemq_fleet.lab.processes import Run
 from tests.log_reading import logger_of
 

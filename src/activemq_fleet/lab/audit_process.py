@@ -24,7 +24,7 @@ _SHOWN_LINES = 12
 _PATIENCE = 30.0  # seconds for a Spark that is not wanted any more to end
 
 
-class Auditor:
+class AuditProcess:
     """Audits ``logs`` into ``out`` when it is told to; ends unheard with the block."""
 
     def __init__(self, logs: Path, out: Path) -> None:

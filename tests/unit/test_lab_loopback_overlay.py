@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.overlay import (
+from activemq_fleet.lab.loopback_overlay import (
     LAB_USER,
     addresses_for,
     difference,

@@ -34,7 +34,7 @@ Process = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PortReservation:
     """Who holds a block: the lab's directory, its owner, and the processes it has started."""
 
     directory: str
@@ -53,14 +53,14 @@ class Claim:
         return not self.is_alive and not _exists(self.directory)
 
 
-class Claims:
+class PortReservations:
     """All claims of a machine."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or Path(tempfile.gettempdir()) / _DIRECTORY
 
     def take(self, lab: Path, wanted: int | None = None) -> int:
-        """Claim a block for a lab and return its number, ``wanted`` if that is to be had.
+        """PortReservation a block for a lab and return its number, ``wanted`` if that is to be had.
 
         A lab that has a block keeps it. Raises LabError when all are taken.
         """
@@ -74,7 +74,7 @@ class Claims:
                 choice = self._idle()
             if held is not None and held != choice:
                 self._clear(held)
-            self._write(choice, Claim(str(lab), getpass.getuser(), time.time()))
+            self._write(choice, PortReservation(str(lab), getpass.getuser(), time.time()))
             return choice
 
     def of(self, lab: Path) -> int | None:
@@ -95,8 +95,8 @@ class Claims:
             if number is not None:
                 self._clear(number)
 
-    def all(self) -> dict[int, Claim]:
-        """Claims by block."""
+    def all(self) -> dict[int, PortReservation]:
+        """PortReservations by block."""
         read = ((number, self._read(number)) for number in range(FIRST, LAST + 1))
         return {number: claim for number, claim in read if claim is not None}
 
@@ -118,16 +118,16 @@ class Claims:
     def _path(self, number: int) -> Path:
         return self._directory / f"127.{number}"
 
-    def _read(self, number: int) -> Claim | None:
+    def _read(self, number: int) -> PortReservation | None:
         try:
             with _open(self._path(number), os.O_RDONLY) as file:
                 known = json.loads(os.read(file, 1 << 20) or b"null")
             processes = tuple((int(pid), float(created)) for pid, created in known["processes"])
-            return Claim(str(known["directory"]), str(known["user"]), float(known["claimed"]), processes)
+            return PortReservation(str(known["directory"]), str(known["user"]), float(known["claimed"]), processes)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _write(self, number: int, claim: Claim | None) -> None:
+    def _write(self, number: int, claim: PortReservation | None) -> None:
         data = json.dumps(asdict(claim)).encode() if claim else b""
         path = self._path(number)
         try:
