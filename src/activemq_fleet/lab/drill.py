@@ -124,7 +124,7 @@ class _Drill:
         with ExitStack() as stack:
             stack.enter_context(self._healing())
             sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drill-")))
-            loads = self._take_seats(stack, pairs, directory, sockets)
+            loads = self._start_load(stack, pairs, directory, sockets)
             faults = self._strike_all(order, loads)
             self._finish(loads)
         ended = time.time()
@@ -149,7 +149,7 @@ class _Drill:
         directory.mkdir(mode=0o700)
         return directory
 
-    def _take_seats(self, stack: ExitStack, pairs: dict[str, Pair], directory: Path, sockets: Path) -> dict[str, Load]:
+    def _start_load(self, stack: ExitStack, pairs: dict[str, Pair], directory: Path, sockets: Path) -> dict[str, Load]:
         fleet, loads = self.lab.client_fleet, dict[str, Load]()
         agents = [fleet.pairs[name] for name in pairs if speaks_mqtt(fleet.pairs[name])]
         refuse_unreachable([load_spec(fleet, pair, self.options.rate) for pair in agents])

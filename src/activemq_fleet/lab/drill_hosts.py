@@ -184,7 +184,7 @@ def wait(directory: Path, pair: str, patience: float) -> dict[str, Any]:
     """Wait until a pair's agents have settled and enough flows; when it does not, the fault may be void."""
     rate, deadline = float(_load(directory)["rate"]), time.monotonic() + patience
     while True:
-        now = _seat(directory, pair)
+        now = _load_status(directory, pair)
         steady = bool(now.get("steady")) and min(now["accepted"], now["handled"]) >= lowest_rate(rate)
         if steady or time.monotonic() > deadline:
             return {"accepted": now.get("accepted", 0.0), "handled": now.get("handled", 0.0), "steady": steady}
@@ -193,7 +193,7 @@ def wait(directory: Path, pair: str, patience: float) -> dict[str, Any]:
         time.sleep(_POLL)
 
 
-def _seat(directory: Path, pair: str) -> dict[str, Any]:
+def _load_status(directory: Path, pair: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((directory / "status.json").read_text())[pair]
     except (OSError, ValueError, KeyError):
