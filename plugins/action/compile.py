@@ -17,7 +17,7 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import persistence_of
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File, pack
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, pack
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 

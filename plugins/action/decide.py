@@ -35,14 +35,16 @@ class ActionModule(ActionBase):
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
         operations, name = library("operations"), arguments.pop("operation")
         try:
-            request = operations.Request(**arguments, warn=self._display.warning, read_archive=self._read_archive)
+            request = operations.Request(
+                **arguments, warn=self._display.warning, inspect_release_archive=self._inspect_release_archive
+            )
             return {"changed": False, **operations.decide(name, request)}
         except operations.RefusalError as error:
             raise AnsibleActionFail("\n".join([error.head, *error.problems])) from None
         except library("errors").FleetError as error:
             raise AnsibleActionFail(str(error)) from None
 
-    def _read_archive(self, path: str, install: str) -> dict[str, Any] | None:
+    def _inspect_release_archive(self, path: str, install: str) -> dict[str, Any] | None:
         found: dict[str, Any] | None = look_into(path, install, self._find)
         return found
 

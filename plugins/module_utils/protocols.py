@@ -20,7 +20,7 @@ _OF_SCHEMES = {
 class Protocol:
     """``port`` is that of the shipped activemq.xml. ``clients`` says in words who connects.
 
-    ``echoes``: a probe can send a message over it and receive the same message back.
+    ``supports_round_trip``: a probe can send a message over it and receive the same message back.
     ``max_frame_size_since``: the first release whose connectors read ``wireFormat.maxFrameSize``; ``default_frames``
     says what they accept without it.
     """
@@ -28,7 +28,7 @@ class Protocol:
     name: str
     port: int
     clients: str
-    echoes: bool = False
+    supports_round_trip: bool = False
     max_frame_size_since: str = ""
     default_frames: str = ""
 
@@ -37,12 +37,12 @@ PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         Protocol("openwire", 61616, "Java clients and bridges"),
-        Protocol("stomp", 61613, "STOMP clients", echoes=True),
+        Protocol("stomp", 61613, "STOMP clients", supports_round_trip=True),
         Protocol(
             "mqtt",
             1883,
             "MQTT clients and failover agents",
-            echoes=True,
+            supports_round_trip=True,
             # source: MQTTWireFormat of the release tags
             max_frame_size_since="5.12.0",
             default_frames="of up to 256 MB",
@@ -70,7 +70,7 @@ def is_encrypted(scheme: str) -> bool:
     return "ssl" in scheme or scheme in ("https", "wss")
 
 
-def echoes(scheme: str) -> bool:
+def supports_round_trip(scheme: str) -> bool:
     """Return whether a probe of a connector with this scheme gets its own message back."""
     protocol = PROTOCOLS.get(protocol_of(scheme))
-    return protocol is not None and protocol.echoes
+    return protocol is not None and protocol.supports_round_trip

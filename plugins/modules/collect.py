@@ -109,7 +109,7 @@ notes:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.collect.host_collection import ARGUMENTS, collect
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 
 def main() -> None:

@@ -131,8 +131,8 @@ restart_reasons:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configure import ARGUMENTS, configure
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 
 
 def main() -> None:

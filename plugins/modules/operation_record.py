@@ -69,7 +69,7 @@ why:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.host.operation_record import DIRECTORY, append
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 
 def main() -> None:

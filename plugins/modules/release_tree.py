@@ -71,7 +71,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.install import release_tree
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "placed": lambda asked: release_tree.place(asked["home"], asked["release"], asked["source"]),

@@ -120,7 +120,7 @@ backup:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy
 
 

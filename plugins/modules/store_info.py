@@ -143,7 +143,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host import pure_lo
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import boot_id, find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, store_copy, store_files
 
 

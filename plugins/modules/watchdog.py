@@ -65,7 +65,7 @@ done:
 import sys
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import Place, install, remove
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program_archive import program
 

@@ -15,14 +15,14 @@ _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100  # linux/fcntl.h
 
 
-def write_tree(directory: Path, files: Mapping[str, bytes], *, check: Callable[[Path], None]) -> None:
+def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Callable[[Path], None]) -> None:
     """Make ``directory`` hold exactly ``files`` (relative path -> content), in one step.
 
     The tree is written beside it and then changes places with it, so that no reader sees a half
-    of it and an interruption leaves the earlier one. Raises what ``check`` raises, which says what
+    of it and an interruption leaves the earlier one. Raises what ``check_target`` raises, which says what
     may be replaced, and OSError when it cannot be written.
     """
-    check(directory)
+    check_target(directory)
     target = directory.resolve()
     with _named_in_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)

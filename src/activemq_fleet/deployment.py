@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.agent_settings import names_one_version
-from activemq_fleet.protocols import echoes
+from activemq_fleet.protocols import supports_round_trip
 from activemq_fleet.render import SECRET_FILES, mode_of, render, render_agent, render_balancer
 from activemq_fleet.render.balancer import DROP_INS
 from activemq_fleet.render.service import (
@@ -113,7 +113,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
 
 def _watched(broker: Broker) -> str | None:
     """What ``broker_watch`` asks: the connector that can give a message back, else the first one."""
-    connectors = sorted(broker.connectors, key=lambda each: not echoes(each.scheme))
+    connectors = sorted(broker.connectors, key=lambda each: not supports_round_trip(each.scheme))
     if not connectors:
         return None
     host = f"[{broker.address}]" if ":" in broker.address else broker.address

@@ -18,7 +18,7 @@ FILES = {"fleet.json": b"{}", "hosts/a/conf/x.xml": b"<x/>", "hosts/a/bin/env": 
 
 
 def write_tree(directory: Path, files: dict[str, bytes]) -> None:
-    atomic_files.write_tree(directory, files, check=check_directory)
+    atomic_files.write_tree(directory, files, check_target=check_directory)
 
 
 def tree(root: Path) -> dict[str, bytes]:

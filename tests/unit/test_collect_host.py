@@ -20,8 +20,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.collect import host
 from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import Bundle, open_all
 from ansible_collections.activemq.fleet.plugins.module_utils.host import thread_dumps
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import read_process
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import Owners, install
 
 from activemq_fleet import masking
 from activemq_fleet.deployment import files_of

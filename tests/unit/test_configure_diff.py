@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import (
+    Outcome,
+    Owners,
+    install,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.install.difference import blot
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import Outcome, Owners, install
 
 CREDENTIALS = "conf/credentials.properties"
 MASKED = "activemq.network.password=@activemq_network_password@\n"

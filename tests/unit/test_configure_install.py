@@ -14,8 +14,8 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import process
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
 from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File, InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import (
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import (
     Outcome,
     Owners,
     install,

@@ -15,7 +15,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle impo
 from ansible_collections.activemq.fleet.plugins.module_utils.collect.host_collection import collect
 from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, state, thread_dumps
 from ansible_collections.activemq.fleet.plugins.module_utils.install import vendor_files
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
 

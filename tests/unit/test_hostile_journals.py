@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import Account, AccountError, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal, messages, remaining_messages
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory

@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.runtime_configuration import mark
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File, InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import Owners, install
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import Owners, install
 
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 

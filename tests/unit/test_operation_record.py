@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.collect import bundle, host_collection
 from ansible_collections.activemq.fleet.plugins.module_utils.host import operation_record
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 from activemq_fleet.pipeline.operations import OPERATIONS_FILE, operations_of
 

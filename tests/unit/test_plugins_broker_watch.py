@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import Try, summary, watch
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 A, B = "tcp://a:61616", "tcp://b:61616"
 

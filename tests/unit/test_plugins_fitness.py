@@ -14,9 +14,9 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import health
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, read_process
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import Owners, install
 from ansible_collections.activemq.fleet.plugins.module_utils.install.pending_restart import Owed
-from ansible_collections.activemq.fleet.plugins.module_utils.install.version_install import Owners, install
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_marker import MARKER
 
 from tests.unit.release_jars import jar, lay_out

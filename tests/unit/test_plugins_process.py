@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import fault_injection, management, process, state
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import watchdog
 
 NOBODY = 65534

@@ -41,7 +41,7 @@ def ask(
         brokers=brokers,
         evidence=looks,
         options={"upgrades": upgrades},
-        read_archive=lambda path, install: look_into(path, install, find),
+        inspect_release_archive=lambda path, install: look_into(path, install, find),
     )
     assert decide("releases", request) == {}
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory
 from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store_copy
 
 

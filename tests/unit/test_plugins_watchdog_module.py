@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import Place, install, remove
 
 UNIT = "/var/lib/activemq/x/current/systemd/x-watchdog.service"

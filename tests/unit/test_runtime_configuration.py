@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import runtime_configuration
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart, version_install
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install import configuration_install, pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
 from lxml import etree
 
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -143,12 +143,14 @@ class Host:
         self.layout = Layout(str(base))
         self.log = base / "data" / "activemq.log"
 
-    def install(self, credentials: str = "activemq.network.password=n\n", **variables: Any) -> version_install.Outcome:
+    def install(
+        self, credentials: str = "activemq.network.password=n\n", **variables: Any
+    ) -> configuration_install.Outcome:
         tree = {
             runtime_configuration.DOCUMENT: File(document(**variables), 0o640, None),
             "conf/credentials.properties": File(credentials.encode(), 0o600, None),
         }
-        return version_install.install(self.layout, tree, version_install.Owners())
+        return configuration_install.install(self.layout, tree, configuration_install.Owners())
 
     def seen(self) -> int:
         """What the plugin goes by."""
@@ -255,4 +257,4 @@ def test_check_mode_foretells_that_no_restart_is_owed(host: Host) -> None:
         "conf/credentials.properties": File(b"activemq.network.password=n\n", 0o600, None),
     }
 
-    assert version_install.install(host.layout, tree, version_install.Owners(), check=True).reasons == ()
+    assert configuration_install.install(host.layout, tree, configuration_install.Owners(), check=True).reasons == ()

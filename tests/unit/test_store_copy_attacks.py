@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import resync_plans, store_copy
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import remaining_messages
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.backlog import View, combine
 

@@ -20,7 +20,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.system_account
     run_as,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 

@@ -109,7 +109,7 @@ class Link:
         """How often connections that were up ended, by reason."""
         self.alarm: str | None = None
         """What waiting will not mend, until a connection comes up."""
-        self.failures: dict[str, str] = {}
+        self.failure_reasons: dict[str, str] = {}
         """Why the last attempt at each broker failed, by ``host:port``, since a connection was up."""
         self.round_trip: float | None = None
         """Seconds that the last canary took."""
@@ -219,8 +219,8 @@ class Link:
         if reason is None or self.broker is not None or item.conn != self.conn:
             return
         name = self.names[self._dialled]
-        if self.failures.get(name) != reason:
-            self.failures[name] = reason
+        if self.failure_reasons.get(name) != reason:
+            self.failure_reasons[name] = reason
             self._log.warning("not connected", broker=name, reason=reason)
 
     def _is_canarys(self, item: Puback | Message | Suback) -> bool:
@@ -295,7 +295,7 @@ class Link:
 
     def _up(self, action: Up) -> None:
         self.broker, self.alarm = self.names[action.broker], None
-        self.failures.clear()
+        self.failure_reasons.clear()
         self.connections += 1
         self._refused = self._came_back = self._acknowledged = False
         self._sent.clear()

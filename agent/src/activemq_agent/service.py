@@ -223,7 +223,7 @@ class Service:
         link = self.publisher.link
         if link.broker:
             return f"connected to {link.broker}"
-        return link.alarm or "; ".join(["no broker is connected", *link.failures.values()])
+        return link.alarm or "; ".join(["no broker is connected", *link.failure_reasons.values()])
 
     # -- the end ----------------------------------------------------------------------------------
 

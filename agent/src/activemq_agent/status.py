@@ -58,7 +58,7 @@ def _link(link: Link) -> dict[str, Any]:
         "broker": link.broker,
         "brokers": list(link.names),
         "alarm": link.alarm,
-        "failures": dict(link.failures),
+        "failure_reasons": dict(link.failure_reasons),
         "connections": link.connections,
         "losses": dict(link.losses),
         "dropped": dict(link.dropped.counts),

@@ -33,7 +33,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.host.state import look
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version, read_version
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import counted
 

@@ -24,7 +24,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, open_file
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 _POLL = 0.2
 _PATIENCE = 90

@@ -22,8 +22,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version, read_version
 from ansible_collections.activemq.fleet.plugins.module_utils.install import jars
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.install.disk import Owner
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.install.pending_restart import Owed
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_marker import read_marker
 

@@ -25,7 +25,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
     process_handle,
     send_signal,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 _WAIT = 10.0
 _POLL = 0.05

@@ -17,7 +17,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ansible_collections.activemq.fleet.plugins.module_utils.protocols import echoes, is_encrypted, protocol_of
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import (
+    is_encrypted,
+    protocol_of,
+    supports_round_trip,
+)
 
 TOPIC = "activemq.fleet.probe"
 _LIMIT = 1 << 20
@@ -82,7 +86,7 @@ def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = 5.
         return Answer(False, False, f"accepts connections and says nothing for {timeout:g} s")
     except (OSError, ValueError, struct.error) as error:
         return Answer(False, None, f"{type(error).__name__}: {error}")
-    return Answer(True, True if echoes(scheme) else None, detail, greeted=True)
+    return Answer(True, True if supports_round_trip(scheme) else None, detail, greeted=True)
 
 
 def speaks(scheme: str) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Listener, read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.host.probe import Login
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.protocols import protocol_of
 
 _TIMEOUT = 30.0

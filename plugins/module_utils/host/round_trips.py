@@ -15,7 +15,7 @@ from xml.etree.ElementTree import ParseError
 from ansible_collections.activemq.fleet.plugins.module_utils.host import probe
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_deployed
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 _ADDRESS = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/\[\]]+):(?P<port>\d+)")
 

@@ -23,7 +23,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, open_file
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version
 from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
 
 DOCUMENT = "conf/activemq.xml"
 _CREDENTIALS = "conf/credentials.properties"

@@ -18,10 +18,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configu
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
 from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.masking import mask_text
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
-from ansible_collections.activemq.fleet.plugins.module_utils.protocols import echoes
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import supports_round_trip
 
 _POLL = 0.5
 _HOPELESS = 3
@@ -194,7 +194,7 @@ def _deployed(layout: Layout, name: str | None) -> Deployed:
 
 def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
     """Ask every connector; one that can give a message back is asked first and alone does so."""
-    order = sorted(deployed.listeners, key=lambda listener: not echoes(listener.scheme))
+    order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
     answers: dict[str, probe.Answer] = {}
     for listener in order:
         answers[listener.name] = probe.ask(listener.scheme, listener.address, deployed.login)

@@ -31,7 +31,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_path
     foreign_owner,
     open_directory,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 _T = TypeVar("_T")
 PATIENCE = 4 * 3600.0

@@ -21,8 +21,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_path
     open_directory,
     open_file,
 )
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.install.disk import Owner
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File, InstallError
 
 MANIFEST = ".fleet-manifest.json"
 RECORD = ".fleet-install.json"

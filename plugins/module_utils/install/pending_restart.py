@@ -18,7 +18,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, read_file
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version
 from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
 
 # log4j 2 looks at its own file again every monitorInterval seconds; nothing else is read twice.
 _LOG4J2 = "conf/log4j2.properties"

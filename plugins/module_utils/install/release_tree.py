@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in, releases_in_directory
 
 _SLOWEST_STOP = 600

@@ -19,7 +19,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configu
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker
 from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import account_for, run_as
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import remaining_messages
 
 # One question for all of it: every question starts a Java of its own.

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.journal import Command
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import counted

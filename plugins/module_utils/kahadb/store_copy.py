@@ -37,7 +37,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_path
     UntrustedPathError,
     open_directory,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import resync_plans, store_files
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.resync_plans import ResyncPlan
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_files import Manifest, identity

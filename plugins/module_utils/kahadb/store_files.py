@@ -21,7 +21,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_path
     UntrustedPathError,
     open_directory,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 LOCK = "lock"
 PART = ".part"

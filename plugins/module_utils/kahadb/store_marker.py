@@ -18,7 +18,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.system_account
     run_as,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 MARKER = ".activemq-fleet-pair"
 _LIMIT = 255

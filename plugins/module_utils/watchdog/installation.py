@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 
 from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 

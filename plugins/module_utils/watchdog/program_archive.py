@@ -22,7 +22,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host import (
     untrusted_paths,
     versions,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install import disk, host_archive, pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install import configuration_archive, disk, pending_restart
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, watchdog
 
 PARTS: tuple[ModuleType, ...] = (
@@ -30,7 +30,7 @@ PARTS: tuple[ModuleType, ...] = (
     broker_log,
     disk,
     hang_detection,
-    host_archive,
+    configuration_archive,
     pending_restart,
     printable,
     root_cause,

@@ -39,9 +39,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
 from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import InstallError
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
-from ansible_collections.activemq.fleet.plugins.module_utils.protocols import echoes
+from ansible_collections.activemq.fleet.plugins.module_utils.protocols import supports_round_trip
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection
 
 EVERY = 6.0
@@ -124,7 +124,7 @@ class Watchdog:
     def _ask(self, deployed: Deployed) -> dict[str, probe.Answer]:
         """Ask STOMP or MQTT, where a message must come back; where that was or is not well, all."""
         listeners = [one for one in deployed.listeners if probe.speaks(one.scheme) and one.name != _REPLICATION]
-        listeners.sort(key=lambda one: not echoes(one.scheme))
+        listeners.sort(key=lambda one: not supports_round_trip(one.scheme))
         first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
         answers = _answers(listeners[:first], deployed)
         if not all(answer.greeted and answer.returned is not False for answer in answers.values()):

@@ -77,7 +77,7 @@ def command(
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         echo(f"warning: {warning}", err=True)
     adopted = adopt(documents, naming, _findings, read_agents(files), read_addresses(addresses, documents))
-    write_tree(output, adopted.files, check=check_inventory)
+    write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
         echo(json.dumps([difference.to_dict() for difference in adopted.differences], indent=2))
     else:

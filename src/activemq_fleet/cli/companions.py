@@ -7,7 +7,7 @@ from pathlib import Path
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.locations import files_named
+from activemq_fleet.lint.locations import file_names_in
 from activemq_fleet.schema import text_of
 
 # These say who may log in, where the console listens, and what is logged.
@@ -34,7 +34,7 @@ def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Findi
     """The files beside ``path`` by their path below its directory, and an error for each that cannot be read."""
     found: dict[str, bytes] = {}
     problems: list[Finding] = []
-    for name in dict.fromkeys((*BESIDE, *files_named(text_of(data, None)))):
+    for name in dict.fromkeys((*BESIDE, *file_names_in(text_of(data, None)))):
         file = path.parent / name
         if not os.path.isfile(file) or file == path:
             continue

@@ -51,7 +51,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         return 1
     if checked.findings != fleet.findings:  # fleet.json lists what is known, and what was waived
         files = render_fleet(checked)
-    write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()}, check=check_directory)
+    write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()}, check_target=check_directory)
     echo(
         f"{output}: {counted(len(fleet.brokers), 'broker')}, {counted(len(fleet.agents), 'agent')}, "
         f"{counted(len(files) + 1, 'file')}"

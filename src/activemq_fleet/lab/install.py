@@ -19,8 +19,8 @@ def install(broker: Broker, software: Software) -> str:
 
     Raises LabError when the disk refuses, or when the collection is not beside the library.
     """
-    archive = collection_module("install.host_archive")
-    installer = collection_module("install.version_install")
+    archive = collection_module("install.configuration_archive")
+    installer = collection_module("install.configuration_install")
     vendor = collection_module("install.vendor_files")
     tree: dict[str, Any] = vendor.vendor_files(software.home) if software.whole else {}
     for path, file in files_of(broker).items():

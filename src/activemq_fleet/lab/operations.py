@@ -31,7 +31,10 @@ def recorded(layout: Layout, hosts: Collection[str], operation: str, progress: C
 def _record(layout: Layout, hosts: Collection[str], record: dict[str, str], progress: Callable[[str], None]) -> None:
     by = f"{getpass.getuser()}@{platform.node()}"
     try:
-        operations, archive = collection_module("host.operation_record"), collection_module("install.host_archive")
+        operations, archive = (
+            collection_module("host.operation_record"),
+            collection_module("install.configuration_archive"),
+        )
         try:
             for host in filter(lambda host: layout.base(host).is_dir(), hosts):
                 operations.append({**record, "by": by}, str(layout.base(host)))

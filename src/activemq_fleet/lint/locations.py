@@ -35,7 +35,7 @@ def _without_conf(location: str) -> str:
     return text[found.end() :] if found else text
 
 
-def files_named(text: str) -> Iterator[str]:
+def file_names_in(text: str) -> Iterator[str]:
     """Paths below its directory that the text of a file may mean: of properties, schemas and further XML."""
     words = dict.fromkeys(word for word in _WORD.findall(text) if word.endswith(_ENDS) and len(word) <= _LONGEST)
     for word in islice(words, _MOST):

@@ -130,7 +130,7 @@ def decide_releases(request: Request) -> Decision:
     brokers = request.brokers
     homes = [home_of(host, brokers[host], found) for host, found in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
-    seen = {path: request.read_archive(path, install) for path, install in wanted}
+    seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
     archives = {path: Archive(**found) for path, found in seen.items() if found is not None}
     sums = {host: broker["archive_sha512"] for host, broker in brokers.items()}
     if problems := wrong_releases(homes, archives, sums, upgrades=bool(request.options.get("upgrades"))):

@@ -32,8 +32,8 @@ class Request:
     ``brokers``: by host what the module ``compile`` returned. ``evidence``: by host the result of ``broker_info``,
     ``machine_info`` or ``store_marker``, whichever the operation is decided on. ``configured``: by host the result of
     ``configure``. ``target``: what the operation ``target`` returned. ``options``: what one operation needs alone.
-    ``warn`` shows a line to the operator. ``read_archive`` returns what the controller sees of an archive, as the
-    fields of ``Archive``, or None for one that it cannot see.
+    ``warn`` shows a line to the operator. ``inspect_release_archive`` returns what the controller sees of the archive
+    of a release, as the fields of ``Archive``, or None for one that it cannot see.
     """
 
     brokers: Mapping[str, Mapping[str, Any]]
@@ -43,7 +43,7 @@ class Request:
     target: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     warn: Callable[[str], None] = print
-    read_archive: Callable[[str, str], Mapping[str, Any] | None] = lambda _path, _install: None
+    inspect_release_archive: Callable[[str, str], Mapping[str, Any] | None] = lambda _path, _install: None
 
     def step(self, step: Any) -> Decision:
         """Return a step as the decision, after its notes were shown."""

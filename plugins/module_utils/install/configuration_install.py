@@ -24,13 +24,13 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.versions impor
     tree_id,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.install import disk, pending_restart
+from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
 from ansible_collections.activemq.fleet.plugins.module_utils.install.difference import (
     changed_contents,
     changed_files,
     differences,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.install.disk import Owner
-from ansible_collections.activemq.fleet.plugins.module_utils.install.host_archive import File, InstallError
 
 KEEP = 5
 
