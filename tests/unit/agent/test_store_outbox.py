@@ -6,12 +6,14 @@ import json
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
+from typing import Any
 
 import pytest
 
 from activemq_agent.errors import AgentError, Full, Refused
-from activemq_agent.store import Limits, Store
+from activemq_agent.store import Limits, Store, outbox
+from activemq_agent.store.transaction import Transaction
 from tests.unit.agent.store_clock import SimulatedClock, open_store
 
 
@@ -246,3 +248,25 @@ def test_a_closed_store_refuses(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(AgentError, match="closed"):
         store.accept("t", b"x")
+
+
+def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted, go_on = Event(), Event()
+    acknowledged = outbox.acknowledged
+
+    def hold(transaction: Transaction, *arguments: Any) -> None:
+        acknowledged(transaction, *arguments)
+        deleted.set()
+        assert go_on.wait(10)
+
+    with open_store(tmp_path) as store:
+        store.accept("instance/status/E", b"{}")
+        monkeypatch.setattr(outbox, "acknowledged", hold)
+        future = store.acknowledged_later([1], proved=False)
+        assert deleted.wait(10)
+        during = store.counts()
+        go_on.set()
+        future.result()
+
+        assert (during.outbox_rows, during.unconfirmed) == (1, 0)
+        assert (store.counts().outbox_rows, store.counts().unconfirmed) == (0, 1)

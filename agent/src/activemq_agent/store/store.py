@@ -58,7 +58,7 @@ class Store:
         """Called, by any thread, when the outbox may have something new; it must not wait."""
         self.damage: Damage | None = None
         """What was wrong when the store was opened, and what became of it."""
-        self._writer = Writer(self._transaction, self._look_around, sweep)
+        self._writer = Writer(self._transaction, self._look_around, sweep, counters)
         self._writer.start()
 
     @classmethod
@@ -298,8 +298,8 @@ class Store:
         ).result()
 
     def counts(self) -> Counts:
-        """How full the store is, now."""
-        counters = self._counters.snapshot()
+        """How full the store is on the disk, now."""
+        counters = self._writer.committed
         oldest, remembered, journal = self._reader.rows(
             "SELECT (SELECT min(accepted) FROM (SELECT accepted FROM outbox ORDER BY place LIMIT 1)), "
             "(SELECT coalesce(max(n) - min(n) + 1, 0) FROM remembered), "

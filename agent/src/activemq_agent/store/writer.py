@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from activemq_agent.errors import AgentError, Full
 from activemq_agent.store.schema import is_trouble_of_disk
-from activemq_agent.store.transaction import Transaction
+from activemq_agent.store.transaction import Counters, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +36,15 @@ class Writer(threading.Thread):
     """
 
     def __init__(
-        self, transaction: Callable[[], Transaction], on_transaction: Callable[[Transaction], None], sweep: float | None
+        self,
+        transaction: Callable[[], Transaction],
+        on_transaction: Callable[[Transaction], None],
+        sweep: float | None,
+        counters: Counters,
     ) -> None:
         super().__init__(name="store-writer", daemon=True)
+        self.committed = counters.snapshot()
+        """The numbers as of the last commit: a transaction that is still open may fail."""
         self._transaction = transaction
         self._on_transaction = on_transaction
         self._sweep = sweep
@@ -124,18 +130,18 @@ class Writer(threading.Thread):
     def transact(self, jobs: list[Job]) -> list[Any]:
         """Run jobs in one transaction; a refusal stands in its job's place. Only for the writer's own thread."""
         transaction = self._transaction()
-        before = transaction.counters.snapshot()
         try:
             transaction.db.execute("BEGIN IMMEDIATE")
             results = [_outcome(job, transaction) for job in jobs]
             transaction.finish()
             transaction.db.execute("COMMIT")
         except BaseException:
-            transaction.counters.__dict__.update(before.__dict__)
+            transaction.counters.__dict__.update(self.committed.snapshot().__dict__)
             if transaction.db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     transaction.db.execute("ROLLBACK")
             raise
+        self.committed = transaction.counters.snapshot()
         return results
 
 
