@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from activemq_agent.config import Broker, Config
+from activemq_agent.config import Broker, Config, Secret
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_fleet.addresses import Address
@@ -114,14 +114,13 @@ def paho_rate(address: Address, who: Credentials | None, window: int) -> float:
 def agent_rate(address: Address, who: Credentials | None, window: int, directory: Path) -> float:
     """From the first event's acceptance until all are acknowledged and out of an outbox with synchronous FULL."""
     shutil.rmtree(directory, ignore_errors=True)
-    config = Config.model_validate(
-        {
-            "urls": (Broker(host=address[0], port=address[1], tls=False),),
-            "client_id": "bench-agent",
-            "publisher_window": window,
-            "state_directory": directory,
-            **({"username": who.username, "password": who.password} if who else {}),
-        }
+    config = Config(
+        urls=(Broker(*address),),
+        client_id="bench-agent",
+        publisher_window=window,
+        state_directory=directory,
+        username=who.username if who else None,
+        password=Secret(who.password) if who else None,
     )
     stop = threading.Event()
     with Store.open(directory, agent="bench-agent", limits=config.limits) as store:

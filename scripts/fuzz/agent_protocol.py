@@ -11,7 +11,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from activemq_agent.config import Config
+from activemq_agent.config import Broker, Config
 from activemq_agent.identity import id_in
 from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveBudget
 from activemq_agent.session import PassedOver, Session, SessionEvent, TransportUp, _client
@@ -89,7 +89,7 @@ class _Run:
         self.ours, self.theirs = socket.socketpair()
         self.theirs.setblocking(False)
         self.client: Any = None
-        config = Config.model_validate({"urls": "b:1", "client_id": "h", "topics": "a/#", "packet_bytes": LARGEST})
+        config = Config(urls=(Broker("b", 1),), client_id="h", topics=("a/#",), packet_bytes=LARGEST)
         self.subscriber = Subscriber(config, _Store(), log=_Log(), open_session=self.open)
         self.subscriber.link.start()
 

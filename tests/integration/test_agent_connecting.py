@@ -19,7 +19,7 @@ import pytest
 import structlog
 
 from activemq_agent import publishing
-from activemq_agent.config import Broker, Config
+from activemq_agent.config import Broker, Config, Secret
 from activemq_agent.connecting import Policy
 from activemq_agent.publishing import Publisher
 from activemq_agent.session import Gone
@@ -54,15 +54,14 @@ class Agent:
         group = lab.fleet.groups[0].name
         who = who or lab.credentials(group)
         urls = tuple(Broker(host=host, port=port, tls=False) for host, port in lab.addresses(group, "mqtt"))
-        self.config = Config.model_validate(
-            {
-                "urls": urls,
-                "client_id": name,
-                "topics": topics,
-                "state_directory": directory / name,
-                "policy": policy or Policy(),
-                **({"username": who.username, "password": who.password} if who else {}),
-            }
+        self.config = Config(
+            urls=urls,
+            username=who.username if who else None,
+            password=Secret(who.password) if who else None,
+            topics=topics,
+            client_id=name,
+            state_directory=directory / name,
+            policy=policy or Policy(),
         )
         self.store = Store.open(directory / name, agent=name, limits=self.config.limits)
         self.stored_at: list[float] = []

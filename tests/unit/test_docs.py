@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from activemq_agent.config import KEYS, spell
+from activemq_agent.config_keys import KEYS, spell
 from activemq_agent.metrics import _COUNTS
 from activemq_fleet.agent_settings import VARIABLES
 

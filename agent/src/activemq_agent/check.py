@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from activemq_agent.agent_topics import canary_topic
-from activemq_agent.config import DAY, KEYS, Broker, Config, spell, value_of
+from activemq_agent.config import DAY, Broker, Config
+from activemq_agent.config_keys import KEYS, spell, value_of
 from activemq_agent.errors import AgentError, ConfigError
 from activemq_agent.programs import unsafe_handlers
 from activemq_agent.session import (

@@ -5,6 +5,7 @@ Exit codes: 0 fine; 1 refused, or it did not work; 2 wrong usage or configuratio
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -52,7 +53,7 @@ def run(path: Path, drop_expired: bool) -> int:
     """Run the agent until SIGTERM."""
     config = _config(path)
     if drop_expired:
-        config = config.model_copy(update={"drop_expired": True})
+        config = dataclasses.replace(config, drop_expired=True)
     from activemq_agent.service import Service
 
     return Service(config).run()

@@ -178,7 +178,7 @@ class Session:
         largest = config.packet_bytes if largest is None else largest
         client = _client(client_id, clean, largest, intake, lambda: on_event(PassedOver(conn)))
         if config.username:
-            client.username_pw_set(config.username, config.password.get_secret_value() if config.password else None)
+            client.username_pw_set(config.username, config.password.text if config.password else None)
         if broker.tls:
             if tls is None:
                 raise AgentError(f"{join(broker.host, broker.port)} is to be reached by TLS: set tls.ca")

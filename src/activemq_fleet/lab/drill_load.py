@@ -131,7 +131,7 @@ def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:
     named = {broker.address: broker.settings.address or broker.identity.name for broker in pair.brokers}
     moved = [f"{address}={name}" for address, name in named.items() if address != name]
     if agent.tls and moved:  # a lab's addresses stand in no certificate
-        keys["tls.names"] = ",".join(moved)
+        keys["tls.certificate.names"] = ",".join(moved)
     return keys
 
 

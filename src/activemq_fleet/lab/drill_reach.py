@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from activemq_agent.config import Tls
+from activemq_agent.config_keys import parse_tls
 from activemq_agent.errors import ConfigError
 from activemq_agent.tls import tls_context, why
 from activemq_fleet.addresses import Address, join, parse_url
@@ -89,9 +90,8 @@ def _dials(spec: LoadSpec) -> list[_Dial]:
     keys = spec.publisher
     user, password = keys.get("mb.username"), keys.get("mb.password")
     login = (user, password) if user and password else None
-    given = {field: keys[f"tls.{field}"] for field in Tls.model_fields if keys.get(f"tls.{field}")}
     urls = map(parse_url, keys["mb.urls"].split(","))
-    return [_Dial(address, login, Tls.model_validate(given) if tls else None) for address, tls in urls]
+    return [_Dial(address, login, parse_tls(keys) if tls else None) for address, tls in urls]
 
 
 def _answer(dial: _Dial, timeout: float) -> _Answer:

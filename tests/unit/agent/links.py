@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from activemq_agent.config import Config
+from activemq_agent.config import Broker, Config
 from activemq_agent.session import Connack, Gone, Message, Puback, Suback, TransportUp
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import CANARY
@@ -147,4 +147,4 @@ class FakeBroker:
 
 def config(**options: Any) -> Config:
     """The configuration of an agent with two brokers."""
-    return Config.model_validate({"urls": "b1:1883,b2:1883", "client_id": "host-1", **options})
+    return Config(urls=(Broker("b1", 1883), Broker("b2", 1883)), client_id="host-1", **options)

@@ -7,11 +7,10 @@ import socket
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from activemq_agent.check import effective, refuse_short_memory, trials
 from activemq_agent.cli import main
-from activemq_agent.config import Broker, Tls
+from activemq_agent.config import Broker, Secret, Tls
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
 
@@ -108,7 +107,7 @@ class TestMemory:
 
 
 def test_secrets_are_masked(tmp_path: Path) -> None:
-    shown = "\n".join(effective(make_config(tmp_path, username="u", password=SecretStr("hidden"))))
+    shown = "\n".join(effective(make_config(tmp_path, username="u", password=Secret("hidden"))))
     assert "mb.password = ********" in shown
     assert "hidden" not in shown
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.config import KEYS, Broker, Config, spell, value_of
+from activemq_agent.config import Broker, Config
+from activemq_agent.config_keys import KEYS, spell, value_of
 from activemq_agent.config_parser import read_config
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
@@ -65,7 +66,7 @@ def test_every_key_of_the_table_can_be_written_as_it_is_spelt(tmp_path: Path) ->
         "mb.urls": "ssl://a:1", "mb.username": "u", "topics": "a/#,b", "metrics.address": "localhost:9",
         "client.id": "c", "agent.name": "d", "socket": "s.sock", "mb.password.file": "secret",
         "tls.certificate": "cert", "tls.key": "cert", "tls.ca": "ca", "handlers": "h",
-        "tls.names": "10.0.0.1=a.example.com,10.0.0.2=b.example.com",
+        "tls.certificate.names": "10.0.0.1=a.example.com,10.0.0.2=b.example.com",
     }  # fmt: skip
     lines = {key.name: special.get(key.name) or spell(key.default) for key in KEYS if key.name != "mb.password"}
     config = read(tmp_path, *(f"{name} = {text}" for name, text in lines.items()))
@@ -92,6 +93,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "agent.conf:6: client.id: 'my agent' is no name here: ASCII letters, digits and . _ : - are",
         "agent.conf:7: publisher.envelope: must be true or false",
         "agent.conf:8: ready.when: must be 'outbox' or 'subscription'",
+        "agent.conf:9: connecting.cap: must be above 0 and at most 86400",
     )
 
 
@@ -107,6 +109,21 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ("tls.ca = x", "tls.ca: does nothing: no entry of mb.urls begins with ssl://"),
         ("mb.password = x", "mb.password: needs mb.username too"),
         ("mb.publisher.timeout = nan", "mb.publisher.timeout: must be a number"),
+        ("mb.publisher.timeout = inf", "mb.publisher.timeout: must be a number"),
+        ("mb.publisher.timeout = 0", "mb.publisher.timeout: must be above 0"),
+        ("mb.publisher.timeout = 31536001", "mb.publisher.timeout: must be at most 31536000"),
+        ("drain.seconds = -1", "drain.seconds: must be at least 0"),
+        ("mb.publisher.window = 10001", "mb.publisher.window: must be at most 10000"),
+        (f"outbox.rows = {'9' * 5000}", "outbox.rows: is too large"),
+        ("log.level = loud", "log.level: must be 'debug', 'info', 'warning' or 'error'"),
+        (f"client.id = {'x' * 201}", "client.id: must have at most 200 characters"),
+        ("tls.certificate.names = a", "tls.certificate.names: does nothing: no entry of mb.urls begins with ssl://"),
+        ("metrics.address = x", "metrics.address: 'x' is not host:port (an IPv6 address needs brackets, [::1]:1883)"),
+        ("connecting.keepalive = 1.5", "connecting.keepalive: must be a whole number"),
+        ("connecting.fast.pause = 0,1", "connecting.fast.pause: must be above 0 and at most 86400"),
+        ("connecting.base = 31", "connecting.base: must not be above connecting.cap"),
+        ("connecting.steady = 1.5", "connecting.steady: must be at most 1"),
+        ("connecting.canary.timeout = 16", "connecting.canary.timeout: must not be above connecting.canary.interval"),
         ("mb.publisher.window = 1.5", "mb.publisher.window: must be a whole number"),
         ("connecting.fast.pause = 1", "connecting.fast.pause: must be two numbers: the shortest pause, the longest"),
         ("connecting.fast.pause = 2,1", "connecting.fast.pause: the shortest pause comes first"),
@@ -153,7 +170,7 @@ class TestPasswords:
         (tmp_path / "pw").chmod(0o640)
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
         assert config.password is not None
-        assert config.password.get_secret_value() == " a b#;% "
+        assert config.password.text == " a b#;% "
 
     @pytest.mark.parametrize("mode", [0o644, 0o604, 0o602])
     def test_one_that_everyone_may_read_or_write_is_refused(self, tmp_path: Path, mode: int) -> None:
@@ -183,7 +200,7 @@ class TestPasswords:
         (tmp_path / "mb.password").chmod(0o400)
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", CREDENTIALS_DIRECTORY=str(tmp_path))
         assert config.password is not None
-        assert config.password.get_secret_value() == "from systemd"
+        assert config.password.text == "from systemd"
 
     def test_two_sources_are_refused(self, tmp_path: Path) -> None:
         found = problems(

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from activemq_agent.config import Broker, Config
+from activemq_agent.config import Broker, Config, Secret
 from activemq_agent.packet_limits import BoundedClient
 from activemq_agent.session import (
     Connack,
@@ -105,10 +106,10 @@ def peer() -> Iterator[Peer]:
 
 
 class Opened:
-    def __init__(self, port: int, **options: object) -> None:
+    def __init__(self, port: int, **options: Any) -> None:
         self.events: queue.SimpleQueue[SessionEvent] = queue.SimpleQueue()
         self.broker = Broker(host="127.0.0.1", port=port)
-        self.config = Config.model_validate({"urls": (self.broker,), "client_id": "host-1", **options})
+        self.config = Config(urls=(self.broker,), client_id="host-1", **options)
         self.session = Session.open(
             self.broker, self.config, client_id="host-1", clean=False, on_event=self.events.put, conn=7
         )
@@ -135,7 +136,7 @@ def test_connect_says_version_keepalive_identity_and_that_the_session_is_durable
 
 
 def test_username_and_password_go_out_and_the_password_is_in_no_event(peer: Peer) -> None:
-    opened = Opened(peer.port, username="agent", password="s3cret")
+    opened = Opened(peer.port, username="agent", password=Secret("s3cret"))
     assert b"\x00\x05agent\x00\x06s3cret" in peer.packet(CONNECT)
     assert "s3cret" not in repr([opened.next(), opened.next()])
     opened.session.close()

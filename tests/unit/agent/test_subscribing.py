@@ -23,7 +23,7 @@ class Bench:
     def __init__(self, directory: Path, **options: Any) -> None:
         self.clock, self.broker, self.log = Clock(), FakeBroker(), Quiet()
         self.broker.refuses = set(options.pop("refuses", ()))
-        self.config = config(**{"topics": "a/#,b/#", **options})
+        self.config = config(**{"topics": ("a/#", "b/#"), **options})
         self.store = Store.open(directory, agent="host-1", limits=self.config.limits, synchronous="OFF")
         self.lanes: list[str] = []
         self.subscriber = Subscriber(
@@ -86,7 +86,7 @@ def test_every_topic_is_asked_for_by_itself_and_noted_when_granted(bench: Bench)
 
 
 def test_what_is_granted_with_wildcards_is_anchored_on_every_connection(bench_of: Callable[..., Bench]) -> None:
-    bench = bench_of(topics="a/#,b/E,c/+", refuses=["c/+"])
+    bench = bench_of(topics=("a/#", "b/E", "c/+"), refuses=["c/+"])
     own, anchor = canary_topic("", "host-1-subscriber"), canary_topic("a", "host-1-subscriber")
     assert [topic for topic in bench.conn.canaries if topic != own] == [anchor]
     bench.conn.die()
