@@ -29,6 +29,7 @@ from activemq_fleet import values as v
 from activemq_fleet.agent_settings import AgentSettings
 from activemq_fleet.balancer_settings import BalancerSettings
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile, ProfileName
 from activemq_fleet.sealed import Sealed
 from activemq_fleet.sizes import size_of
 
@@ -171,7 +172,7 @@ class _Broker(_Model):
     master_node: Annotated[str, v.matching("[A-Za-z]", "must be one letter")] = "a"
     address: v.Host | None = None
     broker_name: v.Name | None = None
-    ha: Literal["pure", "shared-file", "shared-jdbc", "none"] = "shared-file"
+    ha: ProfileName = DEFAULT_PROFILE
     store_directory: v.AbsolutePath | None = None
     jdbc: JdbcSettings | None = None
     lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
@@ -207,6 +208,11 @@ class _Broker(_Model):
     xml_fragments: tuple[FragmentSettings, ...] = ()
     extra_files: tuple[FileSettings, ...] = ()
     waivers: tuple[WaiverSettings, ...] = ()
+
+    @property
+    def profile(self) -> Profile:
+        """What ``activemq_ha`` means."""
+        return PROFILES[self.ha]
 
 
 class _Host(_Model):
@@ -253,8 +259,9 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
             raise ValueError("activemq_agent_password is one that the releases ship: set another")
         if is_shipped(self.vip_username or "", self.vip_password):
             raise ValueError("activemq_vip_password is one that the releases ship: set another")
-        if self.ha == "shared-jdbc" and self.jdbc is None:
-            raise ValueError("activemq_ha is shared-jdbc, so activemq_jdbc must be set")
+        for name in self.profile.required_variables:
+            if getattr(self, name) is None:
+                raise ValueError(f"activemq_ha is {self.ha}, so activemq_{name} must be set")
         names = [connector.name for connector in self.connectors or ()]
         memory = size_of(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
         if memory and memory <= (size_of(self.heap) or 0):

@@ -6,7 +6,6 @@ from activemq_fleet.addresses import join
 from activemq_fleet.explain.model import Entry, Origin, Section
 from activemq_fleet.settings import PREFIX
 from activemq_fleet.topology import Broker, Fleet, Link
-from activemq_fleet.topology.brokers import shares_store
 
 _KINDS = {
     "multicast": "each that it hears",
@@ -23,13 +22,13 @@ def links_out(fleet: Fleet, broker: Broker) -> Section:
     if not entries:
         entries = [Entry("none", _no_links(fleet, broker))]
     intro = ""
-    if broker.links and broker.settings.ha in ("shared-file", "shared-jdbc") and broker.peer:
+    if broker.links and broker.profile.shares_store and broker.peer:
         intro = "Dialled while it is active; the other node has the same links under the same names."
         if broker.settings.pair_links == "static":
             intro = (
                 "Dialled while it is active; the other node has the same links to other pairs, under the same names."
             )
-    elif broker.links and broker.settings.ha == "pure" and broker.role == "slave":
+    elif broker.links and broker.is_replica:
         intro = "Dialled only once it is promoted, to hand its messages to other masters."
     return Section("links-out", "Links that it dials", tuple(entries), intro=intro, stacked=bool(broker.links))
 
@@ -58,7 +57,7 @@ def _out(fleet: Fleet, broker: Broker, link: Link) -> Entry:
 def _idle(broker: Broker, link: Link) -> str:
     """Why a link to the other node of a shared store is never up; empty for every other link."""
     to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
-    if not to_peer or not shares_store(broker.settings):
+    if not to_peer or not broker.profile.shares_store:
         return ""
     return "never up: while this node is active the other one waits, with its ports closed"
 
@@ -100,7 +99,7 @@ def _variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
         return PREFIX + name, "inventory" if name in given else "default"
 
     if link.kind == "multicast":
-        return named("discovery" if broker.settings.discovery or broker.settings.ha != "pure" else "ha")
+        return named("discovery" if broker.settings.discovery or not broker.profile.default_discovery else "ha")
     if broker.peer and link.target == broker.peer.partition(".")[0]:
         return named("pair_links")
     for position, entry in enumerate(broker.settings.links):

@@ -5,14 +5,7 @@ from __future__ import annotations
 from activemq_fleet.explain.model import Entry, Section, set_by
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.topology.brokers import shares_store
 
-_PROFILES = {
-    "shared-file": "both nodes use one kahaDB store; who holds its lock is active",
-    "shared-jdbc": "both nodes use one database; who holds the lease is active",
-    "pure": "the master copies each message to its slave before it answers",
-    "none": "a single broker: no other takes over from it",
-}
 _FOUND_OUT = "which node is active now is found out at run time: module broker_info, or `lab status` in the lab"
 
 
@@ -26,7 +19,7 @@ def role_section(fleet: Fleet, broker: Broker) -> Section:
             _role(broker),
             _pair(fleet, broker),
             _group(fleet, broker),
-            set_by(broker.settings, "ha", "profile", broker.settings.ha, why=_PROFILES[broker.settings.ha]),
+            set_by(broker.settings, "ha", "profile", broker.settings.ha, why=broker.profile.reason),
             _broker_name(broker),
             _address(broker),
         ),
@@ -47,7 +40,7 @@ def _name(fleet: Fleet, broker: Broker) -> Entry:
 
 
 def _role(broker: Broker) -> Entry:
-    if broker.settings.ha == "none":
+    if not broker.profile.has_peer:
         return Entry("preferred role", "none", why="a single broker has no other node", data={"role": None})
     node, letter = broker.identity.node, broker.settings.master_node
     why = f"its node letter is {node}"
@@ -65,7 +58,7 @@ def _role(broker: Broker) -> Entry:
 
 def _pair(fleet: Fleet, broker: Broker) -> Entry:
     data = {"pair": broker.pair, "peer": broker.peer}
-    if broker.settings.ha == "none":
+    if not broker.profile.has_peer:
         others = [b.host for b in fleet.pairs[broker.pair].brokers if b is not broker]
         text = f"{broker.pair}, which is only a name here" + (
             f": {', '.join(others)} is on its own too" if others else ""
@@ -93,7 +86,7 @@ def _group(fleet: Fleet, broker: Broker) -> Entry:
 def _broker_name(broker: Broker) -> Entry:
     if broker.settings.broker_name:
         why = ""
-    elif shares_store(broker.settings):
+    elif broker.profile.shares_store:
         why = "the pair's name for both nodes, since durable subscriptions of bridges carry it"
     else:
         why = "the host's own, since each node has a store of its own"

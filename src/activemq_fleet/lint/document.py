@@ -17,6 +17,7 @@ from activemq_fleet.sizes import size_of
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity
+    from activemq_fleet.profiles import Profile
     from activemq_fleet.releases import Release
     from activemq_fleet.topology import Broker
 
@@ -271,6 +272,6 @@ class Document:
         return self.broker is not None and any(ours.name == link.get("name") for ours in self.broker.links)
 
     @property
-    def profile(self) -> str:
-        """``activemq_ha`` of the broker; empty for anyone's file."""
-        return self.broker.settings.ha if self.broker else ""
+    def profile(self) -> Profile | None:
+        """The profile of the broker; None for anyone's file."""
+        return self.broker.profile if self.broker else None

@@ -51,7 +51,7 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     for group, links in found.multicast.items():
         duplex = [link for link in links if link.duplex]
         if len({link.source for link in duplex}) > 1:
-            ours = duplex[0].broker.settings.ha == "pure"
+            ours = duplex[0].broker.profile.replicates
             message = f"{len(duplex)} brokers of group {group} have duplex multicast links to each other"
             yield duplex[0].problem(view, message, "duplex", severity="info" if ours else None)
 

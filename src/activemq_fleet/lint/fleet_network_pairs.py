@@ -37,7 +37,7 @@ def network_in_place_of_pairs(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
     """
     for group in view.fleet.groups:
-        alone = [broker for broker in group.brokers if broker.settings.ha == "none" and broker.networked]
+        alone = [broker for broker in group.brokers if broker.networked and not broker.profile.has_peer]
         if alone:
             who = "broker has" if len(alone) == 1 else "brokers have"
             message = (
@@ -113,7 +113,7 @@ def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
     """
     for brokers in view.units.values():
-        if len(brokers) != 2 or any(broker.settings.ha == "pure" for broker in brokers):
+        if len(brokers) != 2 or any(broker.profile.replicates for broker in brokers):
             continue  # of a pure pair the master's links are duplex and the slave's only drain
         first, second = brokers
         if has_own_links(first) or has_own_links(second):

@@ -90,7 +90,7 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for broker, link in _links(view):
-        if broker.settings.ha != "pure":
+        if not broker.profile.replicates:
             continue
         for transport in link.uri().transports:
             other = _at(view, transport)
@@ -123,7 +123,7 @@ def nodes_that_are_not_alike(view: FleetView) -> Iterator[Problem]:
           activemq_xml_fragments: [{parent: broker/plugins, xml: <statisticsBrokerPlugin/>}]
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.pair for broker in view.changed_by_hand if broker.settings.ha == "pure"}
+    changed = {broker.pair for broker in view.changed_by_hand if broker.profile.replicates}
     for name in sorted(changed):
         one, *others = view.fleet.pairs[name].in_order
         for other in others:
@@ -154,7 +154,7 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for group in view.fleet.groups:
-        pairs = [pair for pair in group.pairs if pair.brokers[0].settings.ha == "pure"]
+        pairs = [pair for pair in group.pairs if pair.brokers[0].profile.replicates]
         if pairs:
             yield view.problem(
                 pairs[0].preferred_master,
@@ -279,7 +279,7 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
         for transport in link.uri().transports:
             there = [_at(view, transport) or other for other in view.brokers if other.address == transport.host]
             dialled = there[0] if len({other.host for other in there}) == 1 else None
-            if dialled and dialled.role == "slave" and dialled.settings.ha == "pure":
+            if dialled and dialled.is_replica:
                 text = f"networkConnector {link.get('name')} dials {dialled.host}, a slave of pair {dialled.pair}"
                 yield view.problem(broker, text, **_place(link, "uri", transport.text))
 
@@ -292,7 +292,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
         if not broker.release.has_pure_master_slave:
             continue
         if broker.host not in changed:
-            if broker.settings.ha == "pure" and broker.role == "slave" and broker.peer:
+            if broker.is_replica and broker.peer:
                 found.append(_Attachment(broker, view.fleet.broker(broker.peer), None, ""))
             continue
         document = view.document(broker)

@@ -140,7 +140,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
     """
     changed = {broker.host for broker in view.changed_by_hand if broker.settings.xml_fragments}
     for one, other in _pairs(view):
-        if one.settings.ha != "shared-file" or other.settings.ha != "shared-file":
+        if one.shared_directory is None or other.shared_directory is None:
             continue
         for broker in (one, other):
             own = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}/data"
@@ -200,9 +200,9 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
 
 def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
     """What tells stores apart: a path of the share, a database, or a path of one machine."""
-    if settings.ha == "shared-jdbc" and settings.jdbc is not None:
+    if settings.profile.has_database_lease and settings.jdbc is not None:
         return "database", settings.jdbc.username, settings.jdbc.url
-    if settings.ha == "shared-file":
+    if settings.profile.shares_store_directory:
         return "share", directory.rstrip("/")
     return "machine", address.lower(), directory.rstrip("/")
 
@@ -210,5 +210,5 @@ def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...
 def _pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:
     """Both nodes of each pair, preferred master first."""
     for pair in view.fleet.pairs.values():
-        if pair.brokers[0].settings.ha != "none":
+        if pair.brokers[0].profile.has_peer:
             yield from pairwise(pair.in_order)

@@ -81,7 +81,7 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
 
         facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.2]}
     """
-    if not host.broker.shared or host.facts.store_filesystem not in _NETWORK_FILE_SYSTEMS:
+    if not host.broker.profile.shares_store_directory or host.facts.store_filesystem not in _NETWORK_FILE_SYSTEMS:
         return
     options = dict(option.partition("=")[::2] for option in host.facts.store_mount_options)
     version = options.get("vers") or options.get("nfsvers") or ("3" if host.facts.store_filesystem == "nfs" else "4")
@@ -108,7 +108,7 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
 
         facts: {store_filesystem: nfs4, store_mount_options: [rw, vers=4.1, local_lock=none]}
     """
-    if not host.broker.shared or host.facts.store_filesystem is None:
+    if not host.broker.profile.shares_store_directory or host.facts.store_filesystem is None:
         return
     where = host.broker.directory or "the store"
     if host.facts.store_filesystem in _NO_CLUSTER_LOCKS:
@@ -133,7 +133,7 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
 
         facts: {java_options: [-Xmx512m]}
     """
-    if not host.broker.shared:
+    if not host.broker.profile.shares_store_directory:
         return
     if _LOCKING_OFF in host.broker.java_options:
         yield host.problem("activemq_java_options holds FileLock.broken=true")
@@ -158,7 +158,7 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
         broker: {ha: shared-jdbc}
         facts: {clock_synchronised: true}
     """
-    if host.broker.ha == "shared-jdbc" and host.facts.clock_synchronised is False:
+    if host.broker.profile.has_database_lease and host.facts.clock_synchronised is False:
         yield host.problem("the clock is not synchronised, and the lock is a lease")
 
 
@@ -209,7 +209,7 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
         facts: {store_filesystem: nfs4, boot: of one machine}
         peer: {boot: of another}
     """
-    if not host.broker.shared or host.facts.store_filesystem not in _OF_ONE_HOST:
+    if not host.broker.profile.shares_store_directory or host.facts.store_filesystem not in _OF_ONE_HOST:
         return
     if host.facts.boot and host.peer.boot and host.facts.boot != host.peer.boot:
         where = host.broker.directory or "the store"

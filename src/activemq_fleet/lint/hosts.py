@@ -10,6 +10,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.problems import findings_of
 from activemq_fleet.lint.table import rules
+from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from activemq_fleet.releases import Release
 
 _Data = TypeVar("_Data", bound="Subject | HostFacts")
@@ -21,7 +22,7 @@ class Subject:
 
     host: str
     release: Release
-    ha: str = "shared-file"
+    ha: str = DEFAULT_PROFILE
     directory: str | None = None
     """The store's directory; None where the store is a database."""
     store_limit: int | None = None
@@ -34,9 +35,9 @@ class Subject:
     multicast_interface: str | None = None
 
     @property
-    def shared(self) -> bool:
-        """True where a lock on a shared file system decides who is master."""
-        return self.ha == "shared-file"
+    def profile(self) -> Profile:
+        """How its pair's nodes stand in for each other."""
+        return PROFILES[self.ha]
 
     @classmethod
     def of(cls, host: str, facts: Mapping[str, Any]) -> Subject:

@@ -49,7 +49,7 @@ def sharing(store: Node) -> Sharing | None:
     """Why the store counts as shared with another broker, None where nothing shows it."""
     profile = store.document.profile
     if profile:
-        return Sharing(f"activemq_ha is {profile}") if profile.startswith("shared-") else None
+        return Sharing(f"activemq_ha is {profile.name}") if profile.shares_store else None
     locker = locker_of(store)
     if locker is not None:
         return Sharing(f"it has a <{locker.name}>")

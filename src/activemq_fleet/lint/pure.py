@@ -72,7 +72,7 @@ def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
 
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="true"/>
     """
-    ours = document.broker is not None and document.profile == "pure" and document.broker.role == "master"
+    ours = document.broker is not None and document.broker.profile.replicates and not document.broker.is_replica
     for broker in document.brokers:
         is_master = ours or broker.has("shutdownOnSlaveFailure")
         if is_master and not _is_slave(broker) and broker.flag("waitForSlave", False) is False:

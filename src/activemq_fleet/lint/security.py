@@ -219,7 +219,7 @@ def frames_of_any_size(document: Document) -> Iterator[Problem]:
 
 def _is_replication(connector: Node, document: Document) -> bool:
     """True for the connector of a pure master that the profile itself made: no variable gives it an option."""
-    ours = document.broker is not None and document.broker.settings.ha == "pure"
+    ours = document.profile is not None and document.profile.replicates
     return ours and connector.get("name") == "replication"
 
 

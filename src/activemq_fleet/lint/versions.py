@@ -257,7 +257,7 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb" databaseLockedWaitDelay="1000"/>
     """
-    if document.profile == "shared-jdbc":
+    if document.profile and document.profile.has_database_lease:
         return  # T011 refuses the profile itself on these releases
     since = f"came with 5.7.0, and this is {document.release.text}"
     for locker in document.all("locker"):

@@ -143,18 +143,18 @@ def raises_store_limit_again(broker: Broker) -> bool:
     (BrokerService.checkUsageLimit of the tags). Measured on 5.15.16, 5.18.3 and 6.3.1: started on a full disk that
     was emptied afterwards, a broker with a limit in bytes acknowledges nothing until it is started anew.
     """
-    return broker.settings.ha != "shared-jdbc" and broker.release.supports("storeUsage", "total")
+    return not broker.profile.has_database_lease and broker.release.supports("storeUsage", "total")
 
 
 def _title(broker: Broker) -> str:
     node, release = broker.identity.node, broker.release.text
-    if broker.settings.ha == "none":
+    if not broker.profile.has_peer:
         return f"{broker.identity.host}: a broker on its own, group {broker.group}, release {release}"
     return f"{broker.identity.host}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
 
 
 def _attributes(broker: Broker, v: Values) -> Attributes:
-    release, pure = broker.release, broker.settings.ha == "pure"
+    release = broker.release
     found: dict[str, str | Slot] = {
         "id": "broker",
         "brokerName": v(broker.broker_name),
@@ -168,7 +168,7 @@ def _attributes(broker: Broker, v: Values) -> Attributes:
     if runtime_configuration(broker):
         # Started by the command and not by Spring: a plugin that is there earlier cannot know its own file (measured).
         found["start"] = "false"
-    if pure and broker.role == "master":
+    if broker.profile.replicates and broker.role == "master":
         found |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
     found |= {name: v(value) for name, value in broker.settings.broker_attributes.items()}
     return tuple(found.items())
@@ -176,7 +176,7 @@ def _attributes(broker: Broker, v: Values) -> Attributes:
 
 def _data_source(broker: Broker, v: Values) -> _DataSource | None:
     jdbc = broker.settings.jdbc
-    if broker.settings.ha != "shared-jdbc" or jdbc is None:
+    if not broker.profile.has_database_lease or jdbc is None:
         return None
     return _DataSource(
         pool=broker.release.data_source_class,
@@ -206,7 +206,7 @@ def _replay(broker: Broker) -> _Replay | None:
 
 def _exception_handler(broker: Broker) -> _Element | None:
     lease = broker.release.lease_exception_handler
-    if broker.settings.ha == "shared-jdbc" and lease:
+    if broker.profile.has_database_lease and lease:
         return _Element(lease, ())
     if broker.release.has_ignore_no_space_errors:
         # Measured on 5.17.2: with the default a full disk loses what was acknowledged.
@@ -251,7 +251,7 @@ def _store(broker: Broker, v: Values) -> _Store:
     acquire = settings.lock_acquire_interval
     keep_alive = settings.lock_keepalive_interval
     stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
-    if settings.ha == "shared-jdbc":
+    if broker.profile.has_database_lease:
         length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE
         # A lease that is renewed less than twice in its length runs out while its holder lives.
         keep_alive = keep_alive or min(5000, length // 2)
@@ -262,7 +262,7 @@ def _store(broker: Broker, v: Values) -> _Store:
             _Element("lease-database-locker", lease),
         )
     directory: Attributes = (("directory", v(broker.store_directory)),)
-    if settings.ha != "shared-file":
+    if not broker.profile.shares_store_directory:
         return _Store("kahaDB", directory)
     wait = v(str(acquire or 1000))
     if not release.has_lockers:
@@ -276,7 +276,7 @@ def _store(broker: Broker, v: Values) -> _Store:
 
 
 def _master_connector(broker: Broker, v: Values) -> Attributes | None:
-    if broker.settings.ha != "pure" or broker.role != "slave" or broker.peer_address is None:
+    if not broker.is_replica or broker.peer_address is None:
         return None
     if not broker.release.has_pure_master_slave:
         return None  # T005 has said so; a complaint about the element would only repeat it

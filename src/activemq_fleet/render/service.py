@@ -245,9 +245,8 @@ def _unit_file(broker: Broker) -> bytes:
 
 def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
     settings, where = broker.settings, paths(broker)
-    outside = settings.ha != "shared-jdbc" and not broker.store_directory.startswith(f"{where.data}/")
+    outside = not broker.profile.has_database_lease and not broker.store_directory.startswith(f"{where.data}/")
     store = (broker.store_directory,) if outside else ()
-    slave = settings.ha == "pure" and broker.role == "slave"
     low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
     used = (where.base, where.home, *store, settings.java_home or "", *_key_files(broker))
     return {
@@ -260,9 +259,9 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         # systemd reads k, m and g as upper case only.
         "memory": v(_systemd_size(broker_memory(settings))),
         "command": v(_command(broker)),
-        "start_timeout": _SLAVE_START_TIMEOUT if slave else _START_TIMEOUT,
+        "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replica else _START_TIMEOUT,
         "stop_timeout": _STOP_TIMEOUT,
-        "restart": settings.ha != "pure",
+        "restart": not broker.profile.needs_resync,
         # A share that is away must fail in ExecStartPre, which says so, not while mounting.
         "writable": v(" ".join((where.data, *(f"-{directory}" for directory in store)))),
         "protect_home": _protect_home(used),
@@ -314,9 +313,9 @@ def _key_files(broker: Broker) -> tuple[str, ...]:
 
 def _before(broker: Broker) -> Iterator[str]:
     """What must hold before java starts; each says in one line what to do when it does not."""
-    if broker.settings.ha == "shared-file":
-        yield _script(_MARKER_TEST, broker.store_directory, broker.pair, STORE_MARKER)
-    elif broker.settings.ha == "pure" and broker.role == "slave" and broker.peer_address:
+    if broker.shared_directory:
+        yield _script(_MARKER_TEST, broker.shared_directory, broker.pair, STORE_MARKER)
+    elif broker.is_replica and broker.peer_address:
         host, port = broker.peer_address
         yield _script(_MASTER_WAIT, host, str(port))
 

@@ -292,7 +292,7 @@ class Routes:
 
 def _stands_in(unit: Unit) -> bool:
     """True where another node takes over a unit's bridges: else the others are left as without it."""
-    return len(unit.brokers) > 1 and unit.first.settings.ha != "pure"
+    return len(unit.brokers) > 1 and not unit.first.profile.replicates
 
 
 def _is_mute(broker: Broker) -> bool:

@@ -123,7 +123,7 @@ def _stranded(routes: Routes, state: State) -> Iterator[Finding]:
 
 
 def _loss(routes: Routes, state: State, unit: Unit, number: int) -> Loss:
-    if len(unit.brokers) == 1 or unit.first.settings.ha == "pure":
+    if len(unit.brokers) == 1 or unit.first.profile.replicates:
         # A promoted slave opens no port: no message passes through it, as if it were gone.
         return losses(state.shape)[number]
     after = routes.state(state.names, unit.first.host)
@@ -142,7 +142,7 @@ def _remedy(unit: Unit) -> str:
             "give it a stand-in (a second node and activemq_ha: shared-file), or link the others past it, "
             "with activemq_topology: mesh or activemq_links"
         )
-    if unit.first.settings.ha == "pure":
+    if unit.first.profile.replicates:
         return "link the others past it; its slave takes over what it holds, and no bridges"
     return "name both nodes in every link to this pair, as masterslave:(tcp://…,tcp://…), and give both the same links"
 

@@ -113,7 +113,7 @@ def permissions_of(
         advisories.read.append(group)
         advisories.admin.append(group)
     if NETWORK_GROUP in everyone:
-        for destination in _EVERYTHING if settings.ha == "pure" else dict.fromkeys(carried):
+        for destination in _EVERYTHING if broker.profile.replicates else dict.fromkeys(carried):
             kind, _, name = destination.partition("://")
             at(kind, name).all(NETWORK_GROUP)
     for topic in dict.fromkeys(topic for agent in agents for topic in agent.settings.agent_topics):

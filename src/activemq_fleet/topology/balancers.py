@@ -104,7 +104,7 @@ def router_id_of(vip: str) -> int:
 
 
 def _is_pure(group: Group) -> bool:
-    return any(broker.settings.ha == "pure" for broker in group.brokers)
+    return any(broker.profile.replicates for broker in group.brokers)
 
 
 def _fronts(group: Group) -> Iterator[Front]:

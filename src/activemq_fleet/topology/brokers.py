@@ -59,38 +59,31 @@ def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, li
         settings=settings,
         release=release,
         address=settings.address or identity.name,
-        broker_name=settings.broker_name or (identity.pair if shares_store(settings) else identity.host),
+        broker_name=settings.broker_name or (identity.pair if settings.profile.shares_store else identity.host),
         store_directory=store_directory(member),
         ports=listening.ports,
         connectors=listening.connectors,
-        peer=peer.host if peer and settings.ha != "none" else None,
+        peer=peer.host if peer and settings.profile.has_peer else None,
         peer_address=_peer_address(member, peer) if peer else None,
     )
     return broker, findings
 
 
 def _peer_address(member: Member, peer: Member) -> Address | None:
-    if member.settings.ha == "none":
+    profile = member.settings.profile
+    if not profile.has_peer:
         return None
     listening = peer.listening
-    port = listening.ports.get("replication") if member.settings.ha == "pure" else None
+    port = listening.ports.get("replication") if profile.replicates else None
     if port is None and listening.openwire:
         port = listening.openwire.port
     return (peer.settings.address or peer.host, port) if port else None
 
 
-def shares_store(settings: Settings) -> bool:
-    """True where both nodes of a pair use one store."""
-    return settings.ha in ("shared-file", "shared-jdbc")
-
-
 def discovery_of(settings: Settings, release: Release) -> Literal["masterslave", "failover", "static", "multicast"]:
     """How a broker finds its peers: as said, else by profile and release."""
-    if settings.discovery:
-        return settings.discovery
-    if settings.ha == "pure":
-        return "multicast"
-    return "masterslave" if release.has_masterslave_discovery else "failover"
+    by_release: Literal["masterslave", "failover"] = "masterslave" if release.has_masterslave_discovery else "failover"
+    return settings.discovery or settings.profile.default_discovery or by_release
 
 
 def multicast_uri(member: Member | Broker) -> str:
@@ -128,7 +121,7 @@ def _listen(member: Member) -> Listening:
 
 def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) -> Iterator[Connector]:
     settings, release = member.settings, member.release
-    pure = settings.ha == "pure"
+    pure = settings.profile.replicates
     if pure and member.identity.role == "slave":
         return
     wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
@@ -199,7 +192,7 @@ def store_directory(member: Member) -> str:
     settings = member.settings
     if settings.store_directory:
         return settings.store_directory
-    if settings.ha == "shared-file":
+    if settings.profile.shares_store_directory:
         return f"/srv/activemq/{member.identity.pair}"
     return f"{settings.base.rstrip('/')}/{settings.instance}/data/kahadb"
 
@@ -224,29 +217,18 @@ def _check_name(member: Member) -> Iterator[Finding]:
 
 def _check_profile(member: Member) -> Iterator[Finding]:
     settings, release = member.settings, member.release
-    if settings.ha == "pure" and not release.has_pure_master_slave:
-        yield _finding(
-            "T005",
-            member,
-            f"activemq_ha is pure, which release {release.text} no longer has: it was removed in 5.8.0 (AMQ-4165)",
-            "use activemq_ha: shared-file, whose links are masterslave:",
-            why="five of its attributes still pass the schema and do nothing, so that no error would tell",
-        )
-    if settings.ha == "pure" and settings.tls:
+    needed = settings.profile.release_requirement
+    if needed and not needed.is_met_by(release):
+        yield _finding(needed.rule, member, needed.message.format(release=release.text), needed.fix, why=needed.why)
+    if settings.profile.replicates and settings.tls:
         yield _finding(
             "T011",
             member,
-            f"activemq_tls is set, and activemq_ha: pure copies to the slave without it in release {release.text}",
+            f"activemq_tls is set, and activemq_ha: {settings.ha} copies to the slave without it in release "
+            f"{release.text}",
             "use activemq_ha: shared-file, or keep the replication port on a network of its own and waive this",
             # Measured on 5.5.1 and 5.7.0.
             why="a slave that dials ssl: knows nothing of the trust store, fails, and starts as a second master",
-        )
-    if settings.ha == "shared-jdbc" and not release.has_lockers:
-        yield _finding(
-            "T011",
-            member,
-            f"activemq_ha is shared-jdbc: release {release.text} has no lease lock (it came in 5.7)",
-            "upgrade, or use activemq_ha: shared-file",
         )
     if settings.runtime_configuration and not release.has_runtime_configuration:
         yield _finding(

@@ -158,10 +158,9 @@ class Network:
 
     def planned(self, broker: Broker) -> tuple[Link, ...]:
         """The links of the plans of a broker's unit; those whose target has no address are left out."""
-        slave = broker.settings.ha == "pure" and broker.role == "slave"
         targets = ((plan, self.units[plan.target]) for plan in self.plans.get(broker.unit, ()))
         return tuple(
-            _planned_link(broker, plan, target, self, duplex=plan.duplex and not slave)
+            _planned_link(broker, plan, target, self, duplex=plan.duplex and not broker.is_replica)
             for plan, target in targets
             if target.addresses
         )
@@ -223,7 +222,7 @@ def _links(broker: Broker, network: Network) -> Iterator[Link]:
         yield _multicast_link(broker)
     yield from network.planned(broker)
     peer = broker.peer_address
-    if broker.settings.pair_links == "static" and broker.peer and peer and broker.settings.ha != "pure":
+    if broker.settings.pair_links == "static" and broker.peer and peer and not broker.profile.replicates:
         scheme = broker.openwire.scheme if broker.openwire else "tcp"
         yield Link(
             name=f"{broker.identity.host}-to-{broker.peer.partition('.')[0]}",
@@ -237,16 +236,15 @@ def _links(broker: Broker, network: Network) -> Iterator[Link]:
 
 
 def _multicast_link(broker: Broker) -> Link:
-    settings, host = broker.settings, broker.identity.host
-    pure = settings.ha == "pure"
+    settings, profile = broker.settings, broker.profile
     return Link(
-        name=f"{host if pure or settings.ha == 'none' else broker.pair}-{broker.group}",
+        name=f"{broker.pair if profile.shares_store else broker.identity.host}-{broker.group}",
         kind="multicast",
         target=broker.group,
         uri=multicast_uri(broker),
         addresses=(),
         # Masters of the 2011 network are duplex; a promoted slave only drains, one way.
-        duplex=pure and broker.role == "master",
+        duplex=profile.replicates and broker.role == "master",
         network_ttl=settings.network_ttl or MULTICAST_TTL,
     )
 

@@ -17,6 +17,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Role
+from activemq_fleet.profiles import Profile
 from activemq_fleet.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.sealed import Sealed
@@ -148,9 +149,24 @@ class Broker:
         return self.identity.role
 
     @property
+    def profile(self) -> Profile:
+        """How its pair's nodes stand in for each other."""
+        return self.settings.profile
+
+    @property
+    def is_replica(self) -> bool:
+        """True for a slave to which its master replicates: it opens no connector, not even once promoted."""
+        return self.profile.replicates and self.role == "slave"
+
+    @property
+    def shared_directory(self) -> str | None:
+        """The directory of the store that both nodes use; None where there is none, or it is a database."""
+        return self.store_directory if self.profile.shares_store_directory else None
+
+    @property
     def unit(self) -> str:
-        """What the network sees as one: the pair, or with ``none`` the single broker."""
-        return self.identity.host if self.settings.ha == "none" else self.identity.pair
+        """What the network sees as one: the pair, or where it has no peer the single broker."""
+        return self.identity.pair if self.profile.has_peer else self.identity.host
 
     @property
     def openwire(self) -> Connector | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.sealed import may_equal
-from activemq_fleet.topology.brokers import discovery_of, shares_store
+from activemq_fleet.topology.brokers import discovery_of
 from activemq_fleet.topology.links import Network, Unit
 from activemq_fleet.topology.model import Agent, Balancer, Broker
 
@@ -33,7 +33,7 @@ _PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
 _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_store_directory",
-        lambda b: b.settings.ha == "shared-file" and b.store_directory,
+        lambda b: b.shared_directory,
         "two directories have no common lock: both nodes become active",
     ),
     (
@@ -105,7 +105,7 @@ def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
     """T002, T004 and T009 within a pair; ``units`` maps pairs to their brokers."""
     for pair, brokers in units.items():
         first = brokers[0]
-        if first.settings.ha != "none":
+        if first.profile.has_peer:
             yield from _uneven(pair, brokers)
         if len(brokers) == 1:
             continue
@@ -120,7 +120,7 @@ def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
                     why="a store written by the newer line may be unreadable for the older one",
                 )
         yield from _unequal(brokers, _PAIR_EQUAL, f"pair {pair}")
-        if shares_store(first.settings):
+        if first.profile.shares_store:
             yield from _unequal(brokers, _SHARED_EQUAL, f"pair {pair}")
 
 
@@ -261,7 +261,7 @@ def doubled_names(broker: Broker) -> Iterator[Finding]:
     if len({"broker", "store", *names}) == 2 + len(names):
         return
     taken = {"broker": "the broker itself"}
-    if broker.settings.ha == "shared-jdbc":
+    if broker.profile.has_database_lease:
         taken["store"] = "the data source"
     named = [("connector", connector.name) for connector in broker.connectors]
     for kind, name in (*named, *(("link", link.name) for link in broker.links)):

@@ -20,7 +20,7 @@ from activemq_fleet.pipeline.plan.saying import INPUT, MULTICAST, NO_RELEASE, Sa
 from activemq_fleet.releases import Release
 from activemq_fleet.settings import Settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
-from activemq_fleet.topology.brokers import Member, shares_store, store_directory
+from activemq_fleet.topology.brokers import Member, store_directory
 from activemq_fleet.topology.build import NAME
 
 _quoted = json.JSONEncoder().encode
@@ -106,7 +106,7 @@ def shared_of(text: str) -> Shared:
         return Shared(text, found, every, {})
     broker = every | {
         "release": release.text,
-        "own_store": settings.store_directory is not None or settings.ha == "shared-jdbc",
+        "own_store": settings.store_directory is not None or settings.profile.has_database_lease,
         "links": found.links,
     }
     return Shared(text, found, every, broker)
@@ -166,7 +166,7 @@ def member_of(identity: Identity, shared: Shared) -> Row:
     return {
         "group": group,
         "pair": identity.pair,
-        "unit": identity.host if settings.ha == "none" else identity.pair,
+        "unit": identity.pair if settings.profile.has_peer else identity.host,
         "address": address,
         "names": list({lower, short, address or short, _announced(group, settings)}),
         "points": points_of(identity, shared) or None,
@@ -199,7 +199,7 @@ def _of_broker(shared: Shared) -> tuple[Settings, Release]:
 def store_said(identity: Identity, shared: Shared) -> str | None:
     """The store that others may name too; None for one on the machine's own disk."""
     settings, release = _of_broker(shared)
-    if not shares_store(settings):
+    if not settings.profile.shares_store:
         return None
     directory = store_directory(Member(identity, settings, release))
     kind, *where = store_of(settings, settings.address or identity.name, directory)

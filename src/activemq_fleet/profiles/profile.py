@@ -1,0 +1,64 @@
+"""What the rest of the library asks of a profile: capabilities and a few sentences, never its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from activemq_fleet.releases import Release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRequirement:
+    """What a release must have, and the finding where it has not; ``message`` has a place for ``{release}``."""
+
+    is_met_by: Callable[[Release], bool]
+    rule: str
+    message: str
+    fix: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One value of ``activemq_ha``: how two nodes stand in for each other.
+
+    At most one of ``shares_store_directory``, ``has_database_lease`` and ``replicates`` is True. With none of them
+    each broker stands alone.
+    """
+
+    name: str
+    shares_store_directory: bool = False
+    """Both nodes use one kahaDB directory; who holds the lock of its file is active."""
+    has_database_lease: bool = False
+    """Both nodes use one database, and no directory; who holds the lease is active."""
+    replicates: bool = False
+    """The master copies each message to its slave, which has a store of its own. The slave opens no connector, not even
+    once it is promoted: clients and bridges are served by masters only."""
+    needs_resync: bool = False
+    """A node that ended comes back by the playbook ``resync`` only, because its store is older than that of the other
+    one. Nothing restarts it: no roll, no upgrade, and systemd neither after a crash nor at boot. It is stopped by
+    SIGKILL, since a controlled stop of 5.5 lost messages (AMQ-3364)."""
+    default_discovery: Literal["multicast"] | None = None
+    """``activemq_discovery`` where nobody sets it; None: by release, masterslave or failover."""
+    required_variables: tuple[str, ...] = ()
+    """Variables that must be set, without their prefix."""
+    release_requirement: ReleaseRequirement | None = None
+    """None: every release has it."""
+    plural: str
+    """What a group of such pairs has, in the heading of its box in a diagram."""
+    reason: str
+    """Who is active, in ``explain``."""
+    legend: str = ""
+    """Who is active, below a diagram; empty for a single broker, which has a sign of its own there."""
+
+    @property
+    def shares_store(self) -> bool:
+        """True where both nodes use one store: whoever has its lock or lease is active, the other one waits."""
+        return self.shares_store_directory or self.has_database_lease
+
+    @property
+    def has_peer(self) -> bool:
+        """True where the nodes of a pair stand in for each other; else a pair is only a name and each serves alone."""
+        return self.shares_store or self.replicates

@@ -1,0 +1,11 @@
+"""``shared-file``: one kahaDB store on a file system that both nodes mount."""
+
+from activemq_fleet.profiles.profile import Profile
+
+SHARED_FILE = Profile(
+    name="shared-file",
+    shares_store_directory=True,
+    plural="shared file stores",
+    reason="both nodes use one kahaDB store; who holds its lock is active",
+    legend="One store that both nodes share. Who holds its lock is active.",
+)

@@ -1,0 +1,18 @@
+"""``shared-jdbc``: one database for both nodes, with a lease."""
+
+from activemq_fleet.profiles.profile import Profile, ReleaseRequirement
+
+SHARED_JDBC = Profile(
+    name="shared-jdbc",
+    has_database_lease=True,
+    required_variables=("jdbc",),
+    release_requirement=ReleaseRequirement(
+        is_met_by=lambda release: release.has_lockers,
+        rule="T011",
+        message="activemq_ha is shared-jdbc: release {release} has no lease lock (it came in 5.7)",
+        fix="upgrade, or use activemq_ha: shared-file",
+    ),
+    plural="shared databases",
+    reason="both nodes use one database; who holds the lease is active",
+    legend="One database that both nodes share. Who holds the lease is active.",
+)
