@@ -18,12 +18,6 @@ from activemq_fleet.printable import counted
 _PAD = 16.0
 _MOST_NOTES = 8
 _Answer = TypeVar("_Answer")
-_STORES = {
-    "shared-file": "shared file stores",
-    "shared-jdbc": "shared databases",
-    "pure": "pure master/slave",
-    "none": "single nodes",
-}
 
 
 class GroupBox:
@@ -124,14 +118,14 @@ def facts_of(view: GroupView, *, small: bool) -> list[str]:
     """What one would ask about a group first; with small cards also what these leave out."""
     brokers = [node.broker for pair in view.pairs for node in pair.nodes]
     releases = {broker.release.text: broker.release.version for broker in brokers}
-    kinds = dict.fromkeys(_STORES[broker.settings.ha] for broker in brokers)
+    kinds = dict.fromkeys(broker.profile.plural for broker in brokers)
     facts = [
         counted(len(view.pairs), "pair"),
         listed(sorted(releases, key=lambda text: releases[text])),
         listed(kinds),
     ]
     facts += [shape] if (shape := shape_text(view)) else []
-    if any(pair.inner and pair.ha != "none" for pair in view.pairs):
+    if any(pair.inner and pair.profile.has_peer for pair in view.pairs):
         facts.append("nodes of a pair linked")
     domain = common(view, domain_of)
     facts += [f"in {domain}"] if domain else []

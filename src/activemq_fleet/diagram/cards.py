@@ -56,7 +56,7 @@ class FullCard:
         self.width = width
         self._texts = [_node_lines(node, width - 2 * PAD - _INDENT - 6, domain) for node in pair.nodes]
         self._heights = [30.0 + _LINE * len(lines) for lines in self._texts]
-        self._between = 46.0 if pair.ha != "none" or pair.inner else 14.0
+        self._between = 46.0 if pair.profile.has_peer or pair.inner else 14.0
         gaps = len(pair.nodes) - 1 + pair.lacks_a_node
         absent = 30.0 if pair.lacks_a_node else 0.0
         self.height = _HEADER + sum(self._heights) + gaps * self._between + absent + PAD
@@ -114,10 +114,10 @@ class FullCard:
 
     def _draw_between(self, canvas: Canvas, top: float) -> None:
         bottom, x = top + self._between, PAD + 15
-        if self.pair.ha == "pure":
+        if self.pair.profile.replicates:
             canvas.path(f"M{number(x)} {number(top)}V{number(bottom - 7)}", "line tie")
             canvas.path(arrow_head((x, top), (x, bottom)), "head-tie")
-        elif self.pair.ha != "none":
+        elif self.pair.profile.has_peer:
             canvas.path(f"M{number(x)} {number(top)}V{number(bottom)}", "line tie")
             draw_cylinder(canvas, x - 10, top + 9, 20, self._between - 18)
         room = self.width - 2 * PAD - _INDENT - 8 - (_INNER_ROOM if self.pair.inner else 0)
@@ -223,7 +223,7 @@ def _node_lines(node: Node, width: float, domain: str | None) -> list[tuple[str,
     known = broker.address == broker.host and broker.identity.domain == domain
     lines = [] if known else [(shorten(broker.address, "mono", width), "mono muted")]
     listens = ports_of(node)
-    if broker.settings.ha == "pure" and not node.is_master:
+    if broker.is_replica:
         listens = ["listens only once promoted", *listens]
     return lines + [(line, "small muted") for line in wrap(listens, "small", width, " · ")]
 
@@ -231,14 +231,14 @@ def _node_lines(node: Node, width: float, domain: str | None) -> list[tuple[str,
 def _store_text(pair: PairView) -> list[tuple[str, str]]:
     """What the nodes of a pair have in common: at most two lines and their classes."""
     broker = pair.nodes[0].broker
-    if pair.ha == "shared-file":
+    if pair.profile.shares_store_directory:
         return [("one store, one lock", "small ink"), (broker.store_directory, "mono muted")]
-    if pair.ha == "shared-jdbc":
+    if pair.profile.has_database_lease:
         # Never the URL itself: some drivers take the password there.
         url = broker.settings.jdbc.url if broker.settings.jdbc else ""
         found = re.match(r"jdbc:([a-z0-9]+)", url)
         return [("one database, one lease", "small ink"), (found[1] if found else "jdbc", "mono muted")]
-    if pair.ha == "pure":
+    if pair.profile.replicates:
         port = broker.ports.get("replication")
         return [("replicates to its slave", "small ink"), (f"on port {port}", "mono muted")] if port else []
     return []

@@ -13,6 +13,7 @@ from activemq_fleet.diagram.symbols import badge_width, draw_badge, draw_cylinde
 from activemq_fleet.diagram.text import listed, wrap
 from activemq_fleet.findings import Finding
 from activemq_fleet.printable import counted
+from activemq_fleet.profiles import PROFILES
 
 MOST_FINDINGS = 16
 _MOST_HOSTS = 3
@@ -21,11 +22,6 @@ _LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
 _PAIR = "A pair: two brokers that stand in for each other. One is active at a time."
 _STARS = "Preferred master and preferred slave; this never changes. Which node is active is found out at run time."
 _SINGLE = "A single broker: no other takes over from it."
-_STORES = {
-    "shared-file": "One store that both nodes share. Who holds its lock is active.",
-    "shared-jdbc": "One database that both nodes share. Who holds the lease is active.",
-    "pure": "The master replicates each message to its slave, which listens only once it is promoted.",
-}
 _KINDS = {
     "masterslave": "masterslave: a link to whichever node of the pair is active.",
     "failover": "failover: a link to whichever node of the pair is active; its addresses are tried in turn.",
@@ -115,13 +111,15 @@ def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], 
 
     ``frames`` are the kinds of the links that frames stand for.
     """
-    profiles = {pair.ha for pair in scene.pairs}
+    drawn = {pair.profile.name for pair in scene.pairs}
+    profiles = [profile for profile in PROFILES.values() if profile.name in drawn]
     signs = []
-    if profiles - {"none"}:
+    if any(profile.has_peer for profile in profiles):
         signs += [Sign(_pair, _PAIR), Sign(_stars, _STARS)]
-    if "none" in profiles:
+    if not all(profile.has_peer for profile in profiles):
         signs.append(Sign(_single, _SINGLE))
-    signs += [] if small else [Sign(_SAMPLES[ha], text) for ha, text in _STORES.items() if ha in profiles]
+    if not small:
+        signs += [Sign(_replicates if one.replicates else _store, one.legend) for one in profiles if one.legend]
     signs += _links(strokes, frames)
     signs += [Sign(_frame(kind), _FRAME) for kind in sorted(frames)]
     if any(group.multicast for group in scene.groups):
@@ -210,6 +208,3 @@ def _agents(canvas: Canvas) -> None:
 def _badge(finding: Finding) -> Callable[[Canvas], None]:
     severity = "waived" if finding.waived is not None else finding.severity
     return lambda canvas: draw_badge(canvas, 35, 10, finding.rule, severity)
-
-
-_SAMPLES = {"shared-file": _store, "shared-jdbc": _store, "pure": _replicates}

@@ -15,6 +15,7 @@ from typing import Literal
 
 from activemq_fleet.diagram.shapes import Shape, downstream, shape_of
 from activemq_fleet.findings import Finding
+from activemq_fleet.profiles import Profile
 from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Pair
 from activemq_fleet.topology.model import Link, LinkKind
 
@@ -82,7 +83,7 @@ class Node:
     @property
     def role(self) -> str:
         """The preferred role, or nothing where no other node could take over."""
-        return "" if self.broker.settings.ha == "none" else self.broker.role
+        return self.broker.role if self.broker.profile.has_peer else ""
 
     @property
     def severity(self) -> str | None:
@@ -106,12 +107,12 @@ class PairView:
         return tuple(dict.fromkeys(node.broker.release.text for node in self.nodes))
 
     @property
-    def ha(self) -> str:
-        return self.nodes[0].broker.settings.ha
+    def profile(self) -> Profile:
+        return self.nodes[0].broker.profile
 
     @property
     def lacks_a_node(self) -> bool:
-        return len(self.nodes) == 1 and self.ha != "none"
+        return len(self.nodes) == 1 and self.profile.has_peer
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def clients_section(fleet: Fleet, broker: Broker) -> Section:
 
 def _unit(fleet: Fleet, broker: Broker) -> Pair:
     """The pair, or the single broker where no other stands in for it."""
-    if broker.settings.ha == "none":
+    if not broker.profile.has_peer:
         return Pair(broker.unit, broker.group, (broker,))
     return fleet.pairs[broker.pair]
 
@@ -115,8 +115,8 @@ def pointing_section(fleet: Fleet, broker: Broker) -> Section | None:
         why = "a balancer's address for this group"
         entries.append(set_by(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
     for balancer in fleet.balancers:
-        text = "load balancer: it points at preferred masters only" if broker.settings.ha == "pure" else "load balancer"
-        if broker.settings.ha == "pure" and broker.role == "slave":
+        text = "load balancer: it points at preferred masters only" if broker.profile.replicates else "load balancer"
+        if broker.is_replica:
             text = "load balancer: it does not point here, for a pure slave takes no clients"
         entries.append(Entry(balancer.host, text))
     return Section("pointing", "Agents and balancers", tuple(entries)) if entries else None

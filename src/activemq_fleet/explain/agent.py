@@ -43,7 +43,7 @@ def _home(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
     nodes = [
         Entry(
             b.identity.host,
-            f"preferred {b.role}" if b.settings.ha != "none" else "a single broker",
+            f"preferred {b.role}" if b.profile.has_peer else "a single broker",
             why=f"ActiveMQ {b.release.text}",
         )
         for b in pair.in_order
@@ -67,18 +67,15 @@ def _told(agent: Agent, pair: Pair) -> Section:
 
 def _dies(pair: Pair) -> Section:
     master, brokers = pair.preferred_master, pair.in_order
-    entries = [Entry(f"{broker.identity.host}", _fate(len(brokers), master.settings.ha)) for broker in brokers]
+    fate = "where it was active, the agent finds its session and its messages on the other node"
+    if len(brokers) == 1 or not master.profile.has_peer:
+        fate = "the agent waits until it is back"
+    entries = [Entry(broker.identity.host, fate) for broker in brokers]
     entries.append(Entry("within", lasts(master)))
     entries.append(
         Entry("both", "what is to be sent waits on this host until one of them is back; no other pair is tried")
     )
     return Section("dies", "When a broker of its home pair dies", tuple(entries))
-
-
-def _fate(nodes: int, ha: str) -> str:
-    if nodes == 1 or ha == "none":
-        return "the agent waits until it is back"
-    return "where it was active, the agent finds its session and its messages on the other node"
 
 
 def _files(agent: Agent) -> Section:

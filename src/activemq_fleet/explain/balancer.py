@@ -40,8 +40,8 @@ def _takes_clients(broker: Broker) -> bool:
 
 
 def _why(brokers: tuple[Broker, ...]) -> str:
-    if any(broker.settings.ha == "pure" for broker in brokers):
+    if any(broker.profile.replicates for broker in brokers):
         return "preferred masters only: a pure slave takes no clients"
-    if all(broker.settings.ha == "none" for broker in brokers):
+    if not any(broker.profile.has_peer for broker in brokers):
         return "single brokers"
     return "both nodes of a pair: a standby's ports are closed"

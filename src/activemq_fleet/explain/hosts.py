@@ -71,7 +71,7 @@ def story_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Story:
 
 def _broker_title(broker: Broker) -> str:
     release = f"ActiveMQ {broker.release.text}"
-    if broker.settings.ha == "none":
+    if not broker.profile.has_peer:
         return f"a broker on its own in group {broker.group}, {release}"
     return f"preferred {broker.role} of pair {broker.pair} in group {broker.group}, {release}"
 

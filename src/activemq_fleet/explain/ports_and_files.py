@@ -32,9 +32,10 @@ def ports_section(fleet: Fleet, broker: Broker) -> Section:
     settings = broker.settings
     entries = [_connector(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
-        pure = settings.ha == "pure"
         why = "a pure slave serves no client, not even when promoted: it hands what it has to the other masters"
-        entries.append(Entry("none", "no connector", why=why if pure else "activemq_connectors is empty"))
+        entries.append(
+            Entry("none", "no connector", why=why if broker.profile.replicates else "activemq_connectors is empty")
+        )
     if "console" in broker.ports:
         entries.append(_console(broker))
     if broker.connectors:
@@ -50,9 +51,9 @@ def ports_section(fleet: Fleet, broker: Broker) -> Section:
 
 
 def _who_listens(broker: Broker) -> str:
-    if broker.settings.ha in ("shared-file", "shared-jdbc"):
+    if broker.profile.shares_store:
         return "A standby opens none of these ports, the console included, until it takes over."
-    if broker.settings.ha == "pure" and broker.role == "master":
+    if broker.profile.replicates and broker.role == "master":
         return "They open before its slave is attached; it is ready when its log says `started`."
     return ""
 

@@ -30,20 +30,20 @@ _Answer = tuple[str, bool, str]
 
 
 def _survival(broker: Broker) -> Iterator[_Answer]:
-    release, ha = broker.release, broker.settings.ha
-    if ha == "pure":
+    release, profile = broker.release, broker.profile
+    if profile.replicates:
         yield (
             ("pure", True, "pure master/slave: a master that waits for its slave and copies to it")
             if release.has_pure_master_slave
             else ("pure", False, "pure master/slave, which activemq_ha asks for: its attributes do nothing")
         )
-    elif ha == "shared-file" and not release.has_lockers:
+    elif profile.shares_store_directory and not release.has_lockers:
         yield "lockers", False, "<locker>: the lock is taken at the start and never looked at again"
-    elif ha == "shared-file":
+    elif profile.shares_store_directory:
         yield "lockers", True, _lock_checks(broker)
-    elif ha == "shared-jdbc" and not release.has_adjustable_lease:
+    elif profile.has_database_lease and not release.has_adjustable_lease:
         yield "lease", False, "a lease of one's own length: it is always 5 s"
-    if ha in ("shared-file", "shared-jdbc"):
+    if profile.shares_store:
         yield (
             ("restart", True, "the way back in one process: a node that loses its lock becomes standby again")
             if release.has_restart_allowed
@@ -51,7 +51,7 @@ def _survival(broker: Broker) -> Iterator[_Answer]:
         )
     if release.has_ignore_no_space_errors:
         yield "no-space", True, "a stop on a full disk (ignoreNoSpaceErrors=false), instead of losing what was accepted"
-    elif ha != "shared-jdbc":
+    elif not profile.has_database_lease:
         yield "no-space", False, "a stop on a full disk: what was accepted then can be lost"
 
 
@@ -67,7 +67,7 @@ def _network(broker: Broker) -> Iterator[_Answer]:
     release = broker.release
     if not broker.networked:
         return
-    if broker.settings.ha != "pure":
+    if not broker.profile.replicates:
         yield (
             ("masterslave", True, "masterslave: in links, one URI for both nodes of a pair")
             if release.has_masterslave_discovery

@@ -43,13 +43,15 @@ def locking_of(broker: Broker) -> dict[str, int | str]:
 
 def store_section(fleet: Fleet, broker: Broker) -> Section:
     """Store, lock or lease, and how much fits."""
-    profile = {
-        "shared-file": _shared_file,
-        "shared-jdbc": _shared_jdbc,
-        "pure": _pure,
-        "none": _single,
-    }[broker.settings.ha]
-    return Section("store", "Its store and its lock", (*profile(broker), *_limits(broker)))
+    return Section("store", "Its store and its lock", (*_store(broker), *_limits(broker)))
+
+
+def _store(broker: Broker) -> Iterator[Entry]:
+    if broker.profile.has_database_lease:
+        return _shared_jdbc(broker)
+    if broker.profile.shares_store_directory:
+        return _shared_file(broker)
+    return _pure(broker) if broker.profile.replicates else _single(broker)
 
 
 def _directory(broker: Broker, why: str, *details: str) -> Entry:

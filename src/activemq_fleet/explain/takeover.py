@@ -25,28 +25,25 @@ _NOBODY = "nobody"
 
 def lasts(broker: Broker) -> str:
     """How soon the other node of a broker's pair serves, in words."""
-    match broker.settings.ha:
-        case "shared-file":
-            acquire = int(locking_of(broker).get("acquire", 0))
-            bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
-            return f"{bound}: the lock is tried every {acquire} ms, and store and ports open in {_OPENING} s"
-        case "shared-jdbc":
-            acquire = int(locking_of(broker).get("acquire", 0))
-            return f"{2 * acquire / 1000 + _OPENING:g} s: a lease of {acquire} ms must end, and is asked for as often"
-        case "pure":
-            return "a second where the process dies; where the host vanishes, when the connection is given up"
-        case _:
-            return "never: it is a single broker"
+    if not broker.profile.has_peer:
+        return "never: it is a single broker"
+    if broker.profile.replicates:
+        return "a second where the process dies; where the host vanishes, when the connection is given up"
+    acquire = int(locking_of(broker).get("acquire", 0))
+    if broker.profile.has_database_lease:
+        return f"{2 * acquire / 1000 + _OPENING:g} s: a lease of {acquire} ms must end, and is asked for as often"
+    bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
+    return f"{bound}: the lock is tried every {acquire} ms, and store and ports open in {_OPENING} s"
 
 
 def takeover_section(fleet: Fleet, broker: Broker) -> Section:
     """One entry a question: who, how soon, and what of messages, clients, bridges and agents."""
-    if broker.settings.ha == "none":
-        entries = _alone("activemq_ha is none")
+    if not broker.profile.has_peer:
+        entries = _alone(f"activemq_ha is {broker.settings.ha}")
     elif broker.peer is None:
         entries = _alone("the other node of its pair is not in the inventory")
     else:
-        entries = _pure(fleet, broker) if broker.settings.ha == "pure" else _shared(broker)
+        entries = _pure(fleet, broker) if broker.profile.replicates else _shared(broker)
     return Section("dies", "When it dies", (*entries, *_agents(fleet, broker)))
 
 
@@ -58,7 +55,7 @@ def _alone(why: str) -> Iterator[Entry]:
 
 
 def _shared(broker: Broker) -> Iterator[Entry]:
-    lease = broker.settings.ha == "shared-jdbc"
+    lease = broker.profile.has_database_lease
     what = "lease" if lease else "lock"
     acquire = int(locking_of(broker).get("acquire", 0))
     seconds = (2 if lease else 1) * acquire / 1000 + _OPENING
@@ -145,7 +142,7 @@ def _agents(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
     listed = ", ".join(agents[:MOST_AGENTS]) + (
         f" and {len(agents) - MOST_AGENTS} more" if len(agents) > MOST_AGENTS else ""
     )
-    if broker.settings.ha == "none" or broker.peer is None:
+    if broker.peer is None:
         waits = "wait until it is back: theirs is no other pair"
     else:
         waits = "find their sessions on the other node"
