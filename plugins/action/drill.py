@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,11 +14,11 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
 
 _ARGUMENTS = {
-    "step": {"type": "str", "required": True, "choices": ["begin", "status", "wait", "note", "end"]},
+    "step": {"type": "str", "required": True, "choices": ["begin", "status", "wait", "record", "end"]},
     "directory": {"type": "path"},
     "pairs": {"type": "list", "elements": "str", "default": []},
     "options": {"type": "dict", "default": {}},
-    "looks": {"type": "dict", "default": {}},
+    "evidence": {"type": "dict", "default": {}},
     "fault": {"type": "dict", "default": {}},
     "report": {"type": "path"},
 }
@@ -38,7 +37,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
         if self._task.check_mode:
-            raise AnsibleActionFail("a drill strikes brokers: it cannot be done in check mode")
+            raise AnsibleActionFail("a drill ends brokers: it cannot be done in check mode")
         errors = library("errors")
         try:
             return {"changed": False, **self._step(arguments, task_vars or {})}
@@ -48,19 +47,23 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
 
     def _step(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        drill, options = library("lab.drill_hosts"), arguments["options"]
+        options = arguments["options"]
         if arguments["step"] == "begin":
-            return self._begin(drill, arguments, task_vars)
-        directory = Path(arguments["directory"])
+            return self._begin(arguments, task_vars)
+        running = library("lab.drill_run")
+        run = running.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
-            return {"drill": drill.status(directory, arguments["looks"])}
+            due = run.next_fault({host: found["state"] for host, found in arguments["evidence"].items()})
+            drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted), "what": run.plan.what}
+            return {"drill": drill}
         if arguments["step"] == "wait":
-            return {"load": drill.wait(directory, options["pair"], float(options["patience"]))}
-        if arguments["step"] == "note":
-            return drill.note(directory, arguments["fault"])  # type: ignore[no-any-return]
-        return self._end(drill, directory, arguments, task_vars)
+            accepted, handled = run.wait_until_steady(options["pair"], float(options["patience"]))
+            return {"load": {"accepted": accepted, "handled": handled}}
+        if arguments["step"] == "record":
+            return {"void": run.record_fault(running.fault_of(arguments["fault"])).void}
+        return self._end(run, arguments, task_vars)
 
-    def _begin(self, drill: Any, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _begin(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         fleet = self._fleet(task_vars)
         is_allowed = library("operations.drill").is_allowed
         allowed = {
@@ -68,22 +71,23 @@ class ActionModule(ActionBase):
             for group in fleet.groups
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
-        # A worker's parent is ansible-playbook itself: with it the load ends.
-        options = {**arguments["options"], "parent": os.getppid()}
         try:
-            found = drill.begin(fleet, arguments["pairs"], allowed, options, directory)
+            found = library("lab.drill_hosts").begin(
+                fleet, arguments["pairs"], allowed, arguments["options"], directory
+            )
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
             raise
         return {**found, "directory": str(directory)}
 
-    def _end(self, drill: Any, directory: Path, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        if not directory.is_dir():
+    def _end(self, run: Any, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        if not run.directory.is_dir():
             return {"verdict": "ended", "headline": "the drill has ended already", "reasons": []}
-        report = Path(arguments["report"])
-        result = drill.end(directory, self._fleet(task_vars), float(arguments["options"].get("skew") or 0))
-        drill.write(result, report)
-        shutil.rmtree(directory, ignore_errors=True)  # it holds passwords
+        hosts, report = library("lab.drill_hosts"), Path(arguments["report"])
+        skew = float(arguments["options"].get("skew") or 0)
+        result = run.finish(self._fleet(task_vars), skew=skew, notes=hosts.NOTES)
+        hosts.write(result, report)
+        shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
             "verdict": result.verdict,
             "headline": library("drills").headline(result),

@@ -1,13 +1,13 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.broker_fault``: strikes an active broker, for a drill."""
+"""``activemq.fleet.broker_fault``: injects a fault into an active broker, for a drill."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: broker_fault
-short_description: Strike an active broker, for a drill
+short_description: Inject a fault into an active broker, for a drill
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
@@ -25,13 +25,13 @@ options:
     type: str
   act:
     description:
-      - V(kill), V(pause) and V(stop) strike. V(resume) lets a frozen one go on. V(stay) takes the timer away.
+      - V(kill), V(pause) and V(stop) are the faults. V(resume) lets a frozen one go on. V(stay) takes the timer away.
       - V(started) waits until the broker's log says that it is started, and says when that was.
     type: str
     choices: [kill, pause, stop, resume, stay, started]
     required: true
   again:
-    description: Seconds after which systemd brings a struck broker back.
+    description: Seconds after which systemd brings the broker back.
     type: int
     default: 300
   wait:
@@ -40,7 +40,7 @@ options:
     default: 120
 attributes:
   check_mode:
-    description: Strikes nobody.
+    description: Injects nothing.
     support: none
   diff_mode:
     description: There is nothing to show.
@@ -61,7 +61,7 @@ at:
   type: float
   returned: for all but V(stay)
 pid:
-  description: The process that was struck.
+  description: The process that had the fault.
   type: int
   returned: for a fault
 """
@@ -96,7 +96,7 @@ def main() -> None:
             if unit:
                 fault_injection.stay(unit)
         else:
-            result |= fault_injection.strike(base, unit, act, module.params["again"])
+            result |= fault_injection.inject(base, unit, act, module.params["again"])
     except (InstallError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

@@ -12,16 +12,16 @@ version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
-  - Keeps pairs under load from agents on the controller, writes down what was struck, and accounts for every
+  - Keeps pairs under load from agents on the controller, writes the faults down, and accounts for every
     event at the end.
 options:
   step:
     description:
-      - V(begin) refuses groups that may not be drilled, decides whom to strike in which order, and begins the load.
-      - V(status) says whose turn it is. V(wait) waits until enough flows. V(note) writes a fault down.
+      - V(begin) refuses groups that may not be drilled, puts the faults into an order, and begins the load.
+      - V(status) returns the pair whose fault is due. V(wait) waits until enough flows. V(record) writes a fault down.
       - V(end) ends the load, writes the report and returns the verdict.
     type: str
-    choices: [begin, status, wait, note, end]
+    choices: [begin, status, wait, record, end]
     required: true
   directory:
     description: What V(begin) returned.
@@ -35,12 +35,12 @@ options:
     description: What only this step needs.
     type: dict
     default: {}
-  looks:
+  evidence:
     description: For each host the result of M(activemq.fleet.broker_info).
     type: dict
     default: {}
   fault:
-    description: What was struck, when and with what end.
+    description: Where and when the fault was injected, and what came of it.
     type: dict
     default: {}
   report:
@@ -48,7 +48,7 @@ options:
     type: path
 attributes:
   check_mode:
-    description: Fails, because a drill strikes brokers.
+    description: Fails, because a drill ends brokers.
     support: none
   diff_mode:
     description: There is nothing to show.
@@ -78,7 +78,7 @@ order:
   elements: str
   returned: for V(begin)
 drill:
-  description: Whose turn it is, the number of the fault, and who was struck so far.
+  description: The pair whose fault is due, the number of the fault, and the hosts that had one so far.
   type: dict
   returned: for V(status)
 load:
@@ -88,7 +88,7 @@ load:
 void:
   description: Why the fault proves nothing and is repeated, or null.
   type: str
-  returned: for V(note)
+  returned: for V(record)
 verdict:
   description: V(clean), V(findings), V(incomplete) or V(void).
   type: str

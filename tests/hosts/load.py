@@ -31,8 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.drills import account
+from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import read_journal
-from activemq_fleet.lab.load_generator import LoadSpec, specs_to_json
+from activemq_fleet.lab.load_process import specs_to_json
 from tests.hosts.machines import Rack
 
 RATE = 60.0
@@ -69,7 +70,7 @@ class LateLoadError(LoadError):
 
 
 def start(options: argparse.Namespace) -> dict[str, Any]:
-    """Start the seats, detached, inside the machines' network."""
+    """Start the load generators, detached, inside the machines' network."""
     options.directory.mkdir(parents=True)
     pairs = dict(pair.split("=", 1) for pair in options.words)
     specs = [_spec(pair, addresses, options) for pair, addresses in pairs.items()]
@@ -78,7 +79,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
         file.write(specs_to_json(specs))
     (options.directory / "pairs").write_text("\n".join(pairs))
     owner = [os.environ["FLEET_RACK_OWNER"]] if os.environ.get("FLEET_RACK_OWNER") else []
-    command = [sys.executable, "-m", "activemq_fleet.lab.load_generator", str(options.directory), str(_LONGEST), *owner]
+    command = [sys.executable, "-m", "activemq_fleet.lab.load_process", str(options.directory), str(_LONGEST), *owner]
     with (options.directory / "output").open("ab") as output:
         process = subprocess.Popen(
             Rack(options.rack).lan.inside(*command),
@@ -92,7 +93,7 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
     return {"pairs": list(pairs)}
 
 
-def _spec(pair: str, addresses: str, options: argparse.Namespace) -> LoadSpec:
+def _spec(pair: str, addresses: str, options: argparse.Namespace) -> AgentLoadSpec:
     def keys(role: str) -> dict[str, str]:
         return {
             "mb.urls": ",".join(f"{address}:1883" for address in addresses.split(",")),
@@ -103,7 +104,7 @@ def _spec(pair: str, addresses: str, options: argparse.Namespace) -> LoadSpec:
         }
 
     topic = f"load/{pair}"
-    return LoadSpec(
+    return AgentLoadSpec(
         name=pair,
         topic=f"{topic}/LoadEvent",
         filters=(f"{topic}/#",),
@@ -152,12 +153,12 @@ def end(options: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def gaps(seat: Path, since: float) -> list[tuple[float, float]]:
-    """Times without a connection of either agent of a seat, by their journals: begin and seconds."""
+def gaps(pair: Path, since: float) -> list[tuple[float, float]]:
+    """Times without a connection of either of a pair's two agents, by their journals: begin and seconds."""
     outages: list[tuple[float, float]] = []
     for role in ("publisher", "subscriber"):
         lost: float | None = None
-        for kind, at in _connections(seat / role):
+        for kind, at in _connections(pair / role):
             if kind == "connection_lost" and at >= since:
                 lost = lost or at
             elif kind == "connected" and lost is not None:
@@ -208,7 +209,7 @@ def settle(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def stop(options: argparse.Namespace) -> dict[str, Any]:
-    """End the processes, if there are any: the seats end their agents."""
+    """End the processes, if there are any: the load generators end their agents."""
     own = _processes(options.directory)
     for sent, seconds in ((signal.SIGINT, 30), (signal.SIGKILL, 10)):
         for pid in own:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from activemq_fleet.lab.load_generator import LoadGenerator, tell
+from activemq_fleet.lab.load_process import LoadGenerator, write_status
 from tests.hosts import load
 from tests.hosts.load import gaps, merged
 
@@ -31,8 +31,8 @@ def test_outages_that_overlap_are_one(outages: list[tuple[float, float]], expect
     assert merged(outages) == expected
 
 
-def write(seat: Path, role: str, *records: tuple[int, str]) -> None:
-    directory = seat / role / "agent"
+def write(pair: Path, role: str, *records: tuple[int, str]) -> None:
+    directory = pair / role / "agent"
     directory.mkdir(parents=True)
     lines = [
         {"ts": datetime.fromtimestamp(at, UTC).isoformat(), "jseq": number, "epoch": "e", "kind": kind}
@@ -56,9 +56,8 @@ def test_one_loss_of_both_agents_is_one_gap_and_what_was_before_does_not_count(t
     assert gaps(tmp_path, 10) == [(50, 8)]
 
 
-def seat(name: str, last: float) -> LoadGenerator:
-    """What ``tell`` asks of a seat whose last event was handled at a moment."""
-    tail = SimpleNamespace(last=lambda kind: {"handled": last}[kind])
+def generator(name: str, last: float) -> LoadGenerator:
+    """A load generator whose last event was handled at a moment."""
     return cast(
         "LoadGenerator",
         SimpleNamespace(
@@ -66,19 +65,19 @@ def seat(name: str, last: float) -> LoadGenerator:
             check=lambda: None,
             is_steady=lambda: True,
             rates=lambda moment, seconds: (60.0, 60.0),
-            subscriber=SimpleNamespace(tail=tail),
+            last_handled=lambda: last,
         ),
     )
 
 
-def test_what_the_seats_say_of_themselves_is_what_the_load_asks_for(
+def test_what_the_load_generators_write_of_themselves_is_what_the_load_asks_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pid").write_text(str(os.getpid()))
     (tmp_path / "pairs").write_text("one")
     write(tmp_path / "one", "publisher", (1, "connected"))
     write(tmp_path / "one", "subscriber", (1, "connected"))
-    tell(tmp_path, [seat("one", time.time() + 3600)])
+    write_status(tmp_path, [generator("one", time.time() + 3600)])
     said: list[dict[str, Any]] = []
     for act in ("begin", "end"):
         assert load.main([act, str(tmp_path), "restart"]) == 0

@@ -22,10 +22,11 @@ import pytest
 from activemq_fleet.drills import DrillResult, html_report, judge
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import Lab
+from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import settle
-from activemq_fleet.lab.drill_load import load_spec
-from activemq_fleet.lab.load_generator import LoadGenerator, LoadSpec
+from activemq_fleet.lab.load_spec import load_spec
+from activemq_fleet.topology import Fleet, Pair
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
 
@@ -69,6 +70,12 @@ def whole(lab: Lab) -> None:
     wait_whole(lab)
 
 
+def agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
+    spec = load_spec(fleet, pair, rate)
+    assert isinstance(spec, AgentLoadSpec)
+    return spec
+
+
 def wait_whole(lab: Lab) -> None:
     """Until one is active and one stands by; a busy broker may not answer at once."""
 
@@ -109,13 +116,20 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     fleet = lab.client_fleet
     sockets = tmp_path / "s"
     sockets.mkdir()
-    with LoadGenerator(load_spec(fleet, fleet.pairs[PAIR], RATE), tmp_path / "seats", sockets) as seat:
-        seat.start(120)
-        until(lambda: seat.handled_after(0), PATIENCE, lambda: f"events are handled: {seat.subscriber.said}")
+    spec = agent_spec(fleet, fleet.pairs[PAIR], RATE)
+    with AgentLoadGenerator(spec, tmp_path / "load", sockets) as generator:
+        generator.start(120)
+        until(
+            lambda: generator.last_handled() > 0, PATIENCE, lambda: f"events are handled: {generator.subscriber.said}"
+        )
         frozen_at = time.time()
-        with frozen(seat):
-            seat.burst(PREFETCH)
-            until(lambda: waiting(seat, frozen_at) > 2 * PREFETCH, 240, lambda: f"events wait: {seat.publisher.said}")
+        with frozen(generator):
+            generator.burst(PREFETCH)
+            until(
+                lambda: waiting(generator, frozen_at) > 2 * PREFETCH,
+                240,
+                lambda: f"events wait: {generator.publisher.said}",
+            )
             active = lab.wait_active(PAIR)
             lab.kill(B if active == A else A)
             lab.kill(active)
@@ -124,9 +138,9 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
             bring_back(lab, A)
         bring_back(lab, B)
         again = time.time()
-        until(lambda: seat.handled_after(again), PATIENCE, lambda: f"handled again: {seat.subscriber.said}")
-        seat.finish()
-    account, _ = settle(tmp_path / "seats", PAIR, "MQTT", [])
+        until(lambda: generator.last_handled() > again, PATIENCE, lambda: f"handled again: {generator.subscriber.said}")
+        generator.finish()
+    account, _ = settle(tmp_path / "load", PAIR, "MQTT", [])
 
     assert account.lost > 0
     assert account.gaps == ()
@@ -149,8 +163,8 @@ def bring_back(lab: Lab, host: str) -> None:
 class frozen:  # noqa: N801 -- reads as what it does
     """The subscriber's processes stand still inside the block."""
 
-    def __init__(self, seat: LoadGenerator) -> None:
-        here = str(seat.subscriber.config)
+    def __init__(self, generator: AgentLoadGenerator) -> None:
+        here = str(generator.subscriber.config)
         self._processes = [p for p in psutil.process_iter() if here in cmdline_of(p)]
         assert self._processes
 
@@ -170,9 +184,9 @@ def cmdline_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def waiting(seat: LoadGenerator, since: float) -> int:
+def waiting(generator: AgentLoadGenerator, since: float) -> int:
     """How many events were acknowledged since the subscriber stands still."""
-    return seat.publisher.tail.read().between("acknowledged", since, time.time())
+    return generator.publisher.tail.read().between("acknowledged", since, time.time())
 
 
 @pytest.mark.timeout(900)
@@ -203,11 +217,11 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
 def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(*arguments: Any) -> LoadSpec:
-        right = load_spec(*arguments)
+    def wrong(*arguments: Any) -> AgentLoadSpec:
+        right = agent_spec(*arguments)
         return replace(right, publisher={**right.publisher, "mb.username": "till", "mb.password": "wrong"})
 
-    monkeypatch.setattr("activemq_fleet.lab.drill.load_spec", wrong)
+    monkeypatch.setattr("activemq_fleet.lab.drill_run.load_spec", wrong)
     began = time.monotonic()
     with pytest.raises(InputError, match=r"brokers refuse the login of the load: .*'till' or its password"):
         drill(lab, DrillOptions(faults=1, rate=RATE))

@@ -75,7 +75,7 @@ def many(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "bill
     for number in range(1, count + 1):
         pair = pairs[number % len(pairs)]
         nodes = [f"{pair}-a.example.com", f"{pair}-b.example.com"]
-        struck = nodes[(number // len(pairs)) % 2]
+        victim = nodes[(number // len(pairs)) % 2]
         at = BEGAN + 5 + 15 * number
         length = 3 + (number * 7 % 10) / 4
         faults.append(
@@ -83,9 +83,9 @@ def many(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "bill
                 number=number,
                 what="kill",
                 pair=pair,
-                host=struck,
+                host=victim,
                 at=at,
-                successor=next(node for node in nodes if node != struck),
+                successor=next(node for node in nodes if node != victim),
                 takeover=length,
                 back=length + 4,
                 silence=length + 0.6,

@@ -1,4 +1,4 @@
-"""What a drill in the lab is made of: seats and their accounts, states over time, journals read from disk."""
+"""What a drill in the lab is made of: load generators and their accounts, states over time, journals read from disk."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from activemq_fleet.drills import Span
 from activemq_fleet.errors import LabError
+from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import phases, read_journal, spans
-from activemq_fleet.lab.drill_load import load_spec, speaks_mqtt
-from activemq_fleet.lab.load_generator import LoadSpec, specs_to_json
+from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
+from activemq_fleet.lab.load_spec import load_spec, speaks_mqtt
+from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit.fleets import hosts
 
@@ -32,8 +34,10 @@ def fleet_of(agent: dict[str, Any] | None = None, **variables: Any) -> Fleet:
     return build_fleet(found, {})
 
 
-def spec_of(fleet: Fleet) -> LoadSpec:
-    return load_spec(fleet, fleet.pairs["orders-mq01"], 100)
+def spec_of(fleet: Fleet) -> AgentLoadSpec:
+    spec = load_spec(fleet, fleet.pairs["orders-mq01"], 100)
+    assert isinstance(spec, AgentLoadSpec)
+    return spec
 
 
 def test_without_agents_an_account_of_the_brokers_is_lent() -> None:
@@ -80,17 +84,22 @@ def test_mqtt_over_tls_without_an_agents_certificates_is_refused() -> None:
 
 def test_a_release_without_a_usable_mqtt_takes_its_load_over_stomp() -> None:
     assert speaks_mqtt(fleet_of().pairs["orders-mq01"])
-    assert not speaks_mqtt(fleet_of(release="5.5.1").pairs["orders-mq01"])
+    old = fleet_of(release="5.5.1")
+    assert not speaks_mqtt(old.pairs["orders-mq01"])
+    spec = load_spec(old, old.pairs["orders-mq01"], 100)
+    assert isinstance(spec, StompLoadSpec)
+    assert spec.addresses == ((A, 61613), (B, 61613))
 
 
-def test_no_password_shows_where_a_seat_is_printed() -> None:
+def test_no_password_shows_where_a_spec_is_printed() -> None:
     assert "s3cret" not in repr(spec_of(fleet_of()))
 
 
-def test_a_seat_survives_json() -> None:
-    spec = spec_of(fleet_of())
+def test_specs_of_both_protocols_survive_json() -> None:
+    old = fleet_of(release="5.5.1")
+    specs = [spec_of(fleet_of()), load_spec(old, old.pairs["orders-mq01"], 50)]
 
-    assert [LoadSpec.from_dict(data) for data in json.loads(specs_to_json([spec]))] == [spec]
+    assert specs_from_json(specs_to_json(specs)) == specs
 
 
 def test_states_have_no_hole_from_the_beginning_to_the_end() -> None:

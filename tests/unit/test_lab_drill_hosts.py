@@ -1,4 +1,4 @@
-"""The controller's part of the playbook ``drill``: what it refuses, whose turn it is, and what it writes down."""
+"""A drill under way, as the playbook runs it: what it refuses, where the next fault is due, what it writes down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError, LabError
-from activemq_fleet.lab import drill_hosts
+from activemq_fleet.lab import drill_hosts, drill_run
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, fault_of
+from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.topology import Fleet
 from tests.unit.fleets import fleet
 from tests.unit.test_lab_drill import A, B
@@ -18,7 +20,7 @@ PAIR = "orders-mq01"
 
 
 def begin(found: Fleet, directory: Path, allowed: object = True, **options: Any) -> dict[str, Any]:
-    return drill_hosts.begin(found, list(found.pairs), {"orders": allowed}, {"parent": 1, **options}, directory)
+    return drill_hosts.begin(found, list(found.pairs), {"orders": allowed}, options, directory)
 
 
 def fleet_of(**variables: Any) -> Fleet:
@@ -29,14 +31,14 @@ def fleet_of(**variables: Any) -> Fleet:
 def no_load(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """No process is started; what would have been written for it is kept."""
     written: list[str] = []
-    monkeypatch.setattr(drill_hosts, "_launch", lambda _directory, seats, *_: written.append(seats))
+    monkeypatch.setattr(DrillRun, "_launch", lambda _run, specs, *_: written.append(specs_to_json(specs)))
     return written
 
 
 @pytest.fixture(autouse=True)
 def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """These brokers are names alone; test_lab_drill_reach looks at real ports."""
-    monkeypatch.setattr(drill_hosts, "refuse_unreachable", lambda _specs: None)
+    monkeypatch.setattr(drill_run, "refuse_unreachable", lambda _specs: None)
 
 
 def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -64,22 +66,22 @@ def test_what_cannot_be_drilled_is_refused_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_pairs_get_a_seat_each_where_the_brokers_listen(tmp_path: Path, no_load: list[str]) -> None:
+def test_pairs_get_a_load_generator_each_where_the_brokers_listen(tmp_path: Path, no_load: list[str]) -> None:
     found = begin(fleet_of(), tmp_path, kills="3", seed="7")
 
-    (seat,) = json.loads(no_load[0])
+    (spec,) = json.loads(no_load[0])["mqtt"]
     assert found["order"] == [PAIR] * 3
     assert found["where"] == "hosts"
-    assert seat["publisher"]["mb.urls"] == f"{A}:1883,{B}:1883"
+    assert spec["publisher"]["mb.urls"] == f"{A}:1883,{B}:1883"
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> Path:
+def begun(tmp_path: Path) -> DrillRun:
     begin(fleet_of(), tmp_path, kills=2)
-    return tmp_path
+    return DrillRun(tmp_path)
 
 
-LOOKS = {A: {"state": "active"}, B: {"state": "standby"}}
+STATES = {A: "active", B: "standby"}
 FAULT = {
     "number": "1",
     "what": "kill",
@@ -94,49 +96,75 @@ FAULT = {
 }
 
 
-def test_turns_go_on_until_enough_faults_count(begun: Path) -> None:
-    assert drill_hosts.status(begun, LOOKS) == {"turn": PAIR, "number": 1, "struck": [], "what": "kill"}
-    drill_hosts.note(begun, FAULT)
-    assert drill_hosts.status(begun, LOOKS)["number"] == 2
-    drill_hosts.note(begun, {**FAULT, "number": "2", "host": B})
-
-    assert drill_hosts.status(begun, LOOKS)["turn"] is None
-    assert drill_hosts.status(begun, LOOKS)["struck"] == [A, B]
+def record(run: DrillRun, **fields: str) -> str | None:
+    return run.record_fault(fault_of(FAULT | fields)).void
 
 
-def test_a_fault_under_too_little_load_is_void_and_struck_three_times_at_most(begun: Path) -> None:
-    weak = {**FAULT, "rate_handled": "12"}
+def test_faults_are_due_until_enough_of_them_count(begun: DrillRun) -> None:
+    assert begun.next_fault(STATES) == NextFault(PAIR, 1, ())
+    record(begun)
+    assert begun.next_fault(STATES).number == 2
+    record(begun, number="2", host=B)
 
-    assert drill_hosts.note(begun, weak) == {"void": "12 events a second before the fault, and 50 are needed"}
-    assert drill_hosts.status(begun, LOOKS)["number"] == 1
-    drill_hosts.note(begun, weak)
-    drill_hosts.note(begun, weak)
-    assert drill_hosts.status(begun, LOOKS)["number"] == 2
-
-
-def test_the_fleet_is_remembered_as_it_was_found_first(begun: Path) -> None:
-    drill_hosts.status(begun, LOOKS)
-    drill_hosts.status(begun, {A: {"state": "stopped"}, B: {"state": "active"}})
-
-    assert json.loads((begun / "drill.json").read_text())["first"] == {A: "active", B: "standby"}
+    assert begun.next_fault(STATES) == NextFault(None, 2, (A, B))
 
 
-def test_a_load_that_has_ended_ends_the_drill(begun: Path) -> None:
-    (begun / "failed").write_text("the publisher of orders-mq01 ended by itself\n")
+def test_a_fault_under_too_little_load_is_void_and_repeated_twice_at_most(begun: DrillRun) -> None:
+    assert record(begun, rate_handled="12") == "12 events a second before the fault, and 50 are needed"
+    assert begun.next_fault(STATES).number == 1
+    record(begun, rate_handled="12")
+    record(begun, rate_handled="12")
+    assert begun.next_fault(STATES).number == 2
+
+
+def test_a_void_fault_of_a_pair_whose_node_does_not_come_back_is_not_repeated(tmp_path: Path) -> None:
+    plan = DrillPlan(order=(PAIR,), what="kill", rate=100.0, seed=1, target="", final=(PAIR,))
+    run = DrillRun.begin(plan, fleet_of(), tmp_path, 1)
+    record(run, rate_handled="12")
+
+    assert run.next_fault(STATES).pair is None
+    assert run.plan == plan
+
+
+def test_a_fault_that_went_wrong_is_the_last(begun: DrillRun) -> None:
+    record(begun)
+    begun.record_problem("orders-mq01 is not whole")
+
+    assert begun.next_fault(STATES).pair is None
+    assert [fault.problem for fault in begun.faults] == ["orders-mq01 is not whole"]
+
+
+def test_the_fleet_is_remembered_as_it_was_found_first(begun: DrillRun) -> None:
+    begun.next_fault(STATES)
+    begun.next_fault({A: "stopped", B: "active"})
+
+    assert json.loads((begun.directory / "drill.json").read_text())["first"] == {A: "active", B: "standby"}
+
+
+def test_a_load_that_has_ended_ends_the_drill(begun: DrillRun) -> None:
+    (begun.directory / "failed").write_text("the publisher of orders-mq01 ended by itself\n")
 
     with pytest.raises(LabError, match="the load has ended: the publisher of orders-mq01 ended by itself"):
-        drill_hosts.status(begun, LOOKS)
+        begun.next_fault(STATES)
 
 
-def test_without_journals_the_end_is_never_clean(begun: Path) -> None:
-    drill_hosts.status(begun, LOOKS)
+def test_without_an_event_after_the_fault_the_load_has_not_gone_on(begun: DrillRun) -> None:
+    (begun.directory / "status.json").write_text(json.dumps({PAIR: {"last": 99.0}}))
+
+    begun.wait_until_handled(PAIR, 98.0, 0)
+    with pytest.raises(LabError, match="no event was handled in the 0 s after the fault"):
+        begun.wait_until_handled(PAIR, 99.0, 0)
+
+
+def test_without_journals_the_end_is_never_clean(begun: DrillRun) -> None:
+    begun.next_fault(STATES)
     for number in ("1", "2"):
-        drill_hosts.note(begun, {**FAULT, "number": number})
-    (begun / "done").touch()
+        record(begun, number=number)
+    (begun.directory / "done").touch()
 
-    result = drill_hosts.end(begun, fleet_of(), 5.0)
-    drill_hosts.write(result, begun / "report" / "drill.html")
+    result = begun.finish(fleet_of(), skew=5.0)
+    drill_hosts.write(result, begun.directory / "report" / "drill.html")
 
     assert result.verdict == "incomplete"
     assert [fault.takeover for fault in result.faults] == [3.5, 3.5]
-    assert "incomplete" in (begun / "report" / "drill.html").read_text()
+    assert "incomplete" in (begun.directory / "report" / "drill.html").read_text()

@@ -13,8 +13,8 @@ import pytest
 
 from activemq_agent.running import _plain
 from activemq_fleet.errors import InputError
+from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_reach import refuse_unreachable
-from activemq_fleet.lab.load_generator import LoadSpec
 from tests.unit.agent.certificates import Authority, server, serving
 
 NOWHERE = "nowhere.invalid:1883"
@@ -77,12 +77,12 @@ def silent() -> Iterator[str]:
             client.close()
 
 
-def spec(*addresses: str, name: str = "orders-mq01", **more: str) -> LoadSpec:
+def spec(*addresses: str, name: str = "orders-mq01", **more: str) -> AgentLoadSpec:
     keys = {"mb.urls": ",".join(addresses), **more}
-    return LoadSpec(name=name, topic="t", filters=("t/#",), rate=1, publisher=keys, subscriber=keys)
+    return AgentLoadSpec(name=name, topic="t", filters=("t/#",), rate=1, publisher=keys, subscriber=keys)
 
 
-def refusal(*specs: LoadSpec) -> str:
+def refusal(*specs: AgentLoadSpec) -> str:
     with pytest.raises(InputError) as caught:
         refuse_unreachable(specs, timeout=1)
     said = str(caught.value)

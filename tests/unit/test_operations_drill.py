@@ -11,7 +11,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.operations.drill import (
     Candidate,
     Next,
-    Seen,
+    NodeState,
     is_allowed,
     next_drill_step,
     refuse_production,
@@ -33,7 +33,7 @@ def test_every_pair_has_its_turn_before_one_has_its_second() -> None:
     assert all(set(order[at : at + 3]) == {"o1", "o2", "b1"} for at in range(0, 18, 3))
 
 
-def test_no_pair_is_struck_twice_running_where_there_is_another() -> None:
+def test_no_pair_gets_two_faults_running_where_there_is_another() -> None:
     for seed in range(50):
         assert all(one != other for one, other in pairwise(schedule(PAIRS, 20, seed)))
 
@@ -43,7 +43,7 @@ def test_a_seed_gives_the_same_order_and_another_one_another() -> None:
     assert len({schedule(PAIRS, 20, seed) for seed in range(10)}) > 5
 
 
-def test_a_single_pair_is_struck_again_and_again() -> None:
+def test_a_single_pair_gets_every_fault() -> None:
     assert schedule([candidate("o1")], 3, 1) == ("o1", "o1", "o1")
 
 
@@ -55,11 +55,11 @@ def test_a_broker_on_its_own_is_left_out_and_refused_when_there_is_nobody_else()
         schedule([alone], 1, 1)
 
 
-def test_a_pure_pair_is_struck_once_and_one_of_its_group_never() -> None:
+def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
     pure = [candidate(pair, "pure") for pair in ("o1", "o2", "o3")]
 
     assert max(Counter(schedule(pure, 2, 1)).values()) == 1
-    with pytest.raises(InputError, match="2 faults at most: a pure pair is struck once"):
+    with pytest.raises(InputError, match="2 faults at most: a pure pair gets one"):
         schedule(pure, 3, 1)
 
 
@@ -85,38 +85,38 @@ def test_every_other_group_is_refused_by_name_with_the_way_out(value: object) ->
         refuse_production({"orders": value, "test": True})
 
 
-def seen(*states: str, pair: str = "o1") -> list[Seen]:
-    return [Seen(host=f"{pair}-{node}", pair=pair, state=state) for node, state in zip("ab", states, strict=True)]
+def seen(*states: str, pair: str = "o1") -> list[NodeState]:
+    return [NodeState(host=f"{pair}-{node}", pair=pair, state=state) for node, state in zip("ab", states, strict=True)]
 
 
-def next_of(nodes: list[Seen], turn: str | None = "o1", struck: tuple[str, ...] = (), **more: float) -> Next:
-    return next_drill_step(dict.fromkeys(node.pair for node in nodes), nodes, turn, struck, **more)
+def next_of(nodes: list[NodeState], due: str | None = "o1", faulted: tuple[str, ...] = (), **more: float) -> Next:
+    return next_drill_step(dict.fromkeys(node.pair for node in nodes), nodes, due, faulted, **more)
 
 
 @pytest.mark.parametrize(("states", "host"), [(("active", "standby"), "o1-a"), (("standby", "active"), "o1-b")])
-def test_whoever_is_active_now_is_struck_whatever_its_preferred_role(states: tuple[str, str], host: str) -> None:
+def test_whoever_is_active_now_gets_the_fault_whatever_its_preferred_role(states: tuple[str, str], host: str) -> None:
     step = next_of(seen(*states))
 
-    assert (step.act, step.host) == ("strike", host)
+    assert (step.act, step.host) == ("inject", host)
     assert step.peer != host
 
 
-def test_nothing_is_struck_while_another_pair_is_not_whole() -> None:
+def test_no_fault_is_injected_while_another_pair_is_not_whole() -> None:
     step = next_of([*seen("active", "standby"), *seen("active", "starting", pair="o2")])
 
     assert step.act == "wait"
     assert "o2-b is starting" in step.say
 
 
-def test_a_node_that_this_drill_struck_is_brought_back_first() -> None:
+def test_a_node_that_had_a_fault_is_brought_back_first() -> None:
     nodes = [*seen("active", "standby"), *seen("active", "stopped", pair="o2")]
 
-    assert next_of(nodes, struck=("o2-b",)).act == "start"
-    assert next_of(nodes, struck=("o2-b",)).host == "o2-b"
+    assert next_of(nodes, faulted=("o2-b",)).act == "start"
+    assert next_of(nodes, faulted=("o2-b",)).host == "o2-b"
 
 
 def test_a_frozen_one_goes_on_first() -> None:
-    assert next_of(seen("hung", "standby"), struck=("o1-a",)).act == "thaw"
+    assert next_of(seen("hung", "standby"), faulted=("o1-a",)).act == "resume"
 
 
 def test_a_node_that_somebody_else_stopped_is_left_alone_and_ends_the_drill() -> None:
@@ -127,10 +127,10 @@ def test_a_node_that_somebody_else_stopped_is_left_alone_and_ends_the_drill() ->
         next_of(nodes, waited=120, settle=120)
 
 
-def test_two_active_nodes_are_never_struck() -> None:
+def test_two_active_nodes_never_get_a_fault() -> None:
     assert next_of(seen("active", "active")).act == "wait"
 
 
 def test_it_is_done_when_no_fault_is_left_and_every_pair_is_whole() -> None:
-    assert next_of(seen("active", "standby"), turn=None).act == "done"
-    assert next_of(seen("active", "starting"), turn=None).act == "wait"
+    assert next_of(seen("active", "standby"), due=None).act == "done"
+    assert next_of(seen("active", "starting"), due=None).act == "wait"

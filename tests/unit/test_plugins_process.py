@@ -119,8 +119,8 @@ def test_the_watchdog_is_not_lured_to_a_process_of_another_account(base: Path) -
 def test_a_drill_strikes_no_process_of_another_account(base: Path) -> None:
     os.chown(base / "data", AGENT, AGENT)
     with java(base, NOBODY) as other:
-        with pytest.raises(InstallError, match="nothing was struck"):
-            fault_injection.strike(str(base), None, "kill", 0)
+        with pytest.raises(InstallError, match="no fault was injected"):
+            fault_injection.inject(str(base), None, "kill", 0)
         os.kill(other, signal.SIGSTOP)
         until(lambda: (now := process.read_process(other)) is not None and now.state == "T")
         assert fault_injection.resume(str(base), None)["changed"] is False

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Strikes the broker of this host, and tells when it took over. What is struck is decided elsewhere."""
+"""Inject a fault into the broker of this host, or tell when it took over. Which one gets it is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PATIENCE = 90
 _SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM, "resume": signal.SIGCONT}
 
 
-def strike(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
+def inject(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
     """One fault at the broker, now. Returns when, by this host's clock, and at which process.
 
     Whoever dies here leaves no broker that is down or frozen: after ``again`` seconds systemd itself
@@ -85,11 +85,11 @@ def started(base: str, wait: float) -> dict[str, Any]:
 def _active(layout: Layout, unit: str | None) -> Process:
     process = find_broker(layout.base, unit)
     if process is None:
-        raise InstallError("the broker does not run: nothing was struck")
+        raise InstallError("the broker does not run: no fault was injected")
     phase = broker_log.read_phase(layout.data, process.since)
     # No standby listens, and a client may have written into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
-        raise InstallError(f"the broker is not active any more ({phase.message or phase.name}): nothing was struck")
+        raise InstallError(f"the broker is not active any more ({phase.message or phase.name}): no fault was injected")
     return process
 
 
@@ -147,7 +147,7 @@ def _come_back(unit: str, act: str, seconds: int) -> None:
     command = ["systemd-run", "--collect", f"--unit={_timer(unit)}", f"--on-active={seconds}", "systemctl", *then]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise InstallError(f"systemd-run: {done.stderr.strip()[-200:]}: nothing was struck")
+        raise InstallError(f"systemd-run: {done.stderr.strip()[-200:]}: no fault was injected")
 
 
 def _systemctl(*words: str, must: bool = True) -> None:

@@ -31,7 +31,7 @@ def add_drill(
 ) -> None:
     """Add the command to ``lab``, with its option ``--dir``."""
 
-    @group.command("drill", short_help="Strike active brokers under load, and account for every event.")
+    @group.command("drill", short_help="Inject faults under load, and account for every event.")
     @inventory_options()
     @directory
     @click.option(
@@ -49,7 +49,9 @@ def add_drill(
         show_default=True,
         help="SIGKILL, SIGSTOP for 30 s, or an end in good order.",
     )
-    @click.option("--target", default="", metavar="PAIR|GROUP|HOST", help="Whom to strike (default: every pair).")
+    @click.option(
+        "--target", default="", metavar="PAIR|GROUP|HOST", help="Where to inject faults (default: every pair)."
+    )
     @click.option(
         "--rate", type=click.FloatRange(1, 2000), default=100.0, show_default=True, help="Events a second on each pair."
     )
@@ -74,9 +76,9 @@ def add_drill(
         report: str | None,
         output: str,
     ) -> int:
-        """Strike the broker that is active, again and again, under load from real agents.
+        """Inject faults into the broker that is active, again and again, under load from real agents.
 
-        After each fault the other node must take over and the struck one come back as standby. At the
+        After each fault the other node must take over and the one that had the fault come back as standby. At the
         end every event is accounted for from the agents' journals. The fleet is started if it does not
         run, and then ended again. Exit 0: clean; 1: something was lost, or nothing can be said.
         """

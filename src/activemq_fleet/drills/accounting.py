@@ -170,14 +170,14 @@ def _place(event_id: str) -> tuple[str, int]:
 
 
 def longest_silence(
-    moments: Sequence[float], struck: float, until: float, *, skew: float = 0.0
+    moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
     """The longest time between two of ``moments`` (sorted) that a fault can have caused: its begin and its length.
 
     It ends after the fault and begins before ``until``. ``skew``: how far the clock that the fault
     was told by may be off. None where nothing came after the fault.
     """
-    around = [(a, b - a) for a, b in pairwise(moments) if b > struck - skew and a < until]
+    around = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
     return max(around, key=lambda silence: silence[1], default=None)
 
 

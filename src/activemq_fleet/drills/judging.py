@@ -9,7 +9,7 @@ from activemq_fleet.drills.model import Account, DrillResult, Fault, Verdict
 LOWEST_RATE = 50.0
 """Events a second below which a fault proves nothing."""
 ATTEMPTS = 3
-"""How often a fault is struck until it counts."""
+"""How often a fault is injected until it counts."""
 
 
 def lowest_rate(rate: float) -> float:

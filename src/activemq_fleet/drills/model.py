@@ -57,7 +57,7 @@ class Fault:
     ``takeover``: until the log of the node that took over said that it is started. ``silence`` and
     ``publish_gap``: the longest time around the fault without an event handled, and without one
     acknowledged, both by the agents' journals; the first begins at ``silent_from``. ``back``: until
-    the struck node stood by again.
+    the node that had the fault stood by again.
     ``void``: why it proves nothing and was repeated. ``problem``: what went wrong.
     """
 

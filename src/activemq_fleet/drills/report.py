@@ -74,7 +74,7 @@ def _timeline_note(result: DrillResult) -> str:
 
 def _fault_table(faults: Sequence[Fault]) -> str:
     head = (
-        ("", "n"), ("time (UTC)", "h"), ("node struck", "h"), ("taken over by", "h"), ("take-over", "n"),
+        ("", "n"), ("time (UTC)", "h"), ("node", "h"), ("taken over by", "h"), ("take-over", "n"),
         ("no event handled", "n"), ("none acknowledged", "n"), ("stood by again", "n"), ("events/s before", "n"),
         ("in flight", "n"),
     )  # fmt: skip

@@ -30,10 +30,10 @@ from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.audit_process import AuditProcess
 from activemq_fleet.lab.collected import lay_down
 from activemq_fleet.lab.drill_files import settle
-from activemq_fleet.lab.drill_load import Load as LoadGenerator
-from activemq_fleet.lab.drill_load import load_for
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load import Account, Load, stomp_load
+from activemq_fleet.lab.load_process import LoadGenerator, generator_of
+from activemq_fleet.lab.load_spec import load_spec
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.printable import counted, printable
 from activemq_fleet.topology import Fleet
@@ -139,7 +139,8 @@ def _kill_under_load(lab: Lab) -> Takeover:
     directory.mkdir(mode=0o700)
     with ExitStack() as stack:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-")))
-        generator = load_for(lab.client_fleet, lab.client_fleet.pairs[pair], _RATE, directory, sockets)
+        fleet = lab.client_fleet
+        generator = generator_of(load_spec(fleet, fleet.pairs[pair], _RATE), directory, sockets)
         stack.callback(generator.__exit__)
         generator.start(_PATIENCE)
         stomp = stack.enter_context(stomp_load(lab.addresses(pair, "stomp"), QUEUE, lab.credentials(pair)))
@@ -166,7 +167,7 @@ def _both_flow(generator: LoadGenerator, stomp: Load, count: int) -> None:
 def _flow(generator: LoadGenerator, moment: float) -> None:
     """Wait until an event has come that was handled after a moment. Raises LabError when none does."""
     deadline = time.monotonic() + _PATIENCE
-    while not generator.handled_after(moment):
+    while generator.last_handled() <= moment:
         generator.check()
         if time.monotonic() > deadline:
             raise LabError(f"no event was handled in {_PATIENCE:g} s")

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from activemq_agent.errors import AgentError
-from activemq_fleet.drills import Account, Conditions, DrillResult, Fault, Span, What, judge
-from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
-from activemq_fleet.drills.model import State
+from activemq_fleet.drills import DrillResult, Fault, What
 from activemq_fleet.errors import FleetError, InputError, LabError
-from activemq_fleet.lab.drill_files import machine, phases, settle, spans
-from activemq_fleet.lab.drill_load import Load, load_for, load_spec, speaks_mqtt
-from activemq_fleet.lab.drill_reach import refuse_unreachable
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, candidates
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
-from activemq_fleet.operations.drill import Candidate, refusal, schedule
+from activemq_fleet.operations.drill import NodeState, next_drill_step, refusal, schedule
 from activemq_fleet.operations.target import TargetHost, resolve_target
-from activemq_fleet.topology import Fleet, Pair
 
-WINDOW = 5.0
-"""Seconds before a fault in which the rate is measured."""
 HUNG = 30.0
 """Seconds that a node stands still until its watchdog would have it killed: three misses in half a minute."""
 _PATIENCE = 120.0
-_POLL = 0.2
 _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
 
 
@@ -58,13 +49,12 @@ def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> 
     be drilled at all; what goes wrong on the way is in the result.
     """
     progress = progress or (lambda _line: None)
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     ran = _runs(lab)
     lab.prepare()
-    order = _order(lab.fleet, options, seed, progress)
+    plan = _plan(lab, options, progress)
     try:
         lab.up()
-        return _Drill(lab, options, progress).run(order, seed)
+        return _LabDrill(lab, options, progress).run(plan)
     finally:
         if not ran:
             lab.down()
@@ -77,151 +67,126 @@ def _runs(lab: Lab) -> bool:
         return False
 
 
-def candidates(lab_pairs: Sequence[Pair]) -> list[Candidate]:
-    """The pairs as the decisions of ``operations.drill`` see them."""
-    return [
-        Candidate(
-            pair=pair.name,
-            group=pair.group,
-            ha=pair.preferred_master.settings.ha,
-            nodes=tuple(broker.host for broker in pair.in_order),
-            rivals=sum(other.group == pair.group for other in lab_pairs) - 1,
-        )
-        for pair in lab_pairs
-    ]
-
-
-def _order(fleet: Fleet, options: DrillOptions, seed: int, progress: Progress) -> tuple[str, ...]:
+def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     """The pair of each fault; pairs of the target that get none are named. Raises InputError."""
-    places = [TargetHost(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
+    fleet = lab.fleet
+    hosts = [TargetHost(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
     try:
-        target = resolve_target(places, options.target)
+        target = resolve_target(hosts, options.target)
     except InputError as error:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
-    chosen = [one for one in candidates(list(fleet.pairs.values())) if one.pair in target.pairs]
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
+    chosen = [one for one in candidates(fleet.pairs.values()) if one.pair in target.pairs]
     order = schedule(chosen, options.faults, seed, options.what)
     for one in chosen:
         if one.pair not in order:
             why = "is pure: drill its group with --target" if one.ha == "pure" else "has no turn: raise --kills"
             progress(f"not drilled: {one.pair}, which {refusal(one, options.what) or why}")
-    return order
+    return DrillPlan(
+        order=order,
+        what=options.what,
+        rate=options.rate,
+        seed=seed,
+        target=options.target,
+        final=tuple(sorted({one.pair for one in chosen if one.ha == "pure"})),
+    )
 
 
 @dataclass
-class _Drill:
+class _LabDrill:
     lab: Lab
     options: DrillOptions
     progress: Progress
-    _changes: dict[str, list[tuple[float, State]]] = field(default_factory=dict)
     _frozen: set[str] = field(default_factory=set)
     _ended: set[str] = field(default_factory=set)
 
-    def run(self, order: Sequence[str], seed: int) -> DrillResult:
-        pairs = {name: self.lab.fleet.pairs[name] for name in dict.fromkeys(order)}
-        directory = self._directory()
-        first: dict[str, State] = {host.host: host.state for host in self.lab.status()}
-        began = time.time()
-        with ExitStack() as stack:
-            stack.enter_context(self._healing())
-            sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drill-")))
-            loads = self._start_load(stack, pairs, directory, sockets)
-            faults = self._strike_all(order, loads)
-            self._finish(loads)
-        ended = time.time()
-        accounts, faults = self._settle(directory, pairs, faults)
-        verdict, reasons = judge(faults, accounts, len(order))
-        return DrillResult(
-            verdict=verdict,
-            reasons=reasons,
-            began=began,
-            ended=ended,
-            faults=tuple(faults),
-            accounts=tuple(accounts),
-            spans=tuple(self._spans(pairs, first, began, ended)),
-            conditions=self._conditions(seed, len(order), pairs),
-        )
+    def run(self, plan: DrillPlan) -> DrillResult:
+        directory = self._empty_directory()
+        for pair in plan.pairs:
+            self.progress(f"load on {pair}: {plan.rate:g} events a second")
+        with DrillRun.begin(plan, self.lab.fleet, directory, os.getpid()) as run:
+            with self._restored():
+                try:
+                    self._inject_all(plan, run)
+                except FleetError as error:
+                    if not run.faults:
+                        raise
+                    run.record_problem(str(error))
+            self.progress("ending the load")
+            return run.finish(self.lab.fleet)
 
-    # -- before -------------------------------------------------------------------------------
-
-    def _directory(self) -> Path:
+    def _empty_directory(self) -> Path:
         directory = self.lab.directory / "drill"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(mode=0o700)
         return directory
 
-    def _start_load(self, stack: ExitStack, pairs: dict[str, Pair], directory: Path, sockets: Path) -> dict[str, Load]:
-        fleet, loads = self.lab.client_fleet, dict[str, Load]()
-        agents = [fleet.pairs[name] for name in pairs if speaks_mqtt(fleet.pairs[name])]
-        refuse_unreachable([load_spec(fleet, pair, self.options.rate) for pair in agents])
-        for name in pairs:
-            loads[name] = load_for(fleet, fleet.pairs[name], self.options.rate, directory, sockets)
-            stack.callback(loads[name].__exit__)
-            self.progress(f"load on {name}: {self.options.rate:g} events a second")
-            with _told():
-                loads[name].start(self.options.patience)
-        return loads
+    def _inject_all(self, plan: DrillPlan, run: DrillRun) -> None:
+        """Step by step, as the playbook does: every step is decided on what the brokers show then."""
+        acted = time.monotonic()
+        while True:
+            states = self._states(plan)
+            due = run.next_fault({node.host: node.state for node in states.values()})
+            whole = [pair for pair in plan.pairs if not (pair in plan.final and self._had_fault(pair, due))]
+            waited = time.monotonic() - acted
+            step = next_drill_step(
+                whole, list(states.values()), due.pair, due.faulted, waited=waited, settle=self.options.patience
+            )
+            match step.act:
+                case "done":
+                    return
+                case "wait":
+                    time.sleep(1)
+                    continue
+                case "start":
+                    self._bring_back(str(step.host))
+                case "resume":
+                    self._resume(str(step.host))
+                case "inject":
+                    fault = run.record_fault(self._inject(run, due.number, str(step.pair), str(step.host)))
+                    self.progress(_line(fault, len(plan.order)))
+            acted = time.monotonic()
 
-    # -- the faults ----------------------------------------------------------------------------
+    def _states(self, plan: DrillPlan) -> Mapping[str, NodeState]:
+        brokers = {broker.host: broker for broker in self.lab.fleet.brokers if broker.pair in plan.pairs}
+        return {
+            status.host: NodeState(host=status.host, pair=brokers[status.host].pair, state=status.state)
+            for status in self.lab.status()
+            if status.host in brokers
+        }
 
-    def _strike_all(self, order: Sequence[str], loads: dict[str, Load]) -> list[Fault]:
-        """One fault after the other; one that proves nothing is repeated, one that goes wrong is the last."""
-        faults: list[Fault] = []
-        for number, pair in enumerate(order, 1):
-            for _ in range(ATTEMPTS):
-                fault = self._strike(number, pair, loads[pair])
-                faults.append(fault)
-                self.progress(_line(fault, len(order)))
-                if fault.void is None or self._is_pure(pair):
-                    break
-            if fault.problem is not None:
-                break
-        return faults
+    def _had_fault(self, pair: str, due: NextFault) -> bool:
+        return any(broker.host in due.faulted for broker in self.lab.fleet.pairs[pair].brokers)
 
-    def _strike(self, number: int, pair: str, load: Load) -> Fault:
-        host = self.lab.wait_active(pair, self.options.patience)
+    def _inject(self, run: DrillRun, number: int, pair: str, host: str) -> Fault:
+        """One fault, and what follows until the pair is whole again; what goes wrong is in the fault."""
         fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
         try:
-            self._settle_down(load)
-            before = time.time()
-            load.burst()
+            accepted, handled = run.wait_until_steady(pair, self.options.patience)
+            fault = replace(fault, rate_accepted=accepted, rate_handled=handled)
+            run.burst(pair)
             time.sleep(_UNDER_WAY)
             with self.lab.recorded("lab drill", host):
-                fault = self._follow(replace(fault, at=self._hit(host)))
-            self._resume(load, fault)
-            accepted, handled = load.rates(before, WINDOW)
-            void = why_void(accepted, handled, self.options.rate)
-            fault = replace(fault, rate_accepted=accepted, rate_handled=handled, void=void)
+                fault = replace(fault, at=self._hit(host))
+                fault = self._follow(fault)
+            since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
+            run.wait_until_handled(pair, since, self.options.patience)
         except FleetError as error:
             return replace(fault, problem=str(error))
-        except AgentError as error:
-            return replace(fault, problem=" ".join(str(error).split()))
         return fault
 
-    def _settle_down(self, load: Load) -> None:
-        """Wait until agents have settled and enough flows; after a while the fault falls anyhow, and may be void."""
-        deadline = time.monotonic() + self.options.patience
-        while time.monotonic() < deadline:
-            load.check()
-            if load.is_steady() and min(load.rates(time.time() - 0.5, WINDOW)) >= lowest_rate(self.options.rate):
-                return
-            time.sleep(_POLL)
-
     def _hit(self, host: str) -> float:
-        """The fault; returns when it fell."""
+        """The fault; returns when it fell, in seconds since the epoch."""
+        at = time.time()
         if self.options.what == "pause":
             self._frozen.add(host)
-            at = time.time()
             self.lab.pause(host)
-            self._change(host, at, "hung")
             return at
         self._ended.add(host)
-        at = time.time()
         if self.options.what == "stop":
             self.lab.stop(host)
-        else:
-            at = self.lab.kill(host)
-        self._change(host, at, "stopped")
-        return at
+            return at
+        return self.lab.kill(host)
 
     def _follow(self, fault: Fault) -> Fault:
         """From the fault until the pair is whole again."""
@@ -232,105 +197,49 @@ class _Drill:
         successor = self.lab.wait_active(fault.pair, self.options.patience)
         since = self.lab.started(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
-        if self._is_pure(fault.pair):
+        if self.lab.fleet.broker(fault.host).settings.ha == "pure":
             self._ended.discard(fault.host)
             return replace(fault, note="a pure pair: only a resync brings the dead node back")
-        return replace(fault, back=self._bring_back(fault.host) - fault.at)
+        self._bring_back(fault.host)
+        return replace(fault, back=time.time() - fault.at)
 
     def _end_of_pause(self, fault: Fault) -> Fault:
         """After a while the watchdog would act. There is none in a lab, so the drill does what it is set to do."""
         time.sleep(self.options.hung)
         broker = self.lab.fleet.broker(fault.host)
-        self._frozen.discard(fault.host)
         if broker.settings.watchdog == "kill":
+            self._frozen.discard(fault.host)
             self._ended.add(fault.host)
-            self._change(fault.host, self.lab.kill(fault.host), "stopped")
+            self.lab.kill(fault.host)
             return replace(fault, note=f"killed after {self.options.hung:g} s, as activemq_watchdog kill does")
-        self.lab.resume(fault.host)
-        self._change(fault.host, time.time(), "active")
+        self._resume(fault.host)
         return replace(
             fault,
+            back=time.time() - fault.at,
             note=f"went on after {self.options.hung:g} s; nobody took over, because activemq_watchdog is "
             f"{broker.settings.watchdog} and a frozen broker keeps its lock",
         )
 
-    def _bring_back(self, host: str) -> float:
-        self._change(host, time.time(), "starting")
+    def _bring_back(self, host: str) -> None:
         self.lab.start(host, timeout=self.options.patience)
         self._ended.discard(host)
-        return time.time()
 
-    def _resume(self, load: Load, fault: Fault) -> None:
-        deadline = time.monotonic() + self.options.patience
-        since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
-        while not load.handled_after(since):
-            load.check()
-            if time.monotonic() > deadline:
-                raise LabError(f"no event was handled in the {self.options.patience:g} s after the fault")
-            time.sleep(_POLL)
-
-    # -- after --------------------------------------------------------------------------------
-
-    def _finish(self, loads: dict[str, Load]) -> None:
-        for name, load in loads.items():
-            self.progress(f"ending the load on {name}")
-            try:
-                load.finish()
-                load.forget()
-            except (AgentError, FleetError) as error:  # the journals say what it means
-                self.progress(f"{name}: {error}")
+    def _resume(self, host: str) -> None:
+        self.lab.resume(host)
+        self._frozen.discard(host)
 
     @contextmanager
-    def _healing(self) -> Iterator[None]:
+    def _restored(self) -> Iterator[None]:
         """Whatever happens, nothing stays frozen, and what was ended is started again."""
         try:
             yield
         finally:
             for host in sorted(self._frozen):
                 with suppress(LabError):
-                    self.lab.resume(host)
+                    self._resume(host)
             for host in sorted(self._ended):
                 with suppress(FleetError):
                     self._bring_back(host)
-
-    def _settle(
-        self, directory: Path, pairs: dict[str, Pair], faults: Sequence[Fault]
-    ) -> tuple[list[Account], list[Fault]]:
-        accounts, settled = [], []
-        for name, pair in pairs.items():
-            protocol = "MQTT" if speaks_mqtt(pair) else "STOMP"
-            account, mine = settle(directory, name, protocol, [fault for fault in faults if fault.pair == name])
-            accounts.append(account)
-            settled += mine
-        return accounts, sorted(settled, key=lambda fault: fault.at)
-
-    def _spans(self, pairs: dict[str, Pair], first: dict[str, State], began: float, ended: float) -> Iterator[Span]:
-        for pair in pairs.values():
-            for broker in pair.in_order:
-                log = self.lab.log(broker.host).read_text(errors="replace")
-                changes = [*phases(log, began), *self._changes.get(broker.host, [])]
-                yield from spans(pair.name, broker.host, first[broker.host], changes, began, ended)
-
-    def _conditions(self, seed: int, wanted: int, pairs: dict[str, Pair]) -> Conditions:
-        masters = {name: pair.preferred_master for name, pair in pairs.items()}
-        return Conditions(
-            where="lab",
-            what=self.options.what,
-            wanted=wanted,
-            rate=self.options.rate,
-            seed=seed,
-            target=self.options.target or "the whole fleet",
-            releases={name: broker.release.text for name, broker in masters.items()},
-            profiles={name: broker.settings.ha for name, broker in masters.items()},
-            protocols={name: "MQTT" if speaks_mqtt(pair) else "STOMP" for name, pair in pairs.items()},
-            machine=machine(),
-        )
-
-    def _change(self, host: str, at: float, state: State) -> None:
-        self._changes.setdefault(host, []).append((at, state))
-
-    def _is_pure(self, pair: str) -> bool:
-        return self.lab.fleet.pairs[pair].preferred_master.settings.ha == "pure"
 
 
 def _line(fault: Fault, wanted: int) -> str:
@@ -340,11 +249,3 @@ def _line(fault: Fault, wanted: int) -> str:
     took = f"{fault.successor} took over" if fault.successor else "nobody took over"
     after = f" after {fault.takeover:.1f} s" if fault.takeover is not None else ""
     return f"{head}: {took}{after}" + (f"; void: {fault.void}" if fault.void else "")
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    try:
-        yield
-    except AgentError as error:
-        raise LabError(f"the load could not be put on: {error}") from None

@@ -55,7 +55,7 @@ def settle(
 ) -> tuple[Account, list[Fault]]:
     """The account of a pair's generator, and its faults with what the journals say about them.
 
-    ``skew``: seconds by which the clocks of struck hosts and of this one may differ.
+    ``skew``: seconds by which the clocks of the brokers' hosts and of this one may differ.
     """
     where = directory / pair
     publisher = read_journal(where / "publisher", f"the publisher of {pair}")

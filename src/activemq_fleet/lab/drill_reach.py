@@ -20,7 +20,7 @@ from activemq_agent.errors import ConfigError
 from activemq_agent.tls import tls_context, why
 from activemq_fleet.addresses import Address, join, parse_url
 from activemq_fleet.errors import InputError
-from activemq_fleet.lab.load_generator import LoadSpec
+from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.render.checks import mqtt_connect
 
 _PATIENCE = 5.0  # seconds for a name and a connection
@@ -54,7 +54,7 @@ class _Answer:
     is_denied: bool = False
 
 
-def refuse_unreachable(specs: Sequence[LoadSpec], timeout: float = _PATIENCE) -> None:
+def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
     """Raises InputError, in one line, where the load could not be put on a pair or could not move to its other node.
 
     Of each pair one connector must answer. The node that stands by listens nowhere, so it may refuse, but
@@ -73,20 +73,20 @@ def refuse_unreachable(specs: Sequence[LoadSpec], timeout: float = _PATIENCE) ->
                 bad[dial.address] = problem
     if bad:
         raise InputError(
-            f"nothing is struck, because this controller cannot open MQTT at {_listed(bad)}. The load of a drill is "
+            f"no fault is injected, because this controller cannot open MQTT at {_listed(bad)}. The load of a drill is "
             "put on from here: let this machine resolve and reach these ports, start what does not serve, or run the "
             "playbook from a machine that agents could run on"
         )
     denied = {dial.address: answers[dial].problem for dial in dials if answers[dial].is_denied}
     if denied:
         raise InputError(
-            f"nothing is struck, because brokers refuse the login of the load: {_listed(denied)}. Put right "
+            f"no fault is injected, because brokers refuse the login of the load: {_listed(denied)}. Put right "
             "activemq_agent_username and activemq_agent_password of the pair's agents, or activemq_users, and bring "
             "that to the brokers"
         )
 
 
-def _dials(spec: LoadSpec) -> list[_Dial]:
+def _dials(spec: AgentLoadSpec) -> list[_Dial]:
     keys = spec.publisher
     user, password = keys.get("mb.username"), keys.get("mb.password")
     login = (user, password) if user and password else None

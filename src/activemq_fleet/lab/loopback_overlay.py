@@ -218,7 +218,7 @@ def _broker(
         "activemq_base": str(here.layout.base(broker.host)),
         "activemq_heap": HEAP,
         "activemq_java_options": [*_properties(broker), *_jvm(broker, here)],
-        # It is there to be tried: the playbook `drill` may strike its brokers.
+        # It is there to be tried: the playbook `drill` may inject faults into its brokers.
         "activemq_drill_allowed": True,
     }
     if _is_literal(broker.address):

@@ -11,7 +11,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -52,31 +52,35 @@ class Notes:
         (directory / "journal-000000001.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
 
-class StompLoadGenerator:
-    """A publisher and a consumer of one queue, each on a thread. The same to use as the agent's ``LoadGenerator``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StompLoadSpec:
+    """What a StompLoadGenerator needs. ``rate`` is in messages a second; without a username nobody logs in."""
 
-    def __init__(
-        self,
-        name: str,
-        directory: Path,
-        addresses: Sequence[Address],
-        credentials: Credentials | None,
-        *,
-        destination: str,
-        rate: float,
-    ) -> None:
+    name: str
+    addresses: tuple[Address, ...]
+    destination: str
+    rate: float
+    username: str | None = None
+    password: str = field(default="", repr=False)
+
+
+class StompLoadGenerator:
+    """A publisher and a consumer of one queue, each on a thread. Used like an AgentLoadGenerator."""
+
+    def __init__(self, spec: StompLoadSpec, directory: Path) -> None:
+        name = spec.name
         self.name = name
         self.directory = directory / name
         self.directory.mkdir(parents=True)
-        self._addresses, self._credentials = addresses, credentials
-        self._destination, self._rate = destination, rate
+        self._addresses, self._destination, self._rate = spec.addresses, spec.destination, spec.rate
+        self._credentials = Credentials(spec.username, spec.password) if spec.username is not None else None
         self._sent = Notes(f"{name}-publisher", self.directory / "publisher")
         self._taken = Notes(f"{name}-subscriber", self.directory / "subscriber")
         self._end, self._leave = threading.Event(), threading.Event()
         self._workers: list[threading.Thread] = []
         self._errors: list[LabError] = []
         # The audit asks for topics: a barrier's closes the prefix of the events before it.
-        self._barrier_topic = f"{destination.rpartition('/')[0] or destination}/__barrier__"
+        self._barrier_topic = f"{spec.destination.rpartition('/')[0] or spec.destination}/__barrier__"
         self._seq, self._connection = 0, 1
         self._lock = threading.Lock()
         self._handled: set[str] = set()
@@ -117,9 +121,9 @@ class StompLoadGenerator:
         )
         return accepted / seconds, handled / seconds
 
-    def handled_after(self, moment: float) -> bool:
-        """Whether an event was handled after a moment."""
-        return any(r["kind"] == "handled" and r["at"] > moment for r in self._taken.records[-5_000:])
+    def last_handled(self) -> float:
+        """Return when a message was handled last, in seconds since the epoch; 0 if none was."""
+        return next((r["at"] for r in reversed(self._taken.records) if r["kind"] == "handled"), 0.0)
 
     def burst(self, count: int = 0) -> None:
         """Nothing: over STOMP one message at a time is on its way, and always one."""

@@ -1,7 +1,7 @@
-"""Decisions of a drill: whom it may strike, in which order, and what comes next. Pure.
+"""Decisions of a drill: which pairs get a fault, in which order, and what comes next. Pure.
 
-A fleet is drilled only where a variable says that it may be. Only the node that is active now is
-struck, and only while every pair of the drill is whole: one active node, one that stands by.
+A fleet is drilled only where a variable says that it may be. Only the node that is active now gets a
+fault, and only while every pair of the drill is whole: one active node, one that stands by.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from activemq_fleet.operations.requests import Decision, Request, operation
 
 ALLOWED = "activemq_drill_allowed"
 _PAUSE = 3  # seconds between two looks at what may pass by itself
-Act = Literal["strike", "wait", "start", "thaw", "done"]
+Act = Literal["inject", "wait", "start", "resume", "done"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,8 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A node as it was found now."""
+class NodeState:
+    """The state of a node now."""
 
     host: str
     pair: str
@@ -43,7 +43,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next:
-    """The one thing to do next on ``host``: strike, start, thaw; or wait, or done. ``say`` is that in one line."""
+    """The one thing to do next on ``host``: inject a fault, start or resume it; or wait, or done.
+
+    ``say`` is that in one line."""
 
     act: Act
     say: str
@@ -71,7 +73,7 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
     closed = sorted(name for name, value in groups.items() if not is_allowed(value))
     if closed:
         raise InputError(
-            f"group {', '.join(closed)} may not be drilled: its brokers would be struck while clients use them; "
+            f"group {', '.join(closed)} may not be drilled: its brokers would be killed while clients use them; "
             f"set {ALLOWED}: true for a group that is there to be tried, or allow this run with -e {ALLOWED}=true"
         )
 
@@ -79,7 +81,7 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
 def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
     """The pair of each fault. Every pair has its turn before one has its second; ``seed`` decides the order.
 
-    A pure pair is struck once, and one pair of its group never, because clients need a master.
+    A pure pair gets one fault, and one pair of its group none, because clients need a master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
     fit = [one for one in candidates if refusal(one, what) is None]
@@ -111,7 +113,7 @@ def _once_each(fit: Sequence[Candidate], faults: int, chance: random.Random) -> 
     chance.shuffle(order)
     if faults > len(order):
         raise InputError(
-            f"{len(order)} fault{'' if len(order) == 1 else 's'} at most: a pure pair is struck once, because only a "
+            f"{len(order)} fault{'' if len(order) == 1 else 's'} at most: a pure pair gets one, because only a "
             "resync brings its dead node back, and one pair of each group is left for the clients"
         )
     return tuple(order[:faults])
@@ -130,61 +132,61 @@ def refusal(one: Candidate, what: str) -> str | None:
 
 def next_drill_step(
     pairs: Iterable[str],
-    seen: Sequence[Seen],
-    turn: str | None,
-    struck: Collection[str] = (),
+    nodes: Sequence[NodeState],
+    due: str | None,
+    faulted: Collection[str] = (),
     *,
     waited: float = 0.0,
     settle: float = 120.0,
 ) -> Next:
-    """What comes next, from fresh evidence. ``turn`` is the pair to be struck, None when all faults are done.
+    """What comes next, from fresh evidence. ``due`` is the pair whose fault is next, None when all are done.
 
-    Nothing is struck before every pair is whole: one active node and one that stands by. Of nodes
-    that are not well only those are touched that this drill has struck. ``waited``: seconds since
+    No fault is injected before every pair is whole: one active node and one that stands by. Of nodes
+    that are not well only those are touched that had a fault in this drill (``faulted``). ``waited``: seconds since
     the last act; after ``settle`` what has not passed by itself ends the drill.
 
     Raises InputError for a pair that is not whole and does not become so.
     """
     for pair in pairs:
-        step = _heal(pair, [node for node in seen if node.pair == pair], struck)
+        step = _heal(pair, [node for node in nodes if node.pair == pair], faulted)
         if step is not None and step.act == "wait" and waited >= settle:
-            raise InputError(f"{step.say}; nothing (more) is struck: make it whole first")
+            raise InputError(f"{step.say}; no (further) fault is injected: make it whole first")
         if step is not None:
             return step
-    if turn is None:
-        return Next(act="done", say="every fault was struck and every pair is whole")
-    active = next(node for node in seen if node.pair == turn and node.state == "active")
-    peer = next(node.host for node in seen if node.pair == turn and node.host != active.host)
-    say = f"{active.host} is active and is struck; {peer} stands by"
-    return Next(act="strike", host=active.host, peer=peer, pair=turn, say=say)
+    if due is None:
+        return Next(act="done", say="every fault was injected and every pair is whole")
+    active = next(node for node in nodes if node.pair == due and node.state == "active")
+    peer = next(node.host for node in nodes if node.pair == due and node.host != active.host)
+    say = f"{active.host} is active and gets the fault; {peer} stands by"
+    return Next(act="inject", host=active.host, peer=peer, pair=due, say=say)
 
 
-def _heal(pair: str, nodes: Sequence[Seen], struck: Collection[str]) -> Next | None:
+def _heal(pair: str, nodes: Sequence[NodeState], faulted: Collection[str]) -> Next | None:
     if sorted(node.state for node in nodes) == ["active", "standby"]:
         return None
     said = f"{pair} is not whole: " + ", ".join(f"{node.host} is {node.state}" for node in nodes)
     for node in nodes:
         peer = next((other.host for other in nodes if other.host != node.host), None)
-        if node.host in struck and node.state == "hung":
-            return Next(act="thaw", host=node.host, peer=peer, pair=pair, say=said)
-        if node.host in struck and node.state == "stopped":
+        if node.host in faulted and node.state == "hung":
+            return Next(act="resume", host=node.host, peer=peer, pair=pair, say=said)
+        if node.host in faulted and node.state == "stopped":
             return Next(act="start", host=node.host, peer=peer, pair=pair, say=said)
     return Next(act="wait", pair=pair, say=said, seconds=_PAUSE)
 
 
 @operation("drill")
 def decide_drill(request: Request) -> Decision:
-    """Return the next step of a drill. ``options``: ``turn``, the pair to be struck, and ``struck``."""
+    """Return the next step of a drill. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts."""
     brokers, options = request.brokers, request.options
-    seen = [
-        Seen(host=host, pair=brokers[host]["pair"], state=found["state"], how=found["how"])
+    nodes = [
+        NodeState(host=host, pair=brokers[host]["pair"], state=found["state"], how=found["how"])
         for host, found in request.evidence.items()
     ]
     step = next_drill_step(
-        dict.fromkeys(node.pair for node in seen),
-        seen,
-        options["turn"],
-        options["struck"],
+        dict.fromkeys(node.pair for node in nodes),
+        nodes,
+        options["due"],
+        options["faulted"],
         waited=float(options["waited"]),
         settle=float(options["settle"]),
     )

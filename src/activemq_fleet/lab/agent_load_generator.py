@@ -1,25 +1,15 @@
-"""Load generators: each a publishing and a subscribing agent as processes of their own, under steady load.
-
-Drills run under it.
-``python -m activemq_fleet.lab.load_generator DIRECTORY`` starts those of ``DIRECTORY/load.json``, keeps
-them under load until a file ``stop`` appears there, and leaves journals and the ids that were
-promised: ``NAME/publisher/agent/*.jsonl``, ``NAME/subscriber/agent/*.jsonl``, ``NAME/promised``.
-"""
+"""A load generator over MQTT: a publishing and a subscribing agent, each a process of its own, under steady load."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from activemq_agent.client import Client
 from activemq_agent.errors import AgentError
@@ -34,8 +24,8 @@ _PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadSpec:
-    """What a load generator needs. The configurations are keys of agent.conf, without directory, socket and topics.
+class AgentLoadSpec:
+    """What an AgentLoadGenerator needs: keys of agent.conf for both agents, without directory, socket and topics.
 
     ``rate`` is in events a second. ``filters`` are the subscriber's, and cover ``topic`` and the
     barriers beside it.
@@ -48,15 +38,11 @@ class LoadSpec:
     publisher: Mapping[str, str] = field(repr=False)
     subscriber: Mapping[str, str] = field(repr=False)
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**{**data, "filters": tuple(data["filters"])})
 
-
-class LoadGenerator:
+class AgentLoadGenerator:
     """A pair of agents and their load. Every method raises AgentError in one line."""
 
-    def __init__(self, spec: LoadSpec, directory: Path, sockets: Path) -> None:
+    def __init__(self, spec: AgentLoadSpec, directory: Path, sockets: Path) -> None:
         self.spec = spec
         self.name = spec.name
         self.directory = directory / spec.name
@@ -117,9 +103,9 @@ class LoadGenerator:
         handled = self.subscriber.tail.read().between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
-    def handled_after(self, moment: float) -> bool:
-        """Whether an event was handled after a moment."""
-        return self.subscriber.tail.read().last("handled") > moment
+    def last_handled(self) -> float:
+        """Return when an event was handled last, in seconds since the epoch; 0 if none was."""
+        return self.subscriber.tail.read().last("handled")
 
     def burst(self, count: int = 200) -> None:
         """Hand over so many events at once, in a thread: some will be on their way."""
@@ -225,86 +211,3 @@ def _until(holds: Callable[[], object], timeout: float, complaint: Callable[[], 
         if time.monotonic() > deadline:
             raise AgentError(complaint())
         time.sleep(0.1)
-
-
-def run(directory: Path, longest: float, parent: int | None = None) -> None:
-    """Runs the load generators of ``directory`` until a file ``stop`` appears, or ``longest`` seconds have passed.
-
-    It ends as well when the process ``parent`` is gone.
-
-    ``ready`` appears when all are under load, ``done`` at the end, ``failed`` with the reason.
-    """
-    specs = [LoadSpec.from_dict(data) for data in json.loads((directory / "load.json").read_text())]
-    (directory / "load.json").unlink()  # it holds passwords
-    stop, deadline = directory / "stop", time.monotonic() + longest
-    with tempfile.TemporaryDirectory(prefix="load-") as sockets:
-        generators = [LoadGenerator(spec, directory, Path(sockets)) for spec in specs]
-        try:
-            for generator in generators:
-                generator.start(_PATIENCE)
-            (directory / "ready").touch()
-            while not stop.exists() and time.monotonic() < deadline and _lives(parent):
-                tell(directory, generators)
-                time.sleep(0.5)
-            for generator in generators:
-                generator.finish()
-                generator.forget()
-            (directory / "done").touch()
-        except AgentError as error:
-            with suppress(OSError):
-                (directory / "failed").write_text(f"{error}\n")
-            raise
-        finally:
-            for generator in generators:
-                generator.__exit__()
-
-
-def _lives(process: int | None) -> bool:
-    return process is None or Path(f"/proc/{process}").exists()
-
-
-def tell(directory: Path, generators: Iterable[LoadGenerator]) -> None:
-    """Write the state of the load generators to ``status.json``, whole or not at all.
-
-    Of each its rates in events a second, whether it is steady, when an event was handled last and when
-    this was said, in seconds since the epoch.
-    """
-    now = time.time()
-    said = {}
-    for generator in generators:
-        generator.check()
-        accepted, handled = generator.rates(now - 1, 5)
-        said[generator.name] = {
-            "steady": generator.is_steady(),
-            "accepted": accepted,
-            "handled": handled,
-            "last": generator.subscriber.tail.last("handled"),
-            "at": now,
-        }
-    staged = directory / ".status.json"
-    staged.write_text(json.dumps(said))
-    staged.replace(directory / "status.json")
-
-
-def specs_to_json(specs: Iterable[LoadSpec]) -> str:
-    """The content of ``load.json``; it holds passwords."""
-    return json.dumps([asdict(spec) for spec in specs])
-
-
-def main(arguments: Sequence[str]) -> int:
-    """``DIRECTORY [SECONDS [PARENT]]``: 0 when everything came to its end, else 1."""
-    directory = Path(arguments[0])
-    longest, parent = [*arguments[1:3], "", ""][:2]
-    try:
-        run(directory, float(longest or 3600), int(parent) if parent else None)
-    except AgentError as error:
-        print(f"load: error: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if parent and not _lives(int(parent)):
-            shutil.rmtree(directory, ignore_errors=True)  # nobody comes for it, and it holds passwords
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

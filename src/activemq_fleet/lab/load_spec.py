@@ -5,20 +5,20 @@ from __future__ import annotations
 import configparser
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Protocol
 
 from activemq_agent.store.inbox import matches
 from activemq_fleet.addresses import format_list
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.load_generator import LoadGenerator, LoadSpec
+from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
 from activemq_fleet.lab.readiness import credentials_of
-from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator
+from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD
 from activemq_fleet.sealed import Sealed
 from activemq_fleet.topology import Agent, Broker, Fleet, Pair, access
+
+LoadSpec = AgentLoadSpec | StompLoadSpec
 
 EVENT = "DrillEvent"
 # What an agent of the inventory has for its own: a drill's stands beside it and must not touch that.
@@ -36,35 +36,26 @@ _ITS_OWN = (
 )
 
 
-class Load(Protocol):
-    """What a drill calls of a load generator; see ``load_generator.LoadGenerator``."""
-
-    name: str
-    directory: Path
-
-    def __exit__(self, *_: object) -> None: ...
-    def start(self, timeout: float = 60.0) -> None: ...
-    def check(self) -> None: ...
-    def is_steady(self) -> bool: ...
-    def rates(self, moment: float, seconds: float) -> tuple[float, float]: ...
-    def handled_after(self, moment: float) -> bool: ...
-    def burst(self, count: int = 200) -> None: ...
-    def finish(self, timeout: float = 60.0) -> None: ...
-    def forget(self) -> None: ...
-
-
 def speaks_mqtt(pair: Pair) -> bool:
     """Whether agents can be at home there."""
     return all(broker.release.supports_agents and broker.connector("mqtt") for broker in pair.brokers)
 
 
 def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
-    """The two agents of a pair that agents can be at home at; ``fleet`` as clients dial it.
+    """Return who puts a pair under load: two agents, or STOMP where the release has no usable MQTT.
+
+    ``fleet`` has the addresses that clients dial. ``rate`` is in events a second.
+    Raises LabError where no account may publish, or where neither protocol is usable.
+    """
+    return _agent_spec(fleet, pair, rate) if speaks_mqtt(pair) else _stomp_spec(fleet, pair, rate)
+
+
+def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
+    """The two agents of a pair.
 
     An agent of the inventory at home there lends its account, its TLS and its times. Where there are ACLs, the lab
     has an account of its own; on other brokers the events are on a prefix below a topic of an agent, which it names in
     ``activemq_agent_publish_prefixes``. Else an account of the brokers that may publish below ``fleet/lab``.
-    Raises LabError where nobody may.
     """
     agents = [agent for agent in fleet.agents if agent.pair == pair.name and _can_log_in(agent)]
     guarded = any(broker.permissions for broker in pair.brokers)
@@ -84,31 +75,29 @@ def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
     return _spec(pair.name, own, rate, _keys_of_account(pair))
 
 
-def load_for(fleet: Fleet, pair: Pair, rate: float, directory: Path, sockets: Path) -> Load:
-    """Returns the load generator of a pair, not started."""
-    if speaks_mqtt(pair):
-        return LoadGenerator(load_spec(fleet, pair, rate), directory, sockets)
+def _stomp_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
     first = pair.preferred_master
     brokers = [broker for broker in pair.in_order if broker.connector("stomp")]
     if first.settings.ha == "pure":  # its slave never takes clients: they go to the other masters
         group = next(group for group in fleet.groups if group.name == pair.group)
         brokers += [other.preferred_master for other in group.pairs if other.name != pair.name]
-    addresses = [(broker.address, c.port) for broker in brokers if (c := broker.connector("stomp"))]
+    addresses = tuple((broker.address, c.port) for broker in brokers if (c := broker.connector("stomp")))
     if not addresses or any(c.tls for b in brokers if (c := b.connector("stomp"))):
         raise LabError(f"pair {pair.name} has neither a usable MQTT connector nor a plain STOMP one: it takes no load")
-    return StompLoadGenerator(
-        pair.name,
-        directory,
-        addresses,
-        credentials_of(first),
+    who = credentials_of(first)
+    return StompLoadSpec(
+        name=pair.name,
+        addresses=addresses,
         destination=f"/queue/{PROBE}.drill.{pair.name}",
         rate=rate,
+        username=who.username if who else None,
+        password=who.password if who else "",
     )
 
 
-def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> LoadSpec:
+def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> AgentLoadSpec:
     publisher, subscriber = ({**keys, "client.id": f"drill-{name}-{role}"} for role in ("publisher", "subscriber"))
-    return LoadSpec(
+    return AgentLoadSpec(
         name=name,
         topic=f"{prefix}/{EVENT}",
         filters=(f"{prefix}/#",),

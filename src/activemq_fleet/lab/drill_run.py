@@ -1,0 +1,341 @@
+"""A drill under way: its load, its faults, and what became of every event. The lab and the playbook both run it.
+
+Everything is in one directory, so that each task of a playbook finds what the earlier ones left: ``drill.json``
+(what was asked for), ``faults.json`` (the faults so far), and what the load generators leave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet.drills import Conditions, DrillResult, Fault, Span, What, judge
+from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
+from activemq_fleet.drills.model import State
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
+from activemq_fleet.lab.drill_files import machine, phases, settle, spans
+from activemq_fleet.lab.drill_reach import refuse_unreachable
+from activemq_fleet.lab.load_process import specs_to_json
+from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
+from activemq_fleet.lab.log_tail import LOG
+from activemq_fleet.lab.loopback_overlay import MARK, for_clients
+from activemq_fleet.operations.drill import Candidate
+from activemq_fleet.render.service import paths
+from activemq_fleet.topology import Broker, Fleet, Pair
+
+_START = 600.0
+_END = 900.0
+_A_FAULT = 600.0
+_POLL = 0.2
+_NUMBERS = ("at", "takeover", "back", "rate_accepted", "rate_handled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillPlan:
+    """What was asked for. ``order``: the pair of each fault; ``rate``: events a second on each pair.
+
+    ``final``: the pairs whose node does not come back after a fault, so that none is repeated.
+    """
+
+    order: tuple[str, ...]
+    what: What
+    rate: float
+    seed: int
+    target: str
+    final: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        """The pairs that are drilled, each once."""
+        return tuple(dict.fromkeys(self.order))
+
+
+@dataclass(frozen=True, slots=True)
+class NextFault:
+    """``pair``: where the next fault is due, None when all are done. ``number``: the fault's, from 1.
+
+    ``faulted``: the hosts that had a fault so far.
+    """
+
+    pair: str | None
+    number: int
+    faulted: tuple[str, ...]
+
+
+def is_lab(broker: Broker) -> bool:
+    """Whether a lab runs this broker."""
+    return any(option.startswith(MARK) for option in broker.settings.java_options)
+
+
+def candidates(pairs: Collection[Pair]) -> list[Candidate]:
+    """The pairs as the decisions of ``operations.drill`` see them."""
+    return [
+        Candidate(
+            pair=pair.name,
+            group=pair.group,
+            ha=pair.preferred_master.settings.ha,
+            nodes=tuple(broker.host for broker in pair.in_order),
+            rivals=sum(other.group == pair.group for other in pairs) - 1,
+        )
+        for pair in pairs
+    ]
+
+
+class DrillRun:
+    """A drill that was begun in ``directory``. Leaving the block ends a load that is still on."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent: int) -> DrillRun:
+        """Put the plan's pairs under load from this machine, and return once it flows.
+
+        ``parent``: the process with which the load ends.
+        Raises InputError, before anything is written, where this machine cannot open the brokers' connectors or log
+        in there, and LabError where no load can be put on.
+        """
+        here = _as_dialled(fleet)
+        specs = [load_spec(here, here.pairs[pair], plan.rate) for pair in plan.pairs]
+        refuse_unreachable([spec for spec in specs if isinstance(spec, AgentLoadSpec)])
+        run = cls(directory)
+        run._write("drill.json", asdict(plan))
+        run._launch(specs, len(plan.order) * _A_FAULT, parent)
+        return run
+
+    def __enter__(self) -> DrillRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is None or self._process.poll() is not None:
+            return
+        for sent in (signal.SIGINT, signal.SIGKILL):  # the first ends its agents, too
+            self._process.send_signal(sent)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(90)
+                return
+
+    @property
+    def plan(self) -> DrillPlan:
+        """What was asked for."""
+        data = self._read("drill.json")
+        lists = {name: tuple(data[name]) for name in ("order", "final")}
+        return DrillPlan(**{field.name: data[field.name] for field in fields(DrillPlan)} | lists)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The faults so far, in their order."""
+        if not (self.directory / "faults.json").exists():
+            return []
+        return [Fault(**data) for data in self._read("faults.json")]
+
+    def next_fault(self, states: Mapping[str, str]) -> NextFault:
+        """Return where the next fault is due. The first ``states``, by host, are kept: the fleet as it was found.
+
+        A fault that proves nothing is repeated, a few times; one that went wrong is the last.
+        Raises LabError when the load has ended.
+        """
+        drill, plan, faults = self._read("drill.json"), self.plan, self.faults
+        if "first" not in drill:
+            self._write("drill.json", drill | {"first": dict(states), "began": time.time()})
+        self._refuse_ended()
+        faulted = tuple(sorted({fault.host for fault in faults}))
+        if not any(fault.problem for fault in faults):
+            for number, pair in enumerate(plan.order, 1):
+                tries = [fault for fault in faults if fault.number == number]
+                most = 1 if pair in plan.final else ATTEMPTS
+                if not any(fault.void is None for fault in tries) and len(tries) < most:
+                    return NextFault(pair, number, faulted)
+        return NextFault(None, len(plan.order), faulted)
+
+    def wait_until_steady(self, pair: str, patience: float) -> tuple[float, float]:
+        """Wait until a pair's load generator has settled and enough flows, ``patience`` seconds at most.
+
+        Returns the events a second accepted and handled; with too few of them a fault is void.
+        Raises LabError when the load has ended.
+        """
+        enough, deadline = lowest_rate(self.plan.rate), time.monotonic() + patience
+        while True:
+            status = self._status(pair)
+            rates = status.get("accepted", 0.0), status.get("handled", 0.0)
+            if (status.get("steady") and min(rates) >= enough) or time.monotonic() > deadline:
+                return rates
+            self._refuse_ended()
+            time.sleep(_POLL)
+
+    def burst(self, pair: str) -> None:
+        """Have many events at once put on their way, and return when they are handed over."""
+        wanted = self.directory / f"burst-{pair}"
+        wanted.touch()
+        deadline = time.monotonic() + 5
+        while wanted.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def wait_until_handled(self, pair: str, since: float, patience: float) -> None:
+        """Wait until an event of the pair was handled after ``since``, in seconds since the epoch.
+
+        Raises LabError when none was within ``patience`` seconds, or when the load has ended.
+        """
+        deadline = time.monotonic() + patience
+        while self._status(pair).get("last", 0.0) <= since:
+            self._refuse_ended()
+            if time.monotonic() > deadline:
+                raise LabError(f"no event was handled in the {patience:g} s after the fault")
+            time.sleep(_POLL)
+
+    def record_fault(self, fault: Fault) -> Fault:
+        """Write a fault down, with why it is void if it is, and return it."""
+        fault = replace(fault, void=why_void(fault.rate_accepted, fault.rate_handled, self.plan.rate))
+        self._write("faults.json", [asdict(one) for one in [*self.faults, fault]])
+        return fault
+
+    def record_problem(self, problem: str) -> None:
+        """Write down what went wrong after the last fault, unless that has its own problem."""
+        *others, last = self.faults
+        last = replace(last, problem=last.problem or problem)
+        self._write("faults.json", [asdict(one) for one in [*others, last]])
+
+    def finish(self, fleet: Fleet, *, skew: float = 0.0, notes: tuple[str, ...] = ()) -> DrillResult:
+        """End the load, account for every event and judge.
+
+        ``skew``: seconds by which the clocks of the brokers' hosts and of this machine may differ.
+        """
+        (self.directory / "stop").touch()
+        deadline = time.monotonic() + _END
+        while not any((self.directory / name).exists() for name in ("done", "failed")) and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        plan, ended = self.plan, time.time()
+        accounts, faults = [], list[Fault]()
+        for pair in plan.pairs:
+            own = [fault for fault in self.faults if fault.pair == pair]
+            protocol = "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP"
+            found, measured = settle(self.directory, pair, protocol, own, skew=skew)
+            accounts.append(found)
+            faults += measured
+        faults.sort(key=lambda fault: fault.at)
+        verdict, reasons = judge(faults, accounts, len(plan.order))
+        drill = self._read("drill.json")
+        began = float(drill.get("began", ended))
+        return DrillResult(
+            verdict=verdict,
+            reasons=reasons,
+            began=began,
+            ended=ended,
+            faults=tuple(faults),
+            accounts=tuple(accounts),
+            spans=tuple(_spans(plan, drill.get("first", {}), fleet, faults, began, ended)),
+            conditions=_conditions(plan, fleet, notes),
+        )
+
+    def _launch(self, specs: Sequence[LoadSpec], longest: float, parent: int) -> None:
+        descriptor = os.open(self.directory / "load.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(specs_to_json(specs))
+        command = [sys.executable, "-m", "activemq_fleet.lab.load_process", self.directory, longest, parent]
+        with (self.directory / "load.log").open("wb") as output:
+            self._process = subprocess.Popen(
+                list(map(str, command)),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _START
+        while not (self.directory / "ready").exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                (self.directory / "stop").touch()
+                raise LabError(f"the load could not be put on: {self._last_words()}")
+            time.sleep(_POLL)
+
+    def _refuse_ended(self) -> None:
+        if (self.directory / "failed").exists():
+            raise LabError(f"the load has ended: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        for name in ("failed", "load.log"):
+            path = self.directory / name
+            lines = path.read_text(errors="replace").split("\n") if path.exists() else []
+            words = [line for line in lines if line.strip()]
+            if words:
+                return words[-1].strip()
+        return "it gave no sign in time"
+
+    def _status(self, pair: str) -> dict[str, Any]:
+        try:
+            status: dict[str, Any] = self._read("status.json")[pair]
+        except (OSError, ValueError, KeyError):
+            return {}
+        return status
+
+    def _read(self, name: str) -> Any:
+        return json.loads((self.directory / name).read_text())
+
+    def _write(self, name: str, content: Any) -> None:
+        (self.directory / name).write_text(json.dumps(content))
+
+
+def fault_of(fields_of_playbook: Mapping[str, Any]) -> Fault:
+    """Return the fault that a playbook tells of: numbers come as text, and what is not known as nothing."""
+    known = {field.name for field in fields(Fault)}
+    given = {key: value for key, value in fields_of_playbook.items() if key in known and value not in (None, "")}
+    given |= {key: float(given[key]) for key in _NUMBERS if key in given}
+    return Fault(**{**given, "number": int(given["number"])})
+
+
+def _as_dialled(fleet: Fleet) -> Fleet:
+    """In a lab names are the brokers' own affair: clients dial the addresses that these are bound to."""
+    if all(map(is_lab, fleet.brokers)):
+        return for_clients(fleet, {broker.host: broker.settings.bind for broker in fleet.brokers})
+    return fleet
+
+
+def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> Conditions:
+    masters = {pair: fleet.pairs[pair].preferred_master for pair in plan.pairs}
+    return Conditions(
+        where="lab" if all(map(is_lab, fleet.brokers)) else "hosts",
+        what=plan.what,
+        wanted=len(plan.order),
+        rate=plan.rate,
+        seed=plan.seed,
+        target=plan.target or "the whole fleet",
+        releases={pair: broker.release.text for pair, broker in masters.items()},
+        profiles={pair: broker.settings.ha for pair, broker in masters.items()},
+        protocols={pair: "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP" for pair in masters},
+        machine=machine(),
+        notes=notes,
+    )
+
+
+def _spans(
+    plan: DrillPlan, first: Mapping[str, State], fleet: Fleet, faults: Sequence[Fault], began: float, ended: float
+) -> Iterator[Span]:
+    """The hosts' states over time, by their faults, and by their logs where these are on this machine."""
+    changes: dict[str, list[tuple[float, State]]] = {}
+    for fault in faults:
+        down: State = "hung" if fault.what == "pause" else "stopped"
+        changes.setdefault(fault.host, []).append((fault.at, down))
+        if fault.successor and fault.takeover is not None:
+            changes.setdefault(fault.successor, []).append((fault.at + fault.takeover, "active"))
+        if fault.back is not None and not (fault.successor and is_lab(fleet.broker(fault.host))):
+            changes[fault.host].append((fault.at + fault.back, "standby" if fault.successor else "active"))
+    for pair in plan.pairs:
+        for broker in fleet.pairs[pair].in_order:
+            logged = _logged(broker, began) if is_lab(broker) else []
+            state = first.get(broker.host, "unknown")
+            yield from spans(pair, broker.host, state, changes.get(broker.host, []) + logged, began, ended)
+
+
+def _logged(broker: Broker, began: float) -> list[tuple[float, State]]:
+    log = Path(paths(broker).data, LOG)
+    return phases(log.read_text(errors="replace"), began) if log.exists() else []

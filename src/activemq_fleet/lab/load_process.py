@@ -1,0 +1,163 @@
+"""Load generators in a process of their own: a drill's, which outlive the task or the thread that starts them.
+
+``python -m activemq_fleet.lab.load_process DIRECTORY`` starts those of ``DIRECTORY/load.json`` and keeps their pairs
+under load until a file ``stop`` appears there. A file ``burst-NAME`` asks the generator NAME for many events at once.
+It leaves journals and the ids that were promised: ``NAME/publisher/agent/*.jsonl``,
+``NAME/subscriber/agent/*.jsonl``, ``NAME/promised``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from activemq_agent.errors import AgentError
+from activemq_fleet.errors import LabError
+from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
+from activemq_fleet.lab.load_spec import LoadSpec
+from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator, StompLoadSpec
+
+_PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
+_POLL = 0.05
+_STATUS_EVERY = 0.5
+_WINDOW = 5.0  # seconds of which rates are measured
+_LAG = 1.0  # seconds until what an agent did is in its journal
+
+
+class LoadGenerator(Protocol):
+    """What drills call of a load generator. Its methods raise AgentError or LabError, in one line."""
+
+    name: str
+
+    def __exit__(self, *_: object) -> None: ...
+    def start(self, timeout: float = 60.0) -> None: ...
+    def check(self) -> None: ...
+    def is_steady(self) -> bool: ...
+    def rates(self, moment: float, seconds: float) -> tuple[float, float]: ...
+    def last_handled(self) -> float: ...
+    def burst(self, count: int = 200) -> None: ...
+    def finish(self, timeout: float = 60.0) -> None: ...
+    def forget(self) -> None: ...
+
+
+def generator_of(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
+    """Return the load generator of a spec, not started. ``sockets``: a directory with a short path."""
+    if isinstance(spec, StompLoadSpec):
+        return StompLoadGenerator(spec, directory)
+    return AgentLoadGenerator(spec, directory, sockets)
+
+
+def specs_to_json(specs: Iterable[LoadSpec]) -> str:
+    """Return the content of ``load.json``, by protocol; it holds passwords."""
+    found: dict[str, list[Any]] = {"mqtt": [], "stomp": []}
+    for spec in specs:
+        found["stomp" if isinstance(spec, StompLoadSpec) else "mqtt"].append(asdict(spec))
+    return json.dumps(found)
+
+
+def specs_from_json(text: str) -> list[LoadSpec]:
+    """The inverse of ``specs_to_json``."""
+    data = json.loads(text)
+    agents = [AgentLoadSpec(**{**one, "filters": tuple(one["filters"])}) for one in data["mqtt"]]
+    stomp = [StompLoadSpec(**{**one, "addresses": tuple(map(tuple, one["addresses"]))}) for one in data["stomp"]]
+    return [*agents, *stomp]
+
+
+def run(directory: Path, longest: float, parent: int | None = None) -> None:
+    """Run the load generators of ``directory`` until a file ``stop`` appears, or ``longest`` seconds have passed.
+
+    It ends as well when the process ``parent`` is gone.
+
+    ``ready`` appears when all are under load, ``done`` at the end, ``failed`` with the reason.
+    """
+    specs = specs_from_json((directory / "load.json").read_text())
+    (directory / "load.json").unlink()  # it holds passwords
+    stop, deadline = directory / "stop", time.monotonic() + longest
+    with tempfile.TemporaryDirectory(prefix="load-") as sockets:
+        generators = [generator_of(spec, directory, Path(sockets)) for spec in specs]
+        try:
+            for generator in generators:
+                generator.start(_PATIENCE)
+            (directory / "ready").touch()
+            told = 0.0
+            while not stop.exists() and time.monotonic() < deadline and _lives(parent):
+                _burst(directory, generators)
+                if time.monotonic() - told >= _STATUS_EVERY:
+                    write_status(directory, generators)
+                    told = time.monotonic()
+                time.sleep(_POLL)
+            for generator in generators:
+                generator.finish()
+                generator.forget()
+            (directory / "done").touch()
+        except (AgentError, LabError) as error:
+            with suppress(OSError):
+                (directory / "failed").write_text(f"{error}\n")
+            raise
+        finally:
+            for generator in generators:
+                generator.__exit__()
+
+
+def _burst(directory: Path, generators: Iterable[LoadGenerator]) -> None:
+    for generator in generators:
+        wanted = directory / f"burst-{generator.name}"
+        if wanted.exists():
+            generator.burst()
+            wanted.unlink()
+
+
+def _lives(process: int | None) -> bool:
+    return process is None or Path(f"/proc/{process}").exists()
+
+
+def write_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
+    """Write the state of the load generators to ``status.json``, whole or not at all.
+
+    Of each its rates in events a second, whether it is steady, when an event was handled last and when
+    this was said, in seconds since the epoch.
+    """
+    now = time.time()
+    states = {}
+    for generator in generators:
+        generator.check()
+        accepted, handled = generator.rates(now - _LAG, _WINDOW)
+        states[generator.name] = {
+            "steady": generator.is_steady(),
+            "accepted": accepted,
+            "handled": handled,
+            "last": generator.last_handled(),
+            "at": now,
+        }
+    staged = directory / ".status.json"
+    staged.write_text(json.dumps(states))
+    staged.replace(directory / "status.json")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``DIRECTORY [SECONDS [PARENT]]``: 0 when everything came to its end, else 1."""
+    directory = Path(arguments[0])
+    longest, parent = [*arguments[1:3], "", ""][:2]
+    try:
+        run(directory, float(longest or 3600), int(parent) if parent else None)
+    except (AgentError, LabError) as error:
+        print(f"load: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if parent and not _lives(int(parent)):
+            shutil.rmtree(directory, ignore_errors=True)  # nobody comes for it, and it holds passwords
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
