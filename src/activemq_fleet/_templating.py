@@ -1,7 +1,7 @@
 """Values as Ansible's templates see them, made fast for many hosts, and safe for closed vaults.
 
 The result of a value is what ``hostvars[host][name]`` gives, with two differences: it is of plain
-Python types, and an encrypted value that cannot be opened is a ``Sealed`` instead of an error.
+Python types, and an encrypted value that cannot be opened is a ``EncryptedValue`` instead of an error.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ansible._internal._templating._marker_behaviors import MarkerBehavior, Rout
 from ansible.parsing.vault import EncryptedString
 from ansible.utils.vars import transform_to_native_types
 
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
-class _Seals(MarkerBehavior):  # type: ignore[misc]  # Ansible carries no types
+class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries no types
     """Puts a placeholder where a template meets an encrypted value that cannot be opened."""
 
     def __init__(self) -> None:
@@ -37,18 +37,18 @@ class _Seals(MarkerBehavior):  # type: ignore[misc]  # Ansible carries no types
         self._ciphertexts.append(str(value._marker_undecryptable_ciphertext))
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
-    def reseal(self, text: str) -> str | Sealed:
-        """Text that holds a placeholder -> Sealed, equal for equal text around equal ciphertexts."""
+    def restore(self, text: str) -> str | EncryptedValue:
+        """Text that holds a placeholder -> EncryptedValue, equal for equal text around equal ciphertexts."""
         if self._token not in text:
             return text
-        return Sealed(self._placeholder.sub(lambda found: self._ciphertexts[int(found[1])], text))
+        return EncryptedValue(self._placeholder.sub(lambda found: self._ciphertexts[int(found[1])], text))
 
 
 class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types
     """Compiles a template once, not once for each host: compiling is nearly all of the time."""
 
-    def __init__(self, loader: Any, seals: _Seals) -> None:
-        closed = RoutingMarkerBehavior({VaultExceptionMarker: seals, TruncationMarker: seals})
+    def __init__(self, loader: Any, encrypted: _EncryptedValues) -> None:
+        closed = RoutingMarkerBehavior({VaultExceptionMarker: encrypted, TruncationMarker: encrypted})
         super().__init__(loader=loader, marker_behavior=closed)
         self._compiled: dict[tuple[str, TemplateOptions], Any] = {}
 
@@ -64,8 +64,8 @@ class Templates:
     """Templates the variables of one host after another."""
 
     def __init__(self, loader: Any) -> None:
-        self._seals = _Seals()
-        self._engine = _Engine(loader, self._seals)
+        self._encrypted = _EncryptedValues()
+        self._engine = _Engine(loader, self._encrypted)
         # Hosts share the values of their groups; by identity, and kept alive so that ids stay.
         self._constants: dict[int, tuple[Any, Any]] = {}
 
@@ -89,7 +89,7 @@ class Templates:
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._seals.reseal(str.__str__(value))
+            return self._encrypted.restore(str.__str__(value))
         if isinstance(value, Mapping):
             return {self._plain(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):

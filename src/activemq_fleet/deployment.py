@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.agent_settings import names_one_version
 from activemq_fleet.protocols import supports_round_trip
 from activemq_fleet.render import SECRET_FILES, mode_of, render, render_agent, render_balancer
 from activemq_fleet.render.balancer import DROP_INS
@@ -22,7 +21,8 @@ from activemq_fleet.render.service import (
     unit_path,
     watchdog_path,
 )
-from activemq_fleet.sizes import size_of
+from activemq_fleet.settings.agent import names_one_version
+from activemq_fleet.settings.sizes import size_of
 from activemq_fleet.topology import Agent, Balancer, Broker
 
 _OPEN = 0o007

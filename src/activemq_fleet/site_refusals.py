@@ -10,8 +10,8 @@ import os
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.agent_settings import names_one_version
 from activemq_fleet.findings import Finding
+from activemq_fleet.settings.agent import names_one_version
 from activemq_fleet.topology import Agent, Broker, Fleet
 
 RULE = "T030"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from activemq_fleet.agent_settings import names_one_version
+from activemq_fleet.settings.agent import names_one_version
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "activemq-agent"

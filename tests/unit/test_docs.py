@@ -7,7 +7,7 @@ from pathlib import Path
 
 from activemq_agent.config_keys import KEYS, spell
 from activemq_agent.metrics import _COUNTS
-from activemq_fleet.agent_settings import VARIABLES
+from activemq_fleet.settings.agent import VARIABLES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -14,7 +14,7 @@ from ansible.plugins.loader import inventory_loader
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory import InventoryData, read_inventory
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 
 Write = Callable[..., Path]
 BIN = Path(sys.executable).parent
@@ -254,7 +254,7 @@ class TestVault:
         assert values["activemq_indirect"] == "s3cret"
 
     @pytest.mark.parametrize("password", [None, "wrong"])
-    def test_a_value_that_cannot_be_opened_is_sealed(
+    def test_a_value_that_cannot_be_opened_has_encrypted_value(
         self, write: Write, tmp_path: Path, encrypted: dict[str, str], password: str | None
     ) -> None:
         (tmp_path / "pw").write_text(f"{password}\n")
@@ -262,9 +262,9 @@ class TestVault:
         first, second = read(write(encrypted), vault_password_files=files).hosts.values()
         users = first.pop("activemq_users")
         assert isinstance(users, list)
-        assert isinstance(users[0]["password"], Sealed)
+        assert isinstance(users[0]["password"], EncryptedValue)
         assert first.pop("activemq_open") == 2
-        assert {type(value) for value in first.values()} == {Sealed}
+        assert {type(value) for value in first.values()} == {EncryptedValue}
         assert first == {name: value for name, value in second.items() if name in first}
         assert first["activemq_direct"] != first["activemq_indirect"]
         assert "vault" not in repr(first).lower().replace("sealed()", "")

@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.lab.readiness import Probe, State, credentials_of, judge, listening_on, taken_port
 from activemq_fleet.logs import Phase
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
 
 ANSWERED, SILENT, REFUSED = Probe("answered"), Probe("silent"), Probe("refused")
@@ -65,7 +65,7 @@ def test_nobody_logs_in_where_everybody_may() -> None:
 
 
 def test_a_password_that_cannot_be_opened_is_of_no_use() -> None:
-    assert credentials_of(fleet_of(variables(network_password=Sealed("x"))).broker(PAIR[0])) is None
+    assert credentials_of(fleet_of(variables(network_password=EncryptedValue("x"))).broker(PAIR[0])) is None
 
 
 def test_a_port_is_found_whatever_stands_after_it() -> None:

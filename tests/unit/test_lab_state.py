@@ -17,7 +17,7 @@ from activemq_fleet.lab import Lab
 from activemq_fleet.lab import state as module
 from activemq_fleet.lab.layout import Layout, write
 from activemq_fleet.lab.port_reservation import PortReservations
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.lab_fleets import PAIR, variables
 
 A, B = PAIR
@@ -58,8 +58,8 @@ def test_everything_with_secrets_is_private(layout: Layout) -> None:
 
 
 def test_preparing_again_changes_nothing(layout: Layout) -> None:
-    first = prepare(layout, variables(network_password=Sealed("x")))
-    assert prepare(layout, variables(network_password=Sealed("x"))) == first
+    first = prepare(layout, variables(network_password=EncryptedValue("x")))
+    assert prepare(layout, variables(network_password=EncryptedValue("x"))) == first
 
 
 def test_a_host_that_left_the_inventory_leaves_the_layer(layout: Layout) -> None:

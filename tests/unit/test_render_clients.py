@@ -15,9 +15,9 @@ import pytest
 from activemq_agent.config import Config
 from activemq_agent.config_keys import KEYS
 from activemq_agent.config_parser import read_config
-from activemq_fleet.agent_settings import COMPUTED, VARIABLES
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import mode_of, render_agent, render_clients
+from activemq_fleet.settings.agent import COMPUTED, VARIABLES
 from activemq_fleet.topology import Agent, build_fleet
 from tests.unit.fleets import fleet, hosts
 

@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import KNOWN, read_settings
+from activemq_fleet.settings.encrypted import EncryptedValue
 
 # design.md's table; a variable that is dropped breaks users' inventories
 DOCUMENTED = """
@@ -73,7 +73,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_connectors": [{"name": "console", "scheme": "tcp", "port": 1}]}, "the name of another port"),
         ({"activemq_broker_attributes": {"brokerName": "x"}}, "use activemq_broker_name"),
         ({"activemq_java_options": "-Dx=y"}, "activemq_java_options must be a list"),
-        ({"activemq_network_username": Sealed("$ANSIBLE_VAULT")}, "is encrypted and cannot be opened"),
+        ({"activemq_network_username": EncryptedValue("$ANSIBLE_VAULT")}, "is encrypted and cannot be opened"),
         ({"activemq_network_password": 1234}, "activemq_network_password must be text: write it in quotes"),
         ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the password that the releases ship"),
         ({"activemq_network_username": "system", "activemq_network_password": "manager"}, "the releases ship"),
@@ -106,9 +106,9 @@ def test_a_password_in_the_wrong_place_is_not_shown() -> None:
 
 
 def test_a_sealed_password_counts_as_present() -> None:
-    settings = read_settings("h", {"activemq_network_password": Sealed("x")})
+    settings = read_settings("h", {"activemq_network_password": EncryptedValue("x")})
 
-    assert settings.network_password == Sealed("x")
+    assert settings.network_password == EncryptedValue("x")
     assert "x" not in repr(settings.network_password)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import NETWORK, fleet, hosts, rules
 
@@ -160,7 +160,7 @@ def test_t009_the_second_node_of_a_pair_has_another_network_password() -> None:
 def test_t009_does_not_guess_at_passwords_that_are_closed() -> None:
     inventory = hosts("o-mq1", "o-mq2")
     for number, own in enumerate(inventory.values()):
-        own["activemq_network_password"] = Sealed(f"ciphertext {number}")
+        own["activemq_network_password"] = EncryptedValue(f"ciphertext {number}")
 
     assert build_fleet(inventory, {}).findings == ()
 

@@ -6,12 +6,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from activemq_fleet import values as v
 from activemq_fleet.adopt.secrets import build_value
-from activemq_fleet.settings import Settings
+from activemq_fleet.settings import Settings, fields
 
 NAMES = tuple(Settings.model_fields)
-_principal, _name = TypeAdapter(v.Principal), TypeAdapter(v.Name)
+_principal, _name = TypeAdapter(fields.Principal), TypeAdapter(fields.Name)
 
 
 def fits(name: str, value: Any) -> bool:

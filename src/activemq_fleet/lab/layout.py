@@ -15,7 +15,7 @@ from pathlib import Path
 import platformdirs
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.values import check_path
+from activemq_fleet.settings.fields import check_path
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700

@@ -15,7 +15,7 @@ from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Agent, Broker, Fleet, Pair, access
 
 LoadSpec = AgentLoadSpec | StompLoadSpec
@@ -108,7 +108,7 @@ def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> AgentLoa
 
 
 def _can_log_in(agent: Agent) -> bool:
-    return agent.settings.agent_username is not None and not isinstance(agent.settings.agent_password, Sealed)
+    return agent.settings.agent_username is not None and not isinstance(agent.settings.agent_password, EncryptedValue)
 
 
 def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:

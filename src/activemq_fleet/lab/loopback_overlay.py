@@ -20,8 +20,8 @@ from typing import Any
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import PREFIX
+from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Agent, Broker, Fleet
 
 HEAP = "256m"
@@ -133,7 +133,7 @@ def overlay(fleet: Fleet, hosts: Variables, here: Surroundings) -> dict[str, dic
         secrets = {
             name: _opened(value, name, here.seed)
             for name, value in hosts[host].items()
-            if name.startswith(PREFIX) and name not in own and _is_sealed(value)
+            if name.startswith(PREFIX) and name not in own and _has_encrypted_value(value)
         }
         own.update(secrets)
         if hosts[host].get("activemq_acl"):
@@ -294,12 +294,12 @@ def secret(seed: str, *place: str) -> str:
     return hmac.new(seed.encode(), "\0".join(place).encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def _is_sealed(value: Any) -> bool:
+def _has_encrypted_value(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return any(_is_sealed(item) for item in value.values())
+        return any(_has_encrypted_value(item) for item in value.values())
     if isinstance(value, list | tuple):
-        return any(_is_sealed(item) for item in value)
-    return isinstance(value, Sealed)
+        return any(_has_encrypted_value(item) for item in value)
+    return isinstance(value, EncryptedValue)
 
 
 def _opened(value: Any, place: str, seed: str) -> Any:
@@ -308,7 +308,7 @@ def _opened(value: Any, place: str, seed: str) -> Any:
     By variable, not by host: peers must agree on what they were given together. An entry of a
     list goes by its name, else by its position.
     """
-    if isinstance(value, Sealed):
+    if isinstance(value, EncryptedValue):
         return secret(seed, place)
     if isinstance(value, Mapping):
         return {key: _opened(item, f"{place}.{key}", seed) for key, item in value.items()}
@@ -334,7 +334,7 @@ def _is_literal(address: str) -> bool:
 def _shown(value: Any, name: str) -> str | None:
     if value is None:
         return None
-    if "password" in name or isinstance(value, Sealed):
+    if "password" in name or isinstance(value, EncryptedValue):
         return "********"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_shown(item, str(key))}" for key, item in value.items()) + "}"

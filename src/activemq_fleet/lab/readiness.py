@@ -18,7 +18,7 @@ from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
 from activemq_fleet.lab.mqtt import mqtt_round_trip
 from activemq_fleet.lab.stomp import Credentials, StompSilence
 from activemq_fleet.logs import Phase
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
 State = Literal["active", "standby", "starting", "stopped", "hung"]
@@ -95,7 +95,7 @@ def credentials_of(broker: Broker) -> Credentials | None:
     """
     accounts = sorted(broker.accounts, key=lambda account: account.name != LAB_USER)
     for account in accounts:
-        if account.password is not None and not isinstance(account.password, Sealed):
+        if account.password is not None and not isinstance(account.password, EncryptedValue):
             return Credentials(account.name, account.password.get_secret_value())
     return None
 

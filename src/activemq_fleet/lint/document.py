@@ -13,7 +13,7 @@ from lxml import etree
 
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.schema import Positions, SourcePosition, parse
-from activemq_fleet.sizes import size_of
+from activemq_fleet.settings.sizes import size_of
 
 if TYPE_CHECKING:
     from activemq_fleet.findings import Severity

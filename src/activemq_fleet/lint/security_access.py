@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security import authenticates, reachable
-from activemq_fleet.sizes import size_of
+from activemq_fleet.settings.sizes import size_of
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
 _FRAME_SIZE = "wireFormat.maxFrameSize"

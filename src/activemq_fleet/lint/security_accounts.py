@@ -9,7 +9,7 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import console_imports, pages, property_of, value_of
-from activemq_fleet.shipped import PASSWORDS
+from activemq_fleet.settings.default_credentials import is_default_credential
 
 _LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
 _PLACEHOLDER = re.compile(r"\$\{([^}:]+)\}")
@@ -48,10 +48,6 @@ def entries(document: Document, file: str) -> list[Entry]:
         if match:
             found.append(Entry(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2])))
     return found
-
-
-def is_shipped(name: str, password: str) -> bool:
-    return (name, password) in PASSWORDS
 
 
 @rule("S004", "error", source="the shipped files of the release tags, 5.3.2 to 6.3.1")
@@ -104,7 +100,7 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
         for user_attribute, password_attribute in _LOGINS[node.name]:
             user, _ = _resolved(node, user_attribute, properties)
             password, entry = _resolved(node, password_attribute, properties)
-            if not is_shipped(user, password):
+            if not is_default_credential(user, password):
                 continue
             whose = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
             if entry is None:
@@ -117,7 +113,13 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
                     f"{whose} has the account {user} with the password of the releases, from {entry.name}"
                 )
     own, secret = (properties.get(key) for key in _CONSOLE_ACCOUNT)
-    if own and secret and secret not in told and is_shipped(own.value, secret.value) and console_imports(document):
+    if (
+        own
+        and secret
+        and secret not in told
+        and is_default_credential(own.value, secret.value)
+        and console_imports(document)
+    ):
         yield secret.problem(
             f"the console logs in to the broker as {own.value} with the password of the releases", used=False
         )
@@ -144,7 +146,7 @@ def _of_the_console(document: Document) -> Iterator[Problem]:
         for bean in page.beans("Constraint")
     )
     for entry in entries(document, "jetty-realm.properties"):
-        if is_shipped(entry.name, entry.value.partition(",")[0].strip()):
+        if is_default_credential(entry.name, entry.value.partition(",")[0].strip()):
             yield entry.problem(
                 f"the console's account {entry.name} has the password of the releases"
                 + ("" if asked else ", as soon as the console asks for one"),
@@ -160,7 +162,7 @@ def _of_jaas(document: Document) -> Iterator[Problem]:
     if not (broker or console) or (login is not None and b"users.properties" not in login):
         return
     for entry in entries(document, "users.properties"):
-        if is_shipped(entry.name, entry.value):
+        if is_default_credential(entry.name, entry.value):
             opens = " and ".join(["the broker"] * broker + ["the console"] * console)
             yield entry.problem(f"the account {entry.name} of {opens} has the password of the releases")
 
@@ -168,7 +170,7 @@ def _of_jaas(document: Document) -> Iterator[Problem]:
 def _of_jmx(document: Document) -> Iterator[Problem]:
     used = _mentions(document, "jmx.password")
     for entry in entries(document, "jmx.password"):
-        if is_shipped(entry.name, entry.value):
+        if is_default_credential(entry.name, entry.value):
             yield entry.problem(
                 f"the JMX account {entry.name} has the password of the releases"
                 + ("" if used else ", as soon as JMX listens (ACTIVEMQ_SUNJMX_START)"),

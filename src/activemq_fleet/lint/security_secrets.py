@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Node, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.security_accounts import is_shipped
+from activemq_fleet.settings.default_credentials import is_default_credential
 
 _WORDS = "password|passwd|passphrase|pwd|secret"
 _NAME = re.compile(rf"(?:{_WORDS})$", re.IGNORECASE)
@@ -66,7 +66,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
         for name, value in node.attributes.items():
             local = name.rpartition("}")[2]
             if _NAME.search(local):
-                if is_clear(value) and not is_shipped(node.get("username"), value):  # S004 says more of that
+                if is_clear(value) and not is_default_credential(node.get("username"), value):  # S004 says more of that
                     yield node.problem(f"the {local} of {_owner(node)} {_STANDS}", name)
             elif any(is_clear(found[1] or found[2]) for found in _IN_TEXT.finditer(value)):
                 yield node.problem(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list, join
-from activemq_fleet.agent_settings import VARIABLES
 from activemq_fleet.render import shapes
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.shapes import Values
+from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Agent, Fleet, Group
 
 CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-agent.service"

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 from activemq_fleet.render import console
 from activemq_fleet.render.engine import properties, properties_key
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
 PATH = "conf/credentials.properties"
@@ -16,7 +16,7 @@ PATH = "conf/credentials.properties"
 def credentials(broker: Broker, secrets: Secrets) -> bytes:
     """Every password that activemq.xml refers to, one property each, and the console's own account."""
     settings = broker.settings
-    entries: dict[str, tuple[str, SecretStr | Sealed | None]] = {}
+    entries: dict[str, tuple[str, SecretStr | EncryptedValue | None]] = {}
     if settings.network_password is not None:
         entries["activemq.network.password"] = ("activemq_network_password", settings.network_password)
     entries |= {account.key: (account.variable, account.password) for account in broker.accounts}

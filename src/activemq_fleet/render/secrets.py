@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Secrets:
     host: str
     reveal: bool = False
 
-    def show(self, variable: str, value: SecretStr | Sealed | None) -> str:
+    def show(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
         """The text for a secret: ``@variable@``, or its value when revealed.
 
         Raises SettingsError when the value is to be deployed and cannot be opened or is absent.

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from activemq_fleet import agent_topics
 from activemq_fleet.releases import Release
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology.model import Account, Agent, Balancer, Broker, Permission
 
 NETWORK_GROUP = "activemq-network"
@@ -40,7 +40,9 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
     settings = broker.settings
     found: dict[str, Account] = {}
 
-    def add(name: str, variable: str, password: SecretStr | Sealed | None, groups: tuple[str, ...], key: str) -> None:
+    def add(
+        name: str, variable: str, password: SecretStr | EncryptedValue | None, groups: tuple[str, ...], key: str
+    ) -> None:
         known = found.get(name)
         if known:  # one person in two roles: both roles' groups, the first password
             groups = tuple(dict.fromkeys((*known.groups, *groups)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.sealed import may_equal
+from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.model import Balancer, Broker, Front, Group, KnownGroups, VirtualAddress
 
 # Only activemq_vip, its interface and its router id are read from the brokers' variables as well.

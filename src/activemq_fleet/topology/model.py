@@ -20,8 +20,8 @@ from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Role
 from activemq_fleet.profiles import Profile
 from activemq_fleet.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
-from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings
+from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.uris import is_openwire
 
 MOST_LISTED = 10
@@ -96,7 +96,7 @@ class Account:
 
     name: str
     variable: str
-    password: SecretStr | Sealed | None
+    password: SecretStr | EncryptedValue | None
     groups: tuple[str, ...]
     key: str
     """The property that activemq.xml refers to, ``activemq.user.NAME.password``."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.sealed import may_equal
+from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.brokers import discovery_of
 from activemq_fleet.topology.links import Network, Unit
 from activemq_fleet.topology.model import Agent, Balancer, Broker

@@ -14,8 +14,8 @@ from activemq_fleet.pipeline.plan.bundles import SCHEMA, bundles
 from activemq_fleet.pipeline.plan.facts import facts_of, shared_of
 from activemq_fleet.pipeline.plan.records import Record, read_line, read_listed, read_record, text_of, variables_of
 from activemq_fleet.pipeline.plan.saying import said
-from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import read_settings
+from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.pipeline.planned import pairs
 
 HOST = "orders-mq01-a.example.com"
@@ -70,7 +70,7 @@ def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:
 def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
     found = read_listed(HOST, json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}}), ()).variables
 
-    assert found["activemq_network_password"] == Sealed(VAULT)
+    assert found["activemq_network_password"] == EncryptedValue(VAULT)
     assert variables_of(text_of(found)) == found
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory import PREFIX
-from activemq_fleet.sealed import Sealed
 from activemq_fleet.settings import NOT_SETTINGS
+from activemq_fleet.settings.encrypted import EncryptedValue
 
 PATTERN = "activemq_naming_pattern"
 NAMELESS = ("a line of --hosts", "a record of --hosts")
@@ -113,7 +113,7 @@ def read_listed(host: str, text: str, groups: Iterable[str]) -> Record:
 
 
 def plain(variables: Mapping[str, Any], *, marked: bool = True) -> dict[str, Any]:
-    """Our variables of a host, with what Ansible marks put back (``marked``): closed secrets are ``Sealed``."""
+    """Our variables of a host, with what Ansible marks put back (``marked``): closed secrets are ``EncryptedValue``."""
     return {
         name: _plain(value) if marked else value
         for name, value in variables.items()
@@ -133,7 +133,7 @@ def variables_of(text: str) -> dict[str, Any]:
 
 
 def _written(value: object) -> Any:
-    if isinstance(value, Sealed):
+    if isinstance(value, EncryptedValue):
         return {_VAULT: value.ciphertext}
     if isinstance(value, date):
         return value.isoformat()
@@ -151,7 +151,7 @@ def _plain(value: Any) -> Any:
         if len(value) == 1:
             ((name, inside),) = value.items()
             if name == _VAULT and isinstance(inside, str):
-                return Sealed(inside)
+                return EncryptedValue(inside)
             if name == _UNSAFE:
                 return inside
         return {name: _plain(inside) for name, inside in value.items()}

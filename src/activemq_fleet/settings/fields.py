@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
 
 from activemq_fleet.addresses import check_host, join, parse_listening
-from activemq_fleet.sealed import Sealed
+from activemq_fleet.settings.encrypted import EncryptedValue
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
 _LINE_END = re.compile(r"[\r\n\t]")
@@ -88,8 +88,8 @@ def matching(regex: str, what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _secret(value: Any) -> SecretStr | Sealed:
-    if isinstance(value, Sealed):
+def _secret(value: Any) -> SecretStr | EncryptedValue:
+    if isinstance(value, EncryptedValue):
         return value
     if not isinstance(value, str | SecretStr):
         raise ValueError("must be text: write it in quotes")
@@ -198,7 +198,7 @@ UriOption = Annotated[
 AgentKey = Annotated[str, matching(r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf: small letters with dots between")]
 OptionName = Annotated[str, matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Secret = Annotated[SecretStr | Sealed, PlainValidator(_secret)]
+Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret)]
 Principals = Annotated[tuple[Principal, ...], BeforeValidator(words)]
 Destinations = Annotated[tuple[Destination, ...], BeforeValidator(words)]
 

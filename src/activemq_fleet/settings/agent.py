@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from activemq_fleet import values as v
+from activemq_fleet.settings import fields
 
 _ONE_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?\s*(===?\s*[A-Za-z0-9.+!-]+|@\s*\S.*)")
 _Seconds = Annotated[int, Field(ge=1, le=31_536_000)]
@@ -68,44 +68,46 @@ class AgentSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    agent_group: v.Text | None = None
-    agent_pair: v.Text | None = None
-    agent_username: v.Principal | None = None
-    agent_password: v.Secret | None = None
+    agent_group: fields.Text | None = None
+    agent_pair: fields.Text | None = None
+    agent_username: fields.Principal | None = None
+    agent_password: fields.Secret | None = None
     agent_publisher_timeout: int = Field(default=900, ge=1, le=31_536_000)
     agent_publisher_window: int = Field(default=100, ge=1, le=10_000)
     agent_publisher_envelope: bool = False
     agent_publisher_drop_expired: bool = False
     agent_publisher_barrier: bool = False
-    agent_topics: Annotated[tuple[v.MqttFilter, ...], BeforeValidator(v.words)] = ()
-    agent_publish_prefixes: Annotated[tuple[v.MqttFilter, ...], BeforeValidator(v.words)] = ()
-    agent_client_id: v.Name | None = None
-    agent_tls_ca: v.AbsolutePath | None = None
-    agent_tls_certificate: v.AbsolutePath | None = None
-    agent_tls_key: v.AbsolutePath | None = None
+    agent_topics: Annotated[tuple[fields.MqttFilter, ...], BeforeValidator(fields.words)] = ()
+    agent_publish_prefixes: Annotated[tuple[fields.MqttFilter, ...], BeforeValidator(fields.words)] = ()
+    agent_client_id: fields.Name | None = None
+    agent_tls_ca: fields.AbsolutePath | None = None
+    agent_tls_certificate: fields.AbsolutePath | None = None
+    agent_tls_key: fields.AbsolutePath | None = None
     agent_outbox_rows: _Bound | None = None
     agent_outbox_bytes: _Bound | None = None
     agent_inbox_rows: _Bound | None = None
     agent_inbox_bytes: _Bound | None = None
     agent_topic_rows: _Bound | None = None
     agent_packet_bytes: Annotated[int, Field(ge=4096, le=268_435_455)] | None = None
-    agent_handlers: v.AbsolutePath | None = None
-    agent_handlers_source: v.Line | None = None
+    agent_handlers: fields.AbsolutePath | None = None
+    agent_handlers_source: fields.Line | None = None
     agent_handler_timeout: _Seconds | None = None
     agent_handler_attempts: Annotated[int, Field(ge=1, le=1000)] | None = None
     agent_handler_pause: _Seconds | None = None
     agent_dedupe_days: Annotated[int, Field(ge=1, le=3650)] | None = None
     agent_offline_limit: _Seconds | None = None
     agent_drain_seconds: int = Field(default=20, ge=0, le=3600)
-    agent_metrics_address: v.HostAndPort | None = None
+    agent_metrics_address: fields.HostAndPort | None = None
     agent_log_level: Literal["debug", "info", "warning", "error"] | None = None
-    agent_options: dict[v.AgentKey, Annotated[v.Text, BeforeValidator(v.option_text)]] = Field(default_factory=dict)
-    agent_user: v.UnixName = "activemq-agent"
-    agent_home: v.AbsolutePath = "/opt/activemq-agent"
-    agent_state: v.AbsolutePath = "/var/lib/activemq-agent"
-    agent_config: v.AbsolutePath = "/etc/activemq-agent"
-    agent_package: v.Line | None = None
-    agent_python: v.Line = "python3"
+    agent_options: dict[fields.AgentKey, Annotated[fields.Text, BeforeValidator(fields.option_text)]] = Field(
+        default_factory=dict
+    )
+    agent_user: fields.UnixName = "activemq-agent"
+    agent_home: fields.AbsolutePath = "/opt/activemq-agent"
+    agent_state: fields.AbsolutePath = "/var/lib/activemq-agent"
+    agent_config: fields.AbsolutePath = "/etc/activemq-agent"
+    agent_package: fields.Line | None = None
+    agent_python: fields.Line = "python3"
     agent_install: bool = True
     agent_service: Literal["systemd", "none"] = "systemd"
 

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from activemq_fleet import values as v
+from activemq_fleet.settings import fields
 
 
 def _check_vip(text: str) -> str:
@@ -24,7 +24,7 @@ def _check_vip(text: str) -> str:
     return str(address)
 
 
-VirtualIp = Annotated[v.Text, AfterValidator(_check_vip)]
+VirtualIp = Annotated[fields.Text, AfterValidator(_check_vip)]
 
 
 class BalancerSettings(BaseModel):
@@ -33,14 +33,14 @@ class BalancerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     vip: VirtualIp | None = None
-    vip_interface: v.NetworkInterface | None = None
+    vip_interface: fields.NetworkInterface | None = None
     vip_router_id: int | None = Field(default=None, ge=1, le=255)
-    vip_username: v.Principal | None = None
-    vip_password: v.Secret | None = None
-    vip_broker_ca: v.AbsolutePath | None = None
-    vip_certificate: v.AbsolutePath | None = None
-    vip_check_port: v.Port = 8405
-    vip_config: v.AbsolutePath = "/etc/activemq-loadbalancer"
+    vip_username: fields.Principal | None = None
+    vip_password: fields.Secret | None = None
+    vip_broker_ca: fields.AbsolutePath | None = None
+    vip_certificate: fields.AbsolutePath | None = None
+    vip_check_port: fields.Port = 8405
+    vip_config: fields.AbsolutePath = "/etc/activemq-loadbalancer"
 
     @model_validator(mode="after")
     def _login_whole(self) -> Self:

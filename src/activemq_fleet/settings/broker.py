@@ -24,14 +24,14 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from activemq_fleet import shipped
-from activemq_fleet import values as v
-from activemq_fleet.agent_settings import AgentSettings
-from activemq_fleet.balancer_settings import BalancerSettings
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile, ProfileName
-from activemq_fleet.sealed import Sealed
-from activemq_fleet.sizes import size_of
+from activemq_fleet.settings import fields
+from activemq_fleet.settings.agent import AgentSettings
+from activemq_fleet.settings.balancer import BalancerSettings
+from activemq_fleet.settings.default_credentials import is_default_credential
+from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.sizes import size_of
 
 PREFIX = "activemq_"
 _USERS_OWN = PREFIX + "x_"
@@ -68,18 +68,17 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
-def is_shipped(username: str, password: SecretStr | Sealed | None) -> bool:
-    """True for an account that a release ships, such as admin/admin or system/manager."""
-    return isinstance(password, SecretStr) and (username, password.get_secret_value()) in shipped.PASSWORDS
+def _has_default_password(username: str | None, password: SecretStr | EncryptedValue | None) -> bool:
+    return isinstance(password, SecretStr) and is_default_credential(username or "", password.get_secret_value())
 
 
 class ConnectorSettings(_Model):
     """One entry of ``activemq_connectors``; the port is without the offset."""
 
-    name: v.Name
-    scheme: v.Identifier
-    port: v.Port
-    options: dict[v.OptionName, Annotated[v.UriOption, BeforeValidator(v.option_text)]] = Field(
+    name: fields.Name
+    scheme: fields.Identifier
+    port: fields.Port
+    options: dict[fields.OptionName, Annotated[fields.UriOption, BeforeValidator(fields.option_text)]] = Field(
         default_factory=lambda: dict(DEFAULT_OPTIONS)
     )
 
@@ -87,25 +86,25 @@ class ConnectorSettings(_Model):
 class LinkSettings(_Model):
     """One entry of ``activemq_links``: from and to are names of groups or pairs."""
 
-    source: v.Text = Field(alias="from")
-    to: v.Text
+    source: fields.Text = Field(alias="from")
+    to: fields.Text
     duplex: bool = False
-    name: v.Name | None = None
-    include: tuple[v.DestinationPattern, ...] = ()
-    exclude: tuple[v.DestinationPattern, ...] = ()
+    name: fields.Name | None = None
+    include: tuple[fields.DestinationPattern, ...] = ()
+    exclude: tuple[fields.DestinationPattern, ...] = ()
     ttl: int | None = Field(default=None, ge=1, le=100)
 
 
 class UserSettings(_Model):
     """One entry of ``activemq_users``."""
 
-    name: v.Principal
-    password: v.Secret
-    groups: v.Principals = ()
+    name: fields.Principal
+    password: fields.Secret
+    groups: fields.Principals = ()
 
     @model_validator(mode="after")
-    def _refuse_shipped(self) -> Self:
-        if is_shipped(self.name, self.password):
+    def _refuse_default_credentials(self) -> Self:
+        if _has_default_password(self.name, self.password):
             raise ValueError(f"user {self.name} has the password that the releases ship: set another")
         return self
 
@@ -113,96 +112,98 @@ class UserSettings(_Model):
 class AclSettings(_Model):
     """One entry of ``activemq_acl``; read, write and admin are names of groups."""
 
-    destination: v.Destination
+    destination: fields.Destination
     kind: Literal["queue", "topic"]
-    read: v.Principals = ()
-    write: v.Principals = ()
-    admin: v.Principals = ()
+    read: fields.Principals = ()
+    write: fields.Principals = ()
+    admin: fields.Principals = ()
 
 
 class JdbcSettings(_Model):
     """``activemq_jdbc``."""
 
-    url: Annotated[str, v.matching(r"jdbc:[^\s\"'<>]+", "must begin with jdbc:"), AfterValidator(v.check_text)]
-    driver: v.JavaClass
-    jar: v.AbsolutePath | None = None
-    username: v.Principal
-    password: v.Secret
+    url: Annotated[
+        str, fields.matching(r"jdbc:[^\s\"'<>]+", "must begin with jdbc:"), AfterValidator(fields.check_text)
+    ]
+    driver: fields.JavaClass
+    jar: fields.AbsolutePath | None = None
+    username: fields.Principal
+    password: fields.Secret
 
 
 class TlsSettings(_Model):
     """``activemq_tls``: paths on the brokers' hosts."""
 
-    keystore: v.AbsolutePath
-    keystore_password: v.Secret
-    truststore: v.AbsolutePath
-    truststore_password: v.Secret
+    keystore: fields.AbsolutePath
+    keystore_password: fields.Secret
+    truststore: fields.AbsolutePath
+    truststore_password: fields.Secret
     client_auth: bool = False
 
 
 class FragmentSettings(_Model):
     """One entry of ``activemq_xml_fragments``; parent is a path of elements below ``beans``."""
 
-    parent: Annotated[str, v.matching(r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be element names with / between")] = (
-        "broker"
-    )
+    parent: Annotated[
+        str, fields.matching(r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be element names with / between")
+    ] = "broker"
     xml: str = Field(min_length=1)
 
 
 class FileSettings(_Model):
     """One entry of ``activemq_extra_files``; path is relative to the broker's configuration tree."""
 
-    path: Annotated[str, AfterValidator(v.check_relative)]
-    content: Annotated[str, AfterValidator(v.check_encodable)]
+    path: Annotated[str, AfterValidator(fields.check_relative)]
+    content: Annotated[str, AfterValidator(fields.check_encodable)]
 
 
 class WaiverSettings(_Model):
     """One entry of ``activemq_waivers``; hosts are names or wildcards, until is the last day."""
 
-    rule: Annotated[str, v.matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
-    reason: v.Text
-    hosts: Annotated[tuple[v.Text, ...], BeforeValidator(v.words)] = ("*",)
+    rule: Annotated[str, fields.matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
+    reason: fields.Text
+    hosts: Annotated[tuple[fields.Text, ...], BeforeValidator(fields.words)] = ("*",)
     until: date | None = None
 
 
 class _Broker(_Model):
     """What a broker is: software, store, network."""
 
-    release: v.ReleaseText | None = None
-    master_node: Annotated[str, v.matching("[A-Za-z]", "must be one letter")] = "a"
-    address: v.Host | None = None
-    broker_name: v.Name | None = None
+    release: fields.ReleaseText | None = None
+    master_node: Annotated[str, fields.matching("[A-Za-z]", "must be one letter")] = "a"
+    address: fields.Host | None = None
+    broker_name: fields.Name | None = None
     ha: ProfileName = DEFAULT_PROFILE
-    store_directory: v.AbsolutePath | None = None
+    store_directory: fields.AbsolutePath | None = None
     jdbc: JdbcSettings | None = None
     lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
     lock_keepalive_interval: int | None = Field(default=None, ge=100, le=3_600_000)
-    environment: v.Principal | None = None
+    environment: fields.Principal | None = None
     discovery: Literal["masterslave", "failover", "static", "multicast"] | None = None
     topology: Literal["mesh", "hub", "ring", "chain", "none"] = "mesh"
-    multicast: v.Multicast = "224.1.2.3:6255"
-    multicast_interface: v.NetworkInterface | None = None
-    network_username: v.Principal | None = None
-    network_password: v.Secret | None = None
+    multicast: fields.Multicast = "224.1.2.3:6255"
+    multicast_interface: fields.NetworkInterface | None = None
+    network_username: fields.Principal | None = None
+    network_password: fields.Secret | None = None
     network_ttl: int | None = Field(default=None, ge=1, le=100)
     links: tuple[LinkSettings, ...] = ()
     pair_links: Literal["none", "static"] = "none"
     connectors: tuple[ConnectorSettings, ...] | None = None
-    replication_port: v.Port = 61618
-    bind: v.Host = "0.0.0.0"  # noqa: S104 -- clients and peers are on other hosts
+    replication_port: fields.Port = 61618
+    bind: fields.Host = "0.0.0.0"  # noqa: S104 -- clients and peers are on other hosts
     port_offset: int = Field(default=0, ge=0, le=65000)
     console: bool = True
-    console_bind: v.Host = "127.0.0.1"
-    console_port: v.Port = 8161
+    console_bind: fields.Host = "127.0.0.1"
+    console_port: fields.Port = 8161
     users: tuple[UserSettings, ...] = ()
     acl: tuple[AclSettings, ...] = ()
     tls: TlsSettings | None = None
-    memory_limit: v.Limit | None = None
-    store_limit: v.Limit = "20 gb"
-    temp_limit: v.Limit = "5 gb"
+    memory_limit: fields.Limit | None = None
+    store_limit: fields.Limit = "20 gb"
+    temp_limit: fields.Limit = "5 gb"
     broker_attributes: dict[
-        Annotated[str, v.matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
-        Annotated[v.Attribute, BeforeValidator(v.option_text)],
+        Annotated[str, fields.matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
+        Annotated[fields.Attribute, BeforeValidator(fields.option_text)],
     ] = Field(default_factory=dict)
     runtime_configuration: bool = False
     xml_fragments: tuple[FragmentSettings, ...] = ()
@@ -219,20 +220,20 @@ class _Host(_Model):
     """Where and how a broker is installed and run."""
 
     install: Literal["archive", "package", "jars", "none"] = "archive"
-    archive: v.Archive | None = None
-    archive_sha512: v.Sha512 | None = None
+    archive: fields.Archive | None = None
+    archive_sha512: fields.Sha512 | None = None
     service: Literal["systemd", "none"] = "systemd"
-    user: v.UnixName = "activemq"
+    user: fields.UnixName = "activemq"
     uid: int | None = Field(default=None, ge=1, le=4_294_967_294)
     gid: int | None = Field(default=None, ge=1, le=4_294_967_294)
-    home: v.AbsolutePath = "/opt/activemq"
-    base: v.AbsolutePath = "/var/lib/activemq"
-    instance: v.Instance = "activemq"
-    heap: v.Heap = "512m"
-    unit_memory_max: v.MemoryMax | None = None
-    java_home: v.AbsolutePath | None = None
-    java_options: tuple[v.JavaOption, ...] = ()
-    watchdog: v.Watchdog = "warn"
+    home: fields.AbsolutePath = "/opt/activemq"
+    base: fields.AbsolutePath = "/var/lib/activemq"
+    instance: fields.Instance = "activemq"
+    heap: fields.Heap = "512m"
+    unit_memory_max: fields.MemoryMax | None = None
+    java_home: fields.AbsolutePath | None = None
+    java_options: tuple[fields.JavaOption, ...] = ()
+    watchdog: fields.Watchdog = "warn"
 
 
 class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
@@ -253,11 +254,11 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
             text = f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
             raise ValueError(text)
         self._refuse_release_without_archive()
-        if is_shipped(self.network_username or "", self.network_password):
+        if _has_default_password(self.network_username, self.network_password):
             raise ValueError("activemq_network_password is one that the releases ship: set another")
-        if is_shipped(self.agent_username or "", self.agent_password):
+        if _has_default_password(self.agent_username, self.agent_password):
             raise ValueError("activemq_agent_password is one that the releases ship: set another")
-        if is_shipped(self.vip_username or "", self.vip_password):
+        if _has_default_password(self.vip_username, self.vip_password):
             raise ValueError("activemq_vip_password is one that the releases ship: set another")
         for name in self.profile.required_variables:
             if getattr(self, name) is None:
@@ -338,7 +339,7 @@ def _unknown(host: str, name: str) -> str:
 def _explain(host: str, detail: ErrorDetails) -> str:
     place = _place(detail["loc"])
     value = detail["input"]
-    if isinstance(value, Sealed):
+    if isinstance(value, EncryptedValue):
         reason = "is encrypted and cannot be opened; only secrets may stay closed"
     elif detail["type"] == "value_error":
         reason = str(detail["ctx"]["error"])

@@ -1,0 +1,19 @@
+"""Accounts that releases ship or that every tutorial writes: attackers try them first."""
+
+from __future__ import annotations
+
+_DEFAULT_CREDENTIALS = frozenset({
+    ("admin", "admin"),
+    ("user", "user"),
+    ("user", "password"),
+    ("guest", "guest"),
+    ("guest", "password"),
+    ("system", "manager"),
+    ("admin", "activemq"),
+    ("admin", "password"),
+})  # fmt: skip
+
+
+def is_default_credential(username: str, password: str) -> bool:
+    """Whether an account is one that releases ship, such as admin/admin or system/manager."""
+    return (username, password) in _DEFAULT_CREDENTIALS
