@@ -13,7 +13,7 @@ from jinja2 import TemplateAssertionError, UndefinedError
 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.render import engine, render_agent, render_clients, render_hosts, shapes
-from activemq_fleet.render.holes import ShapeError
+from activemq_fleet.render.placeholders import ShapeError
 from activemq_fleet.render.shapes import Values
 from activemq_fleet.topology import Fleet, build_fleet
 from benchmarks.plan_fleet import records
@@ -31,9 +31,9 @@ pytestmark = pytest.mark.timeout(120 + settings().max_examples)
 def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Templates are given as their text in place of a name."""
     monkeypatch.setattr(engine, "_template", lambda text: engine._environment().from_string(text))
-    shapes._form.cache_clear()
+    shapes._shape_text.cache_clear()
     yield
-    shapes._form.cache_clear()
+    shapes._shape_text.cache_clear()
 
 
 def filled(template: str, *texts: str) -> str:
@@ -110,7 +110,7 @@ def test_a_template_is_run_once_for_all_values_and_again_for_another_shape() -> 
     template = "{% for each in v %}<{{ each | xml }}>{% endfor %}"
 
     assert [filled(template, *texts) for texts in ("a", "&", "ab", "ba")] == ["<a>", "<&amp;>", "<a><b>", "<b><a>"]
-    assert shapes._form.cache_info().misses == 2
+    assert shapes._shape_text.cache_info().misses == 2
 
 
 def test_brokers_that_differ_in_names_alone_share_their_shapes() -> None:
@@ -120,10 +120,10 @@ def test_brokers_that_differ_in_names_alone_share_their_shapes() -> None:
         render_hosts(fleet(f"{name}-mq01", f"{name}-mq02", **shared))
 
     render_one("a")
-    known = shapes._form.cache_info().misses
+    known = shapes._shape_text.cache_info().misses
     render_one("another")
 
-    assert shapes._form.cache_info().misses == known
+    assert shapes._shape_text.cache_info().misses == known
 
 
 @pytest.mark.usefixtures("written")
@@ -132,8 +132,10 @@ def test_no_more_than_the_last_shapes_are_kept_and_none_holds_a_value() -> None:
         values = Values()
         shapes.render("{{ name }}={{ v }}", values, name=str(number), v=values("hush"))
 
-    assert shapes._form.cache_info().currsize == shapes._MOST_SHAPES
-    assert "hush" not in shapes._form("{{ name }}={{ v }}", (("name", "300"), ("v", shapes._slot(0))))._text
+    assert shapes._shape_text.cache_info().currsize == shapes._MOST_SHAPES
+    assert (
+        "hush" not in shapes._shape_text("{{ name }}={{ v }}", (("name", "300"), ("v", shapes._placeholder(0))))._text
+    )
 
 
 TEMPLATE = """100 % %s {{ v[0] }} {{ v[1] }}{{ v[0] }}

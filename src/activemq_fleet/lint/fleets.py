@@ -17,7 +17,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import ALWAYS
 from activemq_fleet.lint.files import ACTIVEMQ_XML, document_findings
-from activemq_fleet.lint.kinds import kind_of, names_of, without_names
+from activemq_fleet.lint.fingerprint import fingerprint, names_of, without_names
 from activemq_fleet.lint.problems import findings_of
 from activemq_fleet.lint.releases import ReleaseView, release_findings
 from activemq_fleet.lint.selection import Selection
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from activemq_fleet.topology import Broker, Fleet, Link
 
 _EVERY_RULE = Selection()
-_REMEMBERED = 1 << 14
-_fired: dict[tuple[bytes, tuple[str, ...], Release, Selection], _Known] = {}
+_CACHED_DOCUMENTS = 1 << 14
+_cached_findings: dict[tuple[bytes, tuple[str, ...], Release, Selection], _CachedFindings] = {}
 
 
 class FleetView:
@@ -153,24 +153,24 @@ def _in_releases(span: str, problems: Iterable[Problem], fleet: Fleet) -> Iterab
 
 
 def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Finding, ...]:
-    key = kind_of(broker, data), _not_in_the_document(broker), broker.release, selection
-    known = _fired.get(key)
-    if known is None:
+    key = fingerprint(broker, data), _not_in_the_document(broker), broker.release, selection
+    cached = _cached_findings.get(key)
+    if cached is None:
         found = document_findings_of(broker, data, selection)
-        if len(_fired) >= _REMEMBERED:
-            _fired.clear()
-        _fired[key] = _Known.of(broker, data, found)
+        if len(_cached_findings) >= _CACHED_DOCUMENTS:
+            _cached_findings.clear()
+        _cached_findings[key] = _CachedFindings.of(broker, data, found)
         return found
-    if not known.rules:
+    if not cached.rules:
         return ()
-    if known.common is not None:
+    if cached.shared is not None:
         lines = data.split(b"\n")
-        return tuple([one.of(broker, lines) for one in known.common])
-    return document_findings_of(broker, data, Selection(known.rules))
+        return tuple([one.of(broker, lines) for one in cached.shared])
+    return document_findings_of(broker, data, Selection(cached.rules))
 
 
-class _Common(NamedTuple):
-    """A finding of every document of a kind; ``rest`` follows its place on the line, where a name is before it."""
+class _SharedFinding(NamedTuple):
+    """A finding of all documents with one fingerprint; ``rest`` follows its column where a name is before it."""
 
     finding: Finding
     rest: str | None
@@ -183,38 +183,38 @@ class _Common(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """Of a kind of documents the rules that fired, and their findings where those are the same for all."""
+class _CachedFindings:
+    """Of one fingerprint the rules that fired, and their findings where all documents have the same."""
 
     rules: tuple[str, ...]
-    common: tuple[_Common, ...] | None
+    shared: tuple[_SharedFinding, ...] | None
 
     @classmethod
-    def of(cls, broker: Broker, data: bytes, found: tuple[Finding, ...]) -> _Known:
+    def of(cls, broker: Broker, data: bytes, found: tuple[Finding, ...]) -> _CachedFindings:
         names = [*names_of(broker), broker.group]
-        lines, alike = data.split(b"\n"), without_names(broker, data).split(b"\n") if found else []
-        common: list[_Common] = []
+        lines, unnamed = data.split(b"\n"), without_names(broker, data).split(b"\n") if found else []
+        shared: list[_SharedFinding] = []
         for finding in found:
             texts = f"{finding.message}\n{finding.fix}\n{finding.why}"
             if finding.file == ACTIVEMQ_XML and finding.line and not any(name in texts for name in names):
                 at = finding.line - 1
-                common += _commonly(finding, lines[at].decode(), alike[at].decode())
-        rules_fired = tuple(sorted({one.rule for one in found}))
-        return cls(rules_fired, tuple(common) if len(common) == len(found) else None)
+                shared += _shared_findings(finding, lines[at].decode(), unnamed[at].decode())
+        fired_rules = tuple(sorted({one.rule for one in found}))
+        return cls(fired_rules, tuple(shared) if len(shared) == len(found) else None)
 
 
-def _commonly(finding: Finding, line: str, alike: str) -> Iterator[_Common]:
-    """The finding for others of its kind, nothing where names stand on both sides of its place."""
+def _shared_findings(finding: Finding, line: str, unnamed: str) -> Iterator[_SharedFinding]:
+    """Yield the finding for all documents of its fingerprint; none where names are on both sides of its column."""
     column = finding.column or 1
     rest = line[column - 1 :]
-    if "\0" not in alike[:column]:
-        yield _Common(finding, None)
-    elif rest and "\0" not in alike[-len(rest) :] and alike.endswith(rest):
-        yield _Common(finding, rest)
+    if "\0" not in unnamed[:column]:
+        yield _SharedFinding(finding, None)
+    elif rest and "\0" not in unnamed[-len(rest) :] and unnamed.endswith(rest):
+        yield _SharedFinding(finding, rest)
 
 
 def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
-    """What file rules ask the broker's settings for, because its document does not say it."""
+    """Return the settings that file rules ask for beside the document."""
     settings = broker.settings
     own = (text for file in settings.extra_files for text in (file.path, file.content))
     options = settings.java_options if any("${" in fragment.xml for fragment in settings.xml_fragments) else ()

@@ -12,10 +12,11 @@ from typing import NamedTuple, TypeAlias
 from activemq_fleet import uris
 from activemq_fleet.render import shapes
 from activemq_fleet.render.fragments import merge_fragments
-from activemq_fleet.render.shapes import Shape, Slot, Values
+from activemq_fleet.render.placeholders import Placeholder
+from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology import Broker, Connector, Link
 
-Attributes: TypeAlias = tuple[tuple[str, str | Slot], ...]
+Attributes: TypeAlias = tuple[tuple[str, str | Placeholder], ...]
 
 NETWORK_PASSWORD = "${activemq.network.password}"  # noqa: S105 -- a reference, no password
 _KEEP_WAITING = "86400000"  # a day in ms: by default a master gives up its start after 600 s
@@ -40,9 +41,9 @@ class _Store(NamedTuple):
 
 class _DataSource(NamedTuple):
     pool: str
-    driver: Slot
-    url: Slot
-    username: Slot
+    driver: Placeholder
+    url: Placeholder
+    username: Placeholder
     password: str
 
 
@@ -52,38 +53,38 @@ class _Replay(NamedTuple):
 
 
 class _Link(NamedTuple):
-    name: Slot
-    uri: Slot
+    name: Placeholder
+    uri: Placeholder
     attributes: Attributes
-    include: tuple[tuple[str, Slot], ...]
-    exclude: tuple[tuple[str, Slot], ...]
+    include: tuple[tuple[str, Placeholder], ...]
+    exclude: tuple[tuple[str, Placeholder], ...]
 
 
 class _Account(NamedTuple):
-    name: Slot
-    password: Slot
-    groups: Slot
+    name: Placeholder
+    password: Placeholder
+    groups: Placeholder
 
 
 class _Permission(NamedTuple):
     kind: str
-    destination: Slot
-    read: Slot
-    write: Slot
-    admin: Slot
+    destination: Placeholder
+    read: Placeholder
+    write: Placeholder
+    admin: Placeholder
 
 
 class _Limits(NamedTuple):
-    memory: Slot
-    store: Slot
+    memory: Placeholder
+    store: Placeholder
     raises_store_limit_again: bool
-    temp: Slot
+    temp: Placeholder
 
 
 class _Connector(NamedTuple):
-    name: Slot
-    uri: Slot
-    discovery_uri: Slot | None
+    name: Placeholder
+    uri: Placeholder
+    discovery_uri: Placeholder | None
 
 
 def activemq_xml(broker: Broker) -> bytes:
@@ -155,7 +156,7 @@ def _title(broker: Broker) -> str:
 
 def _attributes(broker: Broker, v: Values) -> Attributes:
     release = broker.release
-    found: dict[str, str | Slot] = {
+    found: dict[str, str | Placeholder] = {
         "id": "broker",
         "brokerName": v(broker.broker_name),
         "dataDirectory": "${activemq.data}",
@@ -236,7 +237,7 @@ def _network_user(broker: Broker, v: Values) -> Attributes:
     return (("userName", v(name)), ("password", NETWORK_PASSWORD)) if name else ()
 
 
-def _destination(text: str, v: Values) -> tuple[str, Slot]:
+def _destination(text: str, v: Values) -> tuple[str, Placeholder]:
     kind, _, name = text.partition("://")
     return kind, v(name)
 

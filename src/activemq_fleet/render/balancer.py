@@ -9,7 +9,8 @@ from activemq_fleet.render import shapes
 from activemq_fleet.render.checks import Step, steps_of
 from activemq_fleet.render.memory import haproxy_memory, keepalived_memory
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.render.shapes import Shape, Slot, Values
+from activemq_fleet.render.placeholders import Placeholder
+from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.balancers import plain
 from activemq_fleet.topology.model import Backend, Balancer, Front, Server, VirtualAddress
 
@@ -25,58 +26,58 @@ _SPARE = 100
 
 class _Step(NamedTuple):
     what: str
-    value: Slot
+    value: Placeholder
 
 
 class _Server(NamedTuple):
-    name: Slot
-    address: Slot
+    name: Placeholder
+    address: Placeholder
     tls: bool
-    ca: Slot | None
-    name_in_certificate: Slot
-    certificate: Slot | None
-    connections: Slot | None
+    ca: Placeholder | None
+    name_in_certificate: Placeholder
+    certificate: Placeholder | None
+    connections: Placeholder | None
 
 
 class _Backend(NamedTuple):
-    name: Slot
+    name: Placeholder
     steps: tuple[_Step, ...]
     servers: tuple[_Server, ...]
 
 
 class _Choice(NamedTuple):
-    name: Slot
-    number: Slot
+    name: Placeholder
+    number: Placeholder
 
 
 class _Front(NamedTuple):
-    name: Slot
-    bind: Slot
-    connections: Slot
+    name: Placeholder
+    bind: Placeholder
+    connections: Placeholder
     several: bool
     by_client: bool
-    modulus: Slot
+    modulus: Placeholder
     choices: tuple[_Choice, ...]
-    fallback: Slot
+    fallback: Placeholder
     backends: tuple[_Backend, ...]
 
 
 class _Group(NamedTuple):
-    name: Slot
+    name: Placeholder
     pure: bool
     fronts: tuple[_Front, ...]
 
 
 class _Address(NamedTuple):
-    group: Slot
-    instance: Slot
-    interface: Slot
-    router_id: Slot
-    priority: Slot
-    source: Slot | None
+    group: Placeholder
+    instance: Placeholder
+    interface: Placeholder
+    router_id: Placeholder
+    priority: Placeholder
+    source: Placeholder | None
     unicast: bool
-    peers: tuple[Slot, ...]
-    address: Slot
+    peers: tuple[Placeholder, ...]
+    address: Placeholder
 
 
 def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:

@@ -21,7 +21,8 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import shapes
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.service import paths
-from activemq_fleet.render.shapes import Shape, Slot, Values
+from activemq_fleet.render.placeholders import Placeholder
+from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.model import Account, Broker
 
 ADMINS = "admins"
@@ -76,8 +77,8 @@ class _Login(NamedTuple):
 
 
 class _Account(NamedTuple):
-    name: Slot
-    password: Slot
+    name: Placeholder
+    password: Placeholder
     role: str
 
 

@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.filters import FILTERS
 from jinja2.tests import TESTS
 
-from activemq_fleet.render.holes import Escaper, escaping, put_out
+from activemq_fleet.render.placeholders import Escaper, escaping, finalize
 
 # Nearly all values need no escaping: to see that is many times faster than to escape.
 _XML_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
@@ -115,13 +115,13 @@ def _environment() -> Environment:
         loader=FileSystemLoader(template_directory()),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701 -- each file names the escaper of its own syntax
-        finalize=put_out,
+        finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
     )
-    # Only what gives the same for every value (holes.py) is there to be used.
+    # Only what gives the same for every value (placeholders.py) is there to be used.
     environment.filters = {name: escaping(name, escaper) for name, escaper in ESCAPERS.items()}
     environment.filters["join"] = FILTERS["join"]
     environment.tests = {"none": TESTS["none"]}

@@ -62,12 +62,12 @@ def test_what_is_remembered_is_what_would_be_found(
 
 
 def test_a_place_after_a_name_is_each_documents_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleets, "_fired", {})
+    monkeypatch.setattr(fleets, "_cached_findings", {})
     made = fleet("orders-mq01", "longer-orders-mq02", release="5.8.0", topology="none")
 
     assert together(made) == each_alone(made)
     assert len({column for rule, _, _, _, column in together(made) if rule == "L004"}) == 2
-    assert all(known.common is not None for known in fleets._fired.values())
+    assert all(cached.shared is not None for cached in fleets._cached_findings.values())
 
 
 @pytest.mark.parametrize("name", ["orders", "tcp", "static"])
@@ -79,7 +79,7 @@ def test_brokers_that_differ_in_names_are_looked_at_once(name: str, monkeypatch:
         asked.append(broker.host)
         return alone(broker, data, selection)
 
-    monkeypatch.setattr(fleets, "_fired", {})
+    monkeypatch.setattr(fleets, "_cached_findings", {})
     monkeypatch.setattr(fleets, "document_findings_of", counting)
     together(fleet(*(f"{name}-mq{number:02}" for number in range(1, 9))))
     assert len(asked) <= 2
@@ -99,7 +99,7 @@ def test_findings_without_names_are_told_of_each_and_looked_for_once(monkeypatch
         asked.append(broker.host)
         return alone(broker, data, selection)
 
-    monkeypatch.setattr(fleets, "_fired", {})
+    monkeypatch.setattr(fleets, "_cached_findings", {})
     made = fleet(*(f"orders-mq{n:02}" for n in range(1, 5)), topology="none", broker_attributes={"persistent": "false"})
     wanted = each_alone(made)
     monkeypatch.setattr(fleets, "document_findings_of", counting)
@@ -116,7 +116,7 @@ def test_of_brokers_with_a_mistake_only_its_rule_looks_at_each(monkeypatch: pyte
         asked.append(selection)
         return alone(broker, data, selection)
 
-    monkeypatch.setattr(fleets, "_fired", {})
+    monkeypatch.setattr(fleets, "_cached_findings", {})
     made = fleet(*(f"orders-mq{n:02}" for n in range(1, 5)), **NAMED)
     wanted = each_alone(made)
     monkeypatch.setattr(fleets, "document_findings_of", counting)
@@ -126,7 +126,7 @@ def test_of_brokers_with_a_mistake_only_its_rule_looks_at_each(monkeypatch: pyte
 
 
 def test_groups_of_other_names_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleets, "_fired", {})
+    monkeypatch.setattr(fleets, "_cached_findings", {})
     for group in ("orders", "static", "bills"):
         together(fleet(f"{group}-mq01"))
-    assert len(fleets._fired) <= 2
+    assert len(fleets._cached_findings) <= 2

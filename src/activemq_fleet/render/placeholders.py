@@ -1,7 +1,8 @@
-"""What stands for a value while a template is run for a shape: it can be escaped, and put out.
+"""Placeholders for values in shapes, and while a template is run for a shape.
 
-Whatever else a template does with a value (test it, compare, count, look inside, print it through
-a filter that is no escaper) would make the result depend on the value. It raises ShapeError.
+A template may escape and print an opaque placeholder. Whatever else it does with one (test it,
+compare, count, look inside, print it through a filter that is no escaper) would make the result
+depend on the value, and raises ShapeError.
 """
 
 from __future__ import annotations
@@ -24,8 +25,20 @@ class ShapeError(Exception):
     """A template looks into a value, or prints what is no text: a bug of the template."""
 
 
-class Hole:
-    """The place of the value with a number, and the names of the escapers that it went through."""
+class Placeholder:
+    """Stands in a shape for the value with this index."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"Placeholder({self.index})"
+
+
+class OpaquePlaceholder:
+    """Stands for the value with this index while a template runs; it keeps the names of its escapers."""
 
     __slots__ = ("_escapers", "_index")
 
@@ -33,12 +46,12 @@ class Hole:
         self._index = index
         self._escapers = escapers
 
-    def through(self, escaper: str) -> Hole:
-        """The same place, escaped once more."""
-        return Hole(self._index, (*self._escapers, escaper))
+    def through(self, escaper: str) -> OpaquePlaceholder:
+        """Return the placeholder of the same value, escaped once more."""
+        return OpaquePlaceholder(self._index, (*self._escapers, escaper))
 
     def mark(self) -> str:
-        """What stands in the template's output, for :func:`split`."""
+        """Return the text for the template's output by which :func:`split` finds the placeholder."""
         return f"\0{_TOKEN}:{self._index}:{'+'.join(self._escapers)}\0"
 
     def _refuse(self, *_: object) -> NoReturn:
@@ -55,19 +68,19 @@ class Hole:
 
 
 def escaping(name: str, escaper: Escaper) -> Callable[[Any], Any]:
-    """An escaper as a filter of templates: it takes text, and notes itself on a hole."""
+    """Return an escaper as a filter of templates; of an opaque placeholder it records its name only."""
 
     def filtered(value: Any) -> Any:
-        if isinstance(value, Hole):
+        if isinstance(value, OpaquePlaceholder):
             return value.through(name)
         return escaper(_text(value))
 
     return filtered
 
 
-def put_out(value: Any) -> Any:
-    """The last step of whatever a template prints (Jinja's ``finalize``)."""
-    return value.mark() if isinstance(value, Hole) else _text(value)
+def finalize(value: Any) -> Any:
+    """Return the text of what a template prints; it is Jinja's ``finalize``."""
+    return value.mark() if isinstance(value, OpaquePlaceholder) else _text(value)
 
 
 def _text(value: Any) -> Any:
@@ -79,7 +92,7 @@ def _text(value: Any) -> Any:
 
 
 def split(text: str) -> Iterator[str | tuple[int, tuple[str, ...]]]:
-    """A template's output as literal text and holes, in turn: (number, escapers' names)."""
+    """Split a template's output into literal texts and placeholders as (index, names of escapers), in order."""
     pieces = _MARK.split(text)
     for literal, index, escapers in zip(pieces[::3], [*pieces[1::3], ""], [*pieces[2::3], ""], strict=True):
         if _TOKEN in literal:

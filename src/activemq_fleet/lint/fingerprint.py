@@ -1,4 +1,4 @@
-"""What a document says but for the fleet's own names: those of one kind have the same mistakes. Pure."""
+"""Fingerprints of documents without the fleet's own names: equal ones have the same findings."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _OWN_NAME = re.compile(r"(?!127\.|::)(?=.*[0-9])(?=.*[-.]).{4,}")
 _IN_WORD, _IN_NAME = re.compile(rb"\w"), re.compile(rb"[\w.:-]")
 
 
-def kind_of(broker: Broker, data: bytes) -> bytes:
-    """The same for documents that are alike but for the fleet's own names."""
+def fingerprint(broker: Broker, data: bytes) -> bytes:
+    """Return a hash of the document that does not depend on the fleet's own names."""
     return blake2b(without_names(broker, data)).digest()
 
 
 def without_names(broker: Broker, data: bytes) -> bytes:
-    """The document with the fleet's own names numbered: two that are alike then have the same mistakes.
+    """Return the document with numbers in place of the fleet's own names: equal results have the same findings.
 
-    Which names are equal stays visible. Short words and loopback addresses stay too: a group that
-    is called ``static`` must not hide a scheme, and rules do look whether something is loopback. Where
-    the document says that a word is a group's name, that is one.
+    Which names are equal stays visible. Short words and loopback addresses stay too: a group called
+    ``static`` must not hide a scheme, and rules ask whether an address is loopback. A word after
+    ``group=`` or ``group`` that equals the group's name is replaced whatever it is.
     """
-    data = numbered(own_names(broker), data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+    data = number_names(own_names(broker), data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     for lead in (b"group ", b"group="):
         data = _without_group(data, lead, lead + broker.group.encode())
     return data
 
 
 def own_names(broker: Broker) -> list[str]:
-    """The names that are taken out, the shorter ones first: each has a digit, and a dot or a hyphen."""
+    """Return the names to replace, shortest first: each has a digit, and a dot or a hyphen."""
     own: tuple[str, ...] = ()
     # A pair's name begins those of its hosts: with it they are told apart too.
     for name in sorted(names_of(broker), key=len):
@@ -49,8 +49,8 @@ def _is_own(name: str) -> bool:
     return _OWN_NAME.fullmatch(name) is not None
 
 
-def numbered(own: Sequence[str], text: str) -> str:
-    """The text with numbers in place of :func:`own_names`, in the order in which they come."""
+def number_names(own: Sequence[str], text: str) -> str:
+    """Return the text with each of the names replaced by a number, numbered as they occur."""
     # Names that are not there are the first; that one begins another cannot be.
     numbers = {name: number for number, name in enumerate(sorted(own, key=text.find))}
     for name in reversed(own):
@@ -59,18 +59,18 @@ def numbered(own: Sequence[str], text: str) -> str:
 
 
 def _without_group(data: bytes, lead: bytes, named: bytes) -> bytes:
-    """The group's name is taken out where it is a whole word and ``lead`` is."""
+    """Replace the group's name where it is a whole word after ``lead``."""
     if named not in data:
         return data
-    found, *others = data.split(named)
-    for other in others:
-        whole = not _IN_WORD.match(found[-1:]) and not _IN_NAME.match(other)
-        found += (lead + b"\x00group\x00" if whole else named) + other
-    return found
+    result, *parts = data.split(named)
+    for part in parts:
+        whole = not _IN_WORD.match(result[-1:]) and not _IN_NAME.match(part)
+        result += (lead + b"\x00group\x00" if whole else named) + part
+    return result
 
 
 def names_of(broker: Broker) -> set[str]:
-    """All names that the fleet gave to a broker and to what it is linked to."""
+    """Return all names that the fleet gives to a broker and to what it is linked to."""
     names = {broker.host, broker.address, broker.identity.host, broker.broker_name, broker.pair, broker.group}
     names |= {account.name for account in broker.accounts}
     for link in broker.links:
