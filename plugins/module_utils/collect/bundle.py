@@ -20,13 +20,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+from ..host.untrusted_paths import (
     Directory,
     UntrustedPathError,
     open_directory,
     open_owned_file,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
+from ..printable import printable
 
 _CHUNK = 1 << 20
 _LINE = 1 << 18

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils import masking
-from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import TIME_IS_OVER, Bundle, open_regular
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+from .. import masking
+from ..host.untrusted_paths import (
     Directory,
     UntrustedPathError,
     open_directory,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import PRIVATE, Version, read_version
-from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known, Secret
+from ..host.versions import PRIVATE, Version, read_version
+from ..masking import Known, Secret
+from .bundle import TIME_IS_OVER, Bundle, open_regular
 
 _LARGEST = 1 << 20
 

@@ -19,11 +19,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils import masking
-from ansible_collections.activemq.fleet.plugins.module_utils.collect import deployed_files
-from ansible_collections.activemq.fleet.plugins.module_utils.collect.bundle import TIME_IS_OVER, Bundle, open_all
-from ansible_collections.activemq.fleet.plugins.module_utils.host import machine, operation_record, thread_dumps
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import (
+from .. import masking
+from ..host import machine, operation_record, thread_dumps
+from ..host.process import (
     Process,
     account_of_broker,
     boot_id,
@@ -31,11 +29,13 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
     read_process,
     uptime,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.host.state import look
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version, read_version
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.masking import Known
-from ansible_collections.activemq.fleet.plugins.module_utils.printable import counted
+from ..host.state import look
+from ..host.versions import Layout, Version, read_version
+from ..install.configuration_archive import InstallError
+from ..masking import Known
+from ..printable import counted
+from . import deployed_files
+from .bundle import TIME_IS_OVER, Bundle, open_all
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path", "required": True},

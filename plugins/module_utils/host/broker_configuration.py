@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.probe import Login
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
+from .probe import Login
+from .untrusted_paths import open_directory
 
 _URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")

@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+from ..root_cause import CAUSE, root_cause
+from .untrusted_paths import (
     UntrustedPathError,
     open_directory,
     open_owned_file,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.root_cause import CAUSE, root_cause
 
 _HEAD = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} \| +([A-Z]+) +\| (.*)")
 _END = re.compile(r"(.*) \| ([^\s|]+) \| (.*)")

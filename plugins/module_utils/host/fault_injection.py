@@ -13,18 +13,18 @@ import time
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, held_by_process
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_deployed
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import (
+from ..install.configuration_archive import InstallError
+from . import broker_log, held_by_process
+from .broker_configuration import read_deployed
+from .process import (
     Process,
     find_broker,
     is_same,
     process_handle,
     send_signal,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, open_file
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from .untrusted_paths import UntrustedPathError, open_file
+from .versions import Layout
 
 _POLL = 0.2
 _PATIENCE = 90

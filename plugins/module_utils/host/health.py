@@ -17,15 +17,15 @@ import signal
 import time
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import has_messages
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, uptime
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version, read_version
-from ansible_collections.activemq.fleet.plugins.module_utils.install import jars
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.disk import Owner
-from ansible_collections.activemq.fleet.plugins.module_utils.install.pending_restart import Owed
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_marker import read_marker
+from ..install import jars
+from ..install.configuration_archive import InstallError
+from ..install.disk import Owner
+from ..install.pending_restart import Owed
+from ..kahadb.store_marker import read_marker
+from .broker_configuration import has_messages
+from .process import Process, uptime
+from .untrusted_paths import Directory, open_directory
+from .versions import Layout, Version, read_version
 
 _HOME = "-Dactivemq.home="
 _PATIENCE = 10.0

@@ -18,14 +18,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import (
+from ..install.configuration_archive import InstallError
+from .process import (
     Process,
     account_of,
     group_of,
     process_handle,
     send_signal,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 _WAIT = 10.0
 _POLL = 0.05

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
+from .untrusted_paths import Directory, open_directory
 
 DIRECTORY = "/var/lib/activemq-fleet"
 FILE = "operations.jsonl"

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ansible_collections.activemq.fleet.plugins.module_utils.protocols import (
+from ..protocols import (
     is_encrypted,
     protocol_of,
     supports_round_trip,

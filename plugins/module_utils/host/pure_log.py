@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_file
+from . import broker_log
+from .untrusted_paths import open_file
 
 _LONGEST = 64 << 10
 _KEPT = 50

@@ -17,11 +17,11 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Listener, read_deployed
-from ansible_collections.activemq.fleet.plugins.module_utils.host.probe import Login
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.protocols import protocol_of
+from ..install.configuration_archive import InstallError
+from ..protocols import protocol_of
+from .broker_configuration import Listener, read_deployed
+from .probe import Login
+from .versions import Layout
 
 _TIMEOUT = 30.0
 _LONGEST = 64 << 10

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host import probe
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_deployed
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ..install.configuration_archive import InstallError
+from . import probe
+from .broker_configuration import read_deployed
+from .versions import Layout
 
 _ADDRESS = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/\[\]]+):(?P<port>\d+)")
 

@@ -18,12 +18,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_properties
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, open_file
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version
-from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
+from ..install import pending_restart
+from ..install.configuration_archive import File
+from .broker_configuration import read_properties
+from .process import find_broker
+from .untrusted_paths import UntrustedPathError, open_file
+from .versions import Layout, Version
 
 DOCUMENT = "conf/activemq.xml"
 _CREDENTIALS = "conf/credentials.properties"

@@ -13,15 +13,15 @@ from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, health, held_by_process, probe
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Deployed, read_deployed
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.masking import mask_text
-from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
-from ansible_collections.activemq.fleet.plugins.module_utils.protocols import supports_round_trip
+from ..install import pending_restart
+from ..install.configuration_archive import InstallError
+from ..masking import mask_text
+from ..printable import printable
+from ..protocols import supports_round_trip
+from . import broker_log, health, held_by_process, probe
+from .broker_configuration import Deployed, read_deployed
+from .process import Process, find_broker
+from .versions import Layout
 
 _POLL = 0.5
 _HOPELESS = 3

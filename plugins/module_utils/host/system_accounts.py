@@ -25,13 +25,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+from ..install.configuration_archive import InstallError
+from .untrusted_paths import (
     UntrustedPathError,
     account_name,
     foreign_owner,
     open_directory,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 _T = TypeVar("_T")
 PATIENCE = 4 * 3600.0

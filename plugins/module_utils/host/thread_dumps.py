@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, process_handle, send_signal
+from .process import Process, process_handle, send_signal
 
 COUNT = 3
 PAUSE = 5.0

@@ -24,7 +24,7 @@ import stat
 from collections.abc import Collection, Iterator
 from types import TracebackType
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ..install.configuration_archive import InstallError
 
 MAX_LINKS = 16
 """Trusted links on the way to one directory."""

@@ -16,13 +16,13 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+from ..install.configuration_archive import File, InstallError
+from ..install.disk import Owner
+from .untrusted_paths import (
     UntrustedPathError,
     open_directory,
     open_file,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.disk import Owner
 
 MANIFEST = ".fleet-manifest.json"
 RECORD = ".fleet-install.json"

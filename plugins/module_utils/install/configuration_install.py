@@ -14,23 +14,23 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host import runtime_configuration
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import account_name, foreign_owner
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import (
+from ..host import runtime_configuration
+from ..host.untrusted_paths import account_name, foreign_owner
+from ..host.versions import (
     DIRECTORY_MODE,
     Layout,
     read_version,
     records,
     tree_id,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install import disk, pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File, InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.difference import (
+from . import disk, pending_restart
+from .configuration_archive import File, InstallError
+from .difference import (
     changed_contents,
     changed_files,
     differences,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.disk import Owner
+from .disk import Owner
 
 KEEP = 5
 

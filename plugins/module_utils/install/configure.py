@@ -17,23 +17,23 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import (
+from ..host.process import find_broker
+from ..host.versions import Layout
+from . import pending_restart
+from .configuration_archive import (
     File,
     InstallError,
     unpack,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import (
+from .configuration_install import (
     KEEP,
     Outcome,
     Owners,
     install,
     put_back,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.difference import blot
-from ansible_collections.activemq.fleet.plugins.module_utils.install.vendor_files import vendor_files
+from .difference import blot
+from .vendor_files import vendor_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Version
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
+from ..host.versions import Version
+from .configuration_archive import File
 
 _SECRET_VALUE = re.compile(
     r"""((?:passw(?:or)?d|secret|passphrase)[\w.-]*["']?\s*(?:value\s*)?[=:,]\s*["']?)(?![$@]\S*[}@])[^\s"'&<>]+""",

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
+from ..host.untrusted_paths import open_directory
 
 
 @dataclass(frozen=True)

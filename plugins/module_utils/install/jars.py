@@ -13,7 +13,7 @@ import tarfile
 import zipfile
 from typing import IO
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from .configuration_archive import InstallError
 
 _BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
 _VERSION_LINE = re.compile(r"^version=(\d[\w.+-]{0,60})\s*$", re.MULTILINE)

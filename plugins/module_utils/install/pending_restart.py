@@ -14,11 +14,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, boot_id, find_broker, uptime
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import UntrustedPathError, read_file
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout, Version
-from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
+from ..host.process import Process, boot_id, find_broker, uptime
+from ..host.untrusted_paths import UntrustedPathError, read_file
+from ..host.versions import Layout, Version
+from . import disk
+from .configuration_archive import File
 
 # log4j 2 looks at its own file again every monitorInterval seconds; nothing else is read twice.
 _LOG4J2 = "conf/log4j2.properties"

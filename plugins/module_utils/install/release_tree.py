@@ -20,9 +20,9 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in, releases_in_directory
+from . import disk
+from .configuration_archive import InstallError
+from .jars import processes_in, releases_in_directory
 
 _SLOWEST_STOP = 600
 """Seconds for a broker's stop in order; systemd kills it long before, after the unit's own time."""

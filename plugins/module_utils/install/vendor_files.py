@@ -14,8 +14,8 @@ import re
 import stat
 from fnmatch import fnmatch
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory, open_owned_file
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
+from ..host.untrusted_paths import open_directory, open_owned_file
+from .configuration_archive import File
 
 _NEVER = (
     # example configurations

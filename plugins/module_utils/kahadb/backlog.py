@@ -14,13 +14,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host import management
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import read_deployed
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import account_for, run_as
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import remaining_messages
+from ..host import management
+from ..host.broker_configuration import read_deployed
+from ..host.process import Process, find_broker
+from ..host.system_accounts import account_for, run_as
+from ..host.versions import Layout
+from ..install.configuration_archive import InstallError
+from . import remaining_messages
 
 # One question for all of it: every question starts a Java of its own.
 _ATTRIBUTES = (

@@ -17,8 +17,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ..host.untrusted_paths import Directory, open_directory
+from ..install.configuration_archive import InstallError
 
 MAX_FILE = 4 << 30
 """Bytes of a data file: a broker counts them in 31 bits, so a larger file is none of its own."""

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.journal import Command
+from ..install.configuration_archive import InstallError
+from . import journal
+from .journal import Command
 
 LIMIT = 1_000_000
 """Records that are told of a store, the newest ones. About 9 bytes each travel to the controller."""

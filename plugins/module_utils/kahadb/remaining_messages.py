@@ -17,11 +17,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import journal
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.journal import Command
-from ansible_collections.activemq.fleet.plugins.module_utils.printable import counted
+from ..host.untrusted_paths import open_directory
+from ..install.configuration_archive import InstallError
+from ..printable import counted
+from . import journal
+from .journal import Command
 
 MAX_RECORDS = 20_000_000
 """Messages, acknowledgements and subscriptions that are held in memory."""

@@ -14,9 +14,9 @@ import os
 import re
 from dataclasses import asdict, dataclass
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import Account
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ..host.system_accounts import Account
+from ..host.untrusted_paths import Directory, open_directory
+from ..install.configuration_archive import InstallError
 
 DIRECTORY = "/var/lib/activemq-fleet/resync"
 _BESIDE = ".resync.json"

@@ -26,21 +26,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import (
+from ..host.system_accounts import (
     Account,
     account_for,
     account_to_rename_as,
     run_as,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+from ..host.untrusted_paths import (
     Directory,
     UntrustedPathError,
     open_directory,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import resync_plans, store_files
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.resync_plans import ResyncPlan
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_files import Manifest, identity
+from ..install.configuration_archive import InstallError
+from . import resync_plans, store_files
+from .resync_plans import ResyncPlan
+from .store_files import Manifest, identity
 
 CHUNK = 8 << 20
 """Bytes that travel at once: small enough to be a module's argument, large enough for its price."""

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import (
+from ..host.untrusted_paths import (
     Directory,
     UntrustedPathError,
     open_directory,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ..install.configuration_archive import InstallError
 
 LOCK = "lock"
 PART = ".part"

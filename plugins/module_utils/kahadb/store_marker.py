@@ -8,8 +8,8 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import has_messages
-from ansible_collections.activemq.fleet.plugins.module_utils.host.system_accounts import (
+from ..host.broker_configuration import has_messages
+from ..host.system_accounts import (
     Account,
     account_for,
     account_to_rename_as,
@@ -17,8 +17,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.system_account
     own_account,
     run_as,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.host.untrusted_paths import Directory, open_directory
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ..host.untrusted_paths import Directory, open_directory
+from ..install.configuration_archive import InstallError
 
 MARKER = ".activemq-fleet-pair"
 _LIMIT = 255

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_log import UNKNOWN, Phase
-from ansible_collections.activemq.fleet.plugins.module_utils.host.probe import Answer
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process
+from ..host.broker_log import UNKNOWN, Phase
+from ..host.probe import Answer
+from ..host.process import Process
 
 MISSES = 3
 MOST_KILLS = 3

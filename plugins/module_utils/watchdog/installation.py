@@ -8,8 +8,8 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from ansible_collections.activemq.fleet.plugins.module_utils.install import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
+from ..install import disk
+from ..install.configuration_archive import InstallError
 
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 

@@ -12,8 +12,8 @@ import io
 import zipfile
 from types import ModuleType
 
-from ansible_collections.activemq.fleet.plugins.module_utils import printable, protocols, root_cause
-from ansible_collections.activemq.fleet.plugins.module_utils.host import (
+from .. import printable, protocols, root_cause
+from ..host import (
     broker_configuration,
     broker_log,
     held_by_process,
@@ -22,8 +22,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host import (
     untrusted_paths,
     versions,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.install import configuration_archive, disk, pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, watchdog
+from ..install import configuration_archive, disk, pending_restart
+from . import hang_detection, watchdog
 
 PARTS: tuple[ModuleType, ...] = (
     broker_configuration,
@@ -37,7 +37,6 @@ PARTS: tuple[ModuleType, ...] = (
     probe,
     process,
     protocols,
-    root_cause,
     held_by_process,
     untrusted_paths,
     versions,

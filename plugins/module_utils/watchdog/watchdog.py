@@ -21,13 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
-from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, held_by_process, probe
-from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import (
+from ..host import broker_log, held_by_process, probe
+from ..host.broker_configuration import (
     Deployed,
     Listener,
     read_deployed,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.host.process import (
+from ..host.process import (
     Process,
     find_broker,
     is_in_unit,
@@ -37,12 +37,12 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
     send_signal,
     uptime,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.printable import printable
-from ansible_collections.activemq.fleet.plugins.module_utils.protocols import supports_round_trip
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection
+from ..host.versions import Layout
+from ..install import pending_restart
+from ..install.configuration_archive import InstallError
+from ..printable import printable
+from ..protocols import supports_round_trip
+from . import hang_detection
 
 EVERY = 6.0
 """Seconds between two looks. With what a look waits for, the third miss is seen within 27 s."""

@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from activemq_fleet.errors import FleetError
-from activemq_fleet.lab.install import collection_module
+from activemq_fleet.host import operation_record
+from activemq_fleet.install.configuration_archive import InstallError
 from activemq_fleet.lab.layout import Layout
 
 
@@ -31,14 +31,7 @@ def recorded(layout: Layout, hosts: Collection[str], operation: str, progress: C
 def _record(layout: Layout, hosts: Collection[str], record: dict[str, str], progress: Callable[[str], None]) -> None:
     by = f"{getpass.getuser()}@{platform.node()}"
     try:
-        operations, archive = (
-            collection_module("host.operation_record"),
-            collection_module("install.configuration_archive"),
-        )
-        try:
-            for host in filter(lambda host: layout.base(host).is_dir(), hosts):
-                operations.append({**record, "by": by}, str(layout.base(host)))
-        except (archive.InstallError, OSError) as error:
-            progress(f"this is not written down, and audit will not know it as planned: {error}")
-    except FleetError as error:
+        for host in filter(lambda host: layout.base(host).is_dir(), hosts):
+            operation_record.append({**record, "by": by}, str(layout.base(host)))
+    except (InstallError, OSError) as error:
         progress(f"this is not written down, and audit will not know it as planned: {error}")
