@@ -62,7 +62,7 @@ def _plain(host: Path, out: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from activemq_fleet.logs.columns import Scanner, Source
+    from activemq_fleet.logs.event_batches import Scanner, Source
 
     about = json.loads((host / "host.json").read_text())
     writer = None

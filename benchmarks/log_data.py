@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.logs.event_batches import Scanner, Source
 from activemq_fleet.logs.kinds import kinds
 from tests.log_reading import examples_of, logger_of
 

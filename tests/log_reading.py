@@ -182,7 +182,7 @@ def hostile(random: Random, known: Sequence[bytes] = ()) -> bytes:
 
 def differences(data: bytes, zone: str = "UTC") -> str:
     """What the scanner reads otherwise than the plain way, or counts wrongly; empty where nothing."""
-    from activemq_fleet.logs.columns import Scanner, Source
+    from activemq_fleet.logs.event_batches import Scanner, Source
 
     scanner = Scanner(Source(None, zone))
     found = [row for batch in scanner.scan(data) for row in _valid(batch)]

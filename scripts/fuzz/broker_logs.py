@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_log, pure_log
 
-from activemq_fleet.logs import Story, last_error, parse
+from activemq_fleet.logs import BrokerRun, last_error, parse
 from tests.log_reading import differences, hostile
 
 from .target import Target
@@ -17,7 +17,7 @@ def read(data: bytes) -> str:
     """Read the log with the scanner, the library's parser and the hosts' own readers; returns what went wrong."""
     text = data.decode(errors="replace")
     records = list(parse(text))
-    Story().read(records)
+    BrokerRun().read(records)
     last_error(records)
     with tempfile.TemporaryDirectory() as directory:
         Path(directory, "activemq.log").write_bytes(data)

@@ -24,7 +24,7 @@ from activemq_fleet.lab.log_tail import LOG, LogTail
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.processes import Run
-from activemq_fleet.logs import Story
+from activemq_fleet.logs import BrokerRun
 from activemq_fleet.releases import Release
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.schema import BEANS, CORE
@@ -182,9 +182,9 @@ class Planted:
         return Outcome(fate, self._exit_code(), self.said)
 
     @property
-    def story(self) -> Story:
+    def story(self) -> BrokerRun:
         """What its log tells so far of this run."""
-        return self._tail.update() if self._tail else Story()
+        return self._tail.update() if self._tail else BrokerRun()
 
     @property
     def said(self) -> str:

@@ -19,7 +19,7 @@ from typing import TypeVar
 import pytest
 
 from activemq_fleet.lab import Lab
-from activemq_fleet.logs import Story, parse
+from activemq_fleet.logs import BrokerRun, parse
 from tests.integration.agent_journals import Account, account, in_flight
 from tests.integration.agents import (
     ACQUIRE,
@@ -101,7 +101,7 @@ class Site:
     def took_over(self, moment: float) -> float:
         """Seconds from a moment until the log of the node that is active now said that it is started."""
         active = self.lab.wait_active(PAIR)
-        since = Story().read(parse(self.lab.log(active).read_text(errors="replace"))).since
+        since = BrokerRun().read(parse(self.lab.log(active).read_text(errors="replace"))).since
         return (since.timestamp() - moment) if since else 0.0
 
 

@@ -14,7 +14,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import wat
 
 from activemq_fleet.lab import Lab
 from activemq_fleet.logs import parse
-from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from tests.integration.conftest import LabOf
 from tests.integration.forging import (
     FORGED,

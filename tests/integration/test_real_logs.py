@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
-from activemq_fleet.logs.dispatch import UNKNOWN
+from activemq_fleet.logs.classifier import UNKNOWN
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from activemq_fleet.pipeline.audit import rows as audit_rows
 from activemq_fleet.pipeline.audit.evidence import Incident, Seen
 from activemq_fleet.pipeline.audit.signs import KINDS, TEXT, signs

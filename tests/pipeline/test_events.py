@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from activemq_fleet.pipeline.audit.gathering import turns_of
 from activemq_fleet.pipeline.audit.job import read_logs
 from activemq_fleet.pipeline.datasets import Output

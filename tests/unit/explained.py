@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from activemq_fleet.explain import Entry, Story, story_of, to_text
+from activemq_fleet.explain import Entry, Explanation, explanation_of, to_text
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -27,19 +27,19 @@ def with_agents(count: int = 1, **variables: Any) -> Fleet:
     return build_fleet(hosts("orders-mq01", "orders-mq02", **variables) | agents, {AGENTS: list(agents)})
 
 
-def entries(story: Story, section: str, label: str) -> list[Entry]:
+def entries(story: Explanation, section: str, label: str) -> list[Entry]:
     return [entry for entry in story.section(section).entries if entry.label == label]
 
 
-def entry(story: Story, section: str, label: str) -> Entry:
+def entry(story: Explanation, section: str, label: str) -> Entry:
     (found,) = entries(story, section, label)
     return found
 
 
-def labels(story: Story, section: str) -> list[str]:
+def labels(story: Explanation, section: str) -> list[str]:
     return [entry.label for entry in story.section(section).entries]
 
 
 def page(found: Fleet, host: str) -> str:
     """The page with its lines joined, so that a sentence is found wherever it was broken."""
-    return re.sub(r"\s+", " ", to_text(story_of(found, host)))
+    return re.sub(r"\s+", " ", to_text(explanation_of(found, host)))

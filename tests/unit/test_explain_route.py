@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import Story, story_of, to_text
-from activemq_fleet.explain.route import way_of
+from activemq_fleet.explain import Explanation, explanation_of, to_text
+from activemq_fleet.explain.route import explain_route
 from activemq_fleet.routes import routes_of
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
@@ -18,19 +18,19 @@ from tests.unit.fleets import fleet, hosts
 AGENT = {"activemq_agent_username": "till", "activemq_agent_password": "a secret"}
 
 
-def story(found: Fleet, source: str, target: str, destination: str | None = None) -> Story:
-    return way_of(found, routes_of(found), source, target, destination)
+def story(found: Fleet, source: str, target: str, destination: str | None = None) -> Explanation:
+    return explain_route(found, routes_of(found), source, target, destination)
 
 
-def outcome(told: Story, section: str = "way") -> str:
+def outcome(told: Explanation, section: str = "way") -> str:
     return str(told.section(section).entries[0].data["outcome"])
 
 
-def bridges(told: Story, section: str = "way") -> list[tuple[str, str]]:
+def bridges(told: Explanation, section: str = "way") -> list[tuple[str, str]]:
     return [(entry.data["source"], entry.data["target"]) for entry in told.section(section).entries[1:]]
 
 
-def cut_by(told: Story) -> list[str]:
+def cut_by(told: Explanation) -> list[str]:
     """The brokers without any one of which it does not arrive, in the order in which they are told."""
     return [host for entry in told.section("failures").entries for host in entry.data.get("down", ())]
 
@@ -132,7 +132,7 @@ def test_three_data_centres_in_a_ring_strand_nothing() -> None:
 
 
 def reached(found: Fleet, host: str) -> dict[str, str]:
-    section = story_of(found, host, routes_of(found)).section("reach")
+    section = explanation_of(found, host, routes_of(found)).section("reach")
     return {entry.label: entry.text for entry in section.entries}
 
 
@@ -155,7 +155,7 @@ def test_the_page_of_a_single_broker_says_whose_ways_its_death_cuts() -> None:
 
 def test_a_fleet_of_one_pair_has_nobody_to_reach() -> None:
     found = fleet("orders-mq01")
-    names = [section.name for section in story_of(found, "orders-mq01-a", routes_of(found)).sections]
+    names = [section.name for section in explanation_of(found, "orders-mq01-a", routes_of(found)).sections]
     assert "reach" not in names
 
 

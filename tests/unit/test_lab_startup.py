@@ -11,7 +11,7 @@ from activemq_fleet.lab.hosts import Hosts, Sight
 from activemq_fleet.lab.pure import check_pair, check_start
 from activemq_fleet.lab.readiness import State
 from activemq_fleet.lab.startup import Startup
-from activemq_fleet.logs import Story
+from activemq_fleet.logs import BrokerRun
 from activemq_fleet.topology import Broker, Fleet
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
 
@@ -26,7 +26,7 @@ class Stage:
         self.fleet = fleet
         self.launched: list[str] = []
         self.events: list[str] = []
-        self.stories: dict[str, Story] = {}
+        self.stories: dict[str, BrokerRun] = {}
         self.alive: set[str] = set()
         self._broken = broken
 
@@ -41,7 +41,7 @@ class Stage:
     def look(self, broker: Broker, *, timeout: float = 0) -> Sight:
         state = self._state(broker)
         self.events.append(f"{broker.host} {state}")
-        return Sight(state, Story())
+        return Sight(state, BrokerRun())
 
     def _state(self, broker: Broker) -> State:
         if broker.host not in self.alive:
@@ -55,8 +55,8 @@ class Stage:
         self.events.append(f"{broker.host} listens on {port}")
         return broker.host in self.alive
 
-    def story(self, broker: Broker) -> Story:
-        return self.stories.get(broker.host, Story())
+    def story(self, broker: Broker) -> BrokerRun:
+        return self.stories.get(broker.host, BrokerRun())
 
     def failure(self, broker: Broker) -> str:
         return "disk on fire (log: /x)"
@@ -141,7 +141,7 @@ def pure(*alive: str, **stories: str) -> Stage:
     stage = Stage(fleet(release="5.5.1", ha="pure"))
     stage.alive.update(alive)
     for host, what in stories.items():
-        story = Story()
+        story = BrokerRun()
         setattr(story, what, True)
         stage.stories[{"a": A, "b": B}[host]] = story
     return stage

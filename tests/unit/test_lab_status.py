@@ -9,7 +9,7 @@ from activemq_fleet.lab import Bridge, HostStatus
 from activemq_fleet.lab.hosts import Hosts, Sight
 from activemq_fleet.lab.loopback_overlay import addresses_for
 from activemq_fleet.lab.status import bridges_of, status_of
-from activemq_fleet.logs import Story, parse
+from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.topology import Fleet
 from tests.log_reading import logger_of
 from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, variables
@@ -36,7 +36,7 @@ def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[Bridge, ...]:
     text = "".join(
         f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
     )
-    return bridges_of(hosts_of(fleet), fleet.broker(host), Story().read(parse(text)))
+    return bridges_of(hosts_of(fleet), fleet.broker(host), BrokerRun().read(parse(text)))
 
 
 def test_a_bridge_names_link_peer_and_the_host_that_was_dialled() -> None:
@@ -85,7 +85,7 @@ def test_a_bridge_to_somewhere_else_is_kept_with_what_is_known(remote: str) -> N
 
 def test_a_stopped_broker_has_no_process_and_no_bridges() -> None:
     fleet = bridged()
-    status = status_of(hosts_of(fleet), fleet.broker(HUB), Sight("stopped", Story()))
+    status = status_of(hosts_of(fleet), fleet.broker(HUB), Sight("stopped", BrokerRun()))
     assert status.to_dict() == {
         "host": HUB,
         "address": "127.77.1.1",

@@ -14,8 +14,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.logs import Story, classify, parse
-from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.logs import BrokerRun, classify, parse
+from activemq_fleet.logs.event_batches import Scanner, Source
 from tests.log_reading import logger_of
 
 STARTED = "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started"
@@ -48,7 +48,9 @@ def test_a_name_in_an_encoded_record_makes_no_record_for_any_reader(name: str) -
     assert len(list(parse(log))) == 2
     assert len(list(broker_log.records(log.split("\n")))) == 2
     assert sum(batch.num_rows for batch in Scanner(Source()).scan(log.encode())) == 2
-    assert Story().read(parse(log)).phase == broker_log.follow(broker_log.records(log.split("\n"))).name == "started"
+    assert (
+        BrokerRun().read(parse(log)).phase == broker_log.follow(broker_log.records(log.split("\n"))).name == "started"
+    )
 
 
 @pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\r"])

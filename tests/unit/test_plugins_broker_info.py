@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import broker_configuration, broker_log, probe, state
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, uptime
 
-from activemq_fleet.logs import Story, parse
+from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.render import render
 from tests.log_reading import logger_of
 from tests.unit.fleets import fleet
@@ -158,7 +158,7 @@ STARTS = {
 @pytest.mark.parametrize("name", STARTS)
 def test_the_host_reads_a_log_as_the_library_does(name: str) -> None:
     lines = [record(message) for message in STARTS[name]]
-    told = Story().read(parse(lines))
+    told = BrokerRun().read(parse(lines))
     assert broker_log.follow(broker_log.records(line.rstrip("\n") for line in lines)).name == told.phase
 
 

@@ -23,7 +23,7 @@ from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import build_value, masked
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.values import is_default
-from activemq_fleet.adopt.xml_diff import Difference, Node, differences, read_node
+from activemq_fleet.adopt.xml_diff import Difference, XmlElement, differences, read_node
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -110,7 +110,7 @@ def adopt(
     )
 
 
-def _rendered(broker: Broker) -> Node:
+def _rendered(broker: Broker) -> XmlElement:
     return read_node(etree.fromstring(activemq_xml(broker), parser()))
 
 

@@ -12,7 +12,7 @@ from activemq_fleet.adopt import values
 from activemq_fleet.adopt.profiles import dialled_master
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import Node
+from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.uris import is_openwire
 
@@ -27,7 +27,7 @@ class Bridge:
     """One networkConnector that dials brokers: ``addresses`` in its order, ``ttl`` 1 where none is said."""
 
     name: str
-    node: Node
+    node: XmlElement
     kind: Literal["static", "failover", "masterslave"]
     addresses: tuple[tuple[str, int], ...]
     duplex: bool
@@ -36,7 +36,7 @@ class Bridge:
     exclude: tuple[str, ...]
 
 
-def network_connectors(document: Document) -> list[Node]:
+def network_connectors(document: Document) -> list[XmlElement]:
     """Every networkConnector of a file."""
     return document.broker.all("networkConnectors/networkConnector")
 
@@ -50,7 +50,7 @@ def bridges_of(document: Document) -> Iterator[Bridge]:
             yield bridge
 
 
-def _bridge(node: Node) -> Bridge | None:
+def _bridge(node: XmlElement) -> Bridge | None:
     uri, name, ttl = node.get("uri"), node.get("name"), _ttl(node)
     addresses = tuple((host.strip("[]"), int(port)) for host, port in _DIALLED.findall(uri))
     include = _destinations(node.one("dynamicallyIncludedDestinations"))
@@ -68,7 +68,7 @@ def _bridge(node: Node) -> Bridge | None:
     return Bridge(name, node, kind, addresses, node.get("duplex") == "true", ttl, include, exclude)
 
 
-def _ttl(node: Node) -> Ttl | None:
+def _ttl(node: XmlElement) -> Ttl | None:
     consumer, message = node.get("consumerTTL"), node.get("messageTTL")
     if consumer or message:
         return "unlimited" if (consumer, message) == ("1", "-1") and not node.get("networkTTL") else None
@@ -76,7 +76,7 @@ def _ttl(node: Node) -> Ttl | None:
     return int(text) if text.isascii() and text.isdigit() and 1 <= int(text) <= 100 else None
 
 
-def _destinations(holder: Node | None) -> tuple[str, ...] | None:
+def _destinations(holder: XmlElement | None) -> tuple[str, ...] | None:
     """As ``activemq_links`` writes them, or None where one cannot be written so."""
     found = []
     for node in holder.children if holder else ():

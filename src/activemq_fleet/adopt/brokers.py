@@ -12,7 +12,7 @@ from activemq_fleet.adopt import values
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import Node, is_console
+from activemq_fleet.adopt.xml_diff import XmlElement, is_console
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.settings import DEFAULT_OPTIONS, Settings
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, own_group
@@ -112,7 +112,7 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
             yield listener
 
 
-def connectors(document: Document) -> list[Node]:
+def connectors(document: Document) -> list[XmlElement]:
     """Every transportConnector of a file."""
     return document.broker.all("transportConnectors/transportConnector")
 
@@ -160,12 +160,12 @@ def _propose_offset(proposal: Proposal, found: Mapping[str, Sequence[Listener]])
         proposal.set(high, "port_offset", by_how_much.pop())
 
 
-def accounts(document: Document) -> list[Node]:
+def accounts(document: Document) -> list[XmlElement]:
     """Every authenticationUser of a file."""
     return document.broker.all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
-def groups_of(account: Node) -> list[str]:
+def groups_of(account: XmlElement) -> list[str]:
     """The groups of an account."""
     return [group.strip() for group in account.get("groups").split(",") if group.strip()]
 
@@ -228,7 +228,7 @@ def propose_acl(proposal: Proposal) -> None:
             proposal[full.host]["acl"] = less[full.host] if enough else whole[full.host]
 
 
-def _permission(node: Node) -> dict[str, Any] | None:
+def _permission(node: XmlElement) -> dict[str, Any] | None:
     kinds = [kind for kind in ("queue", "topic") if kind in node.attributes]
     if len(kinds) != 1:
         return None

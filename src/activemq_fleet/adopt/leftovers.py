@@ -15,7 +15,7 @@ from activemq_fleet.adopt import values
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import Templated, holds_secret, is_clear, is_password, marked
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, Node, is_console, write_node
+from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement, is_console, write_node
 from activemq_fleet.render.fragments import _TOLD_APART_BY
 from activemq_fleet.schema._documents import BEANS
 
@@ -23,7 +23,7 @@ _OUR_REFERENCE = "${activemq."
 _OUR_OWN = ("brokerName", "id")
 
 
-def propose_missing(proposal: Proposal, document: Document, rendered: Node) -> None:
+def propose_missing(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
     """Attributes and fragments for one host; ``rendered`` is its document by variables alone."""
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)
@@ -48,7 +48,7 @@ def propose_missing(proposal: Proposal, document: Document, rendered: Node) -> N
         proposal[document.host]["xml_fragments"] = found
 
 
-def _propose_attributes(proposal: Proposal, document: Document, rendered: Node) -> None:
+def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
     attributes: dict[str, Any] = {}
     for name, value in document.broker.attributes.items():
         if name in _OUR_OWN or rendered.attributes.get(name) == value or holds_secret(name, value):
@@ -59,13 +59,13 @@ def _propose_attributes(proposal: Proposal, document: Document, rendered: Node) 
         proposal[document.host]["broker_attributes"] = attributes
 
 
-def _entry(proposal: Proposal, document: Document, node: Node, parent: str | None) -> dict[str, Any]:
+def _entry(proposal: Proposal, document: Document, node: XmlElement, parent: str | None) -> dict[str, Any]:
     safe = marked(_with_references(node, proposal, document), proposal.secrets)
     entry: dict[str, Any] = {"parent": parent} if parent else {}
     return {**entry, "xml": Templated(write_node(safe))}
 
 
-def _with_references(node: Node, proposal: Proposal, document: Document) -> Node:
+def _with_references(node: XmlElement, proposal: Proposal, document: Document) -> XmlElement:
     """Passwords of accounts that the inventory knows, as the references that rendered files have."""
     variables = proposal[document.host]
     name = node.get("userName") or node.get("username")
@@ -79,7 +79,7 @@ def _with_references(node: Node, proposal: Proposal, document: Document) -> Node
     return replace(node, attributes=attributes, children=children)
 
 
-def _without(node: Node, skip: Collection[int]) -> Node | None:
+def _without(node: XmlElement, skip: Collection[int]) -> XmlElement | None:
     """The element without those that variables stand for; None where nothing is left."""
     if not any(id(child) in skip for child in node.children):
         return node
@@ -87,7 +87,7 @@ def _without(node: Node, skip: Collection[int]) -> Node | None:
     return replace(node, children=children) if children else None
 
 
-def _property(original: Node, rendered: Node, skip: Collection[int]) -> Node | None:
+def _property(original: XmlElement, rendered: XmlElement, skip: Collection[int]) -> XmlElement | None:
     """What a property lacks: beans, and what they lack."""
     lacking = []
     there = list(rendered.children)
@@ -105,14 +105,14 @@ def _property(original: Node, rendered: Node, skip: Collection[int]) -> Node | N
         if found is not None:
             lacking.append(found)
     attributes = _changed(original, rendered)
-    return Node(original.tag, attributes, "", tuple(lacking)) if lacking or attributes else None
+    return XmlElement(original.tag, attributes, "", tuple(lacking)) if lacking or attributes else None
 
 
-def _same_rights(one: Node, other: Node) -> bool:
+def _same_rights(one: XmlElement, other: XmlElement) -> bool:
     return all(one.get(kind) == other.get(kind) for kind in ("queue", "topic"))
 
 
-def _bean(original: Node, rendered: Node, skip: Collection[int]) -> Node | None:
+def _bean(original: XmlElement, rendered: XmlElement, skip: Collection[int]) -> XmlElement | None:
     """What a bean lacks: attributes, and properties or what they lack."""
     lacking = []
     for child in original.children:
@@ -126,10 +126,10 @@ def _bean(original: Node, rendered: Node, skip: Collection[int]) -> Node | None:
     told_apart = {
         name: original.get(name) for name in _TOLD_APART_BY.get(original.name, ()) if name in original.attributes
     }
-    return Node(original.tag, {**told_apart, **attributes}, "", tuple(lacking))
+    return XmlElement(original.tag, {**told_apart, **attributes}, "", tuple(lacking))
 
 
-def _changed(original: Node, rendered: Node) -> dict[str, str]:
+def _changed(original: XmlElement, rendered: XmlElement) -> dict[str, str]:
     return {
         name: value
         for name, value in original.attributes.items()
@@ -140,7 +140,7 @@ def _changed(original: Node, rendered: Node) -> dict[str, str]:
     }
 
 
-def _joins(one: Node, other: Node, parent: Node) -> bool:
+def _joins(one: XmlElement, other: XmlElement, parent: XmlElement) -> bool:
     """As ``render.fragments`` decides whether a bean merges with one that is there."""
     if one.tag != other.tag or not one.is_core or parent.tag == f"{{{BEANS}}}beans":
         return False

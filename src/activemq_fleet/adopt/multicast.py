@@ -9,7 +9,7 @@ from typing import Any
 from activemq_fleet.adopt.bridges import network_connectors
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import Node
+from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.topology.links import MULTICAST_TTL
 
 _MULTICAST = re.compile(
@@ -60,7 +60,7 @@ def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, An
     return variables
 
 
-def _multicast_of(document: Document, name: str) -> tuple[Node, str, str, str | None] | None:
+def _multicast_of(document: Document, name: str) -> tuple[XmlElement, str, str, str | None] | None:
     """The connector of this name that finds its peers by multicast: element, address, group, interface."""
     for node in network_connectors(document):
         found = _MULTICAST.fullmatch(node.get("uri"))

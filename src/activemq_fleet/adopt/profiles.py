@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, Node
+from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement
 
 # Where people mount what two machines share.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
@@ -42,7 +42,7 @@ def propose_profiles(proposal: Proposal) -> None:
             _propose_name(proposal, document)
 
 
-def master_connector(document: Document) -> Node | None:
+def master_connector(document: Document) -> XmlElement | None:
     """Through which a pure slave dials its master."""
     return document.broker.one("services/masterConnector")
 
@@ -80,12 +80,12 @@ def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
             proposal.set(document.host, "replication_port", dialled[1])
 
 
-def _only_for_slaves(connector: Node) -> bool:
+def _only_for_slaves(connector: XmlElement) -> bool:
     """True unless clients use it too: then it stays, and the slave gets one of its own."""
     return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
 
 
-def _store(document: Document) -> Node | None:
+def _store(document: Document) -> XmlElement | None:
     adapter = document.broker.one("persistenceAdapter")
     return adapter.children[0] if adapter and adapter.children else None
 
@@ -129,7 +129,7 @@ def _propose_name(proposal: Proposal, document: Document) -> None:
         proposal.set(document.host, "broker_name", name)
 
 
-def data_source(document: Document) -> Node | None:
+def data_source(document: Document) -> XmlElement | None:
     """The bean of a JDBC store, where it is one that ``activemq_jdbc`` can stand for."""
     store = _store(document)
     if store is None or store.name != "jdbcPersistenceAdapter" or not document.release.has_lockers:
@@ -140,7 +140,7 @@ def data_source(document: Document) -> Node | None:
     return beans[0] if beans and needed <= properties(beans[0]).keys() else None
 
 
-def properties(bean: Node) -> dict[str, str]:
+def properties(bean: XmlElement) -> dict[str, str]:
     """Name -> value of a Spring bean's properties."""
     return {
         child.get("name"): child.get("value") or next((value.said for value in child.children), "")

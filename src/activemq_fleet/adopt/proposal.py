@@ -9,7 +9,7 @@ from typing import Any
 from activemq_fleet.adopt.secrets import Secrets, build_value
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.values import fits
-from activemq_fleet.adopt.xml_diff import Node
+from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.naming import Naming
 from activemq_fleet.settings import PREFIX
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
@@ -78,6 +78,6 @@ class Proposal:
         if line not in self.notes:
             self.notes.append(line)
 
-    def stands_for(self, *nodes: Node | None) -> None:
+    def stands_for(self, *nodes: XmlElement | None) -> None:
         """Keep these elements out of fragments."""
         self.stood_for |= {id(node) for node in nodes if node is not None}

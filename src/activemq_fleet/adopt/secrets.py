@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from activemq_fleet.adopt.xml_diff import Node
+from activemq_fleet.adopt.xml_diff import XmlElement
 
 MASK = "***"
 _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
@@ -96,18 +96,18 @@ def is_password(name: str) -> bool:
 
 def holds_secret(name: str, value: str) -> bool:
     """True for an attribute that is a password in clear text, or has one in it."""
-    return masked(Node("", {name: value})).get(name) != value
+    return masked(XmlElement("", {name: value})).get(name) != value
 
 
-def masked(node: Node) -> Node:
+def masked(node: XmlElement) -> XmlElement:
     """The element with ``***`` for every password in clear text."""
     return replaced(node, lambda _node, _name, _value: MASK)
 
 
-def marked(node: Node, secrets: Secrets) -> Node:
+def marked(node: XmlElement, secrets: Secrets) -> XmlElement:
     """The element with the name of a secret, between marks, for every password in clear text."""
 
-    def label(element: Node, name: str, value: str) -> str:
+    def label(element: XmlElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")
         secret = secrets.of(owner or f"{element.name}-{name}", value, f"{name} of <{element.name}>")
         return f"{_OPEN}{secret.label}{_CLOSE}"
@@ -115,7 +115,7 @@ def marked(node: Node, secrets: Secrets) -> Node:
     return replaced(node, label)
 
 
-def replaced(node: Node, by: Callable[[Node, str, str], str], *, below_secret: bool = False) -> Node:
+def replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, below_secret: bool = False) -> XmlElement:
     """The element with another text for each secret: ``by`` gets element, name and value."""
     secret_here = below_secret or any(_NAME.search(node.get(name)) for name in ("name", "key"))
 
@@ -139,7 +139,7 @@ def replaced(node: Node, by: Callable[[Node, str, str], str], *, below_secret: b
     )
 
 
-def _in_text(text: str, node: Node, by: Callable[[Node, str, str], str]) -> str:
+def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], str]) -> str:
     """Passwords inside URIs: ``?password=x`` and ``//user:x@host``."""
     if "=" not in text and "@" not in text:
         return text

@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import check_host
-from activemq_fleet.adopt.xml_diff import Node, read_node
+from activemq_fleet.adopt.xml_diff import XmlElement, read_node
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import Identity, Naming
@@ -37,8 +37,8 @@ class Document:
     identity: Identity
     release: Release
     file: str
-    root: Node
-    broker: Node
+    root: XmlElement
+    broker: XmlElement
     preferred: bool | None = None
     """True for the preferred master where the file says so; None where it says nothing."""
     beside: Mapping[str, str] = field(default_factory=dict)
@@ -156,7 +156,7 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
     )
 
 
-def _read(path: Path) -> tuple[bytes, Node]:
+def _read(path: Path) -> tuple[bytes, XmlElement]:
     if path.stat().st_size > _LARGEST:
         raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no activemq.xml is so long")
     content = path.read_bytes()

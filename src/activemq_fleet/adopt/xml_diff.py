@@ -39,7 +39,7 @@ Direction = Literal["rendered adds", "rendered lacks", "differs"]
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class XmlElement:
     """An element: ``tag`` and the names of attributes are ``{namespace}local``, as lxml has them.
 
     ``text`` and ``tail`` are as they stand, before the first child and behind the element.
@@ -48,7 +48,7 @@ class Node:
     tag: str
     attributes: Mapping[str, str]
     text: str = ""
-    children: tuple[Node, ...] = ()
+    children: tuple[XmlElement, ...] = ()
     tail: str = ""
 
     @property
@@ -86,14 +86,14 @@ class Node:
         """An attribute without a namespace."""
         return self.attributes.get(name, default)
 
-    def all(self, path: str) -> list[Node]:
+    def all(self, path: str) -> list[XmlElement]:
         """ActiveMQ's elements at a path such as ``plugins/simpleAuthenticationPlugin``."""
         found = [self]
         for name in path.split("/"):
             found = [child for node in found for child in node.children if child.tag == f"{{{CORE}}}{name}"]
         return found
 
-    def one(self, path: str) -> Node | None:
+    def one(self, path: str) -> XmlElement | None:
         """The first of them."""
         return next(iter(self.all(path)), None)
 
@@ -123,7 +123,7 @@ class Difference:
         }
 
 
-def read_node(element: etree._Element) -> Node:
+def read_node(element: etree._Element) -> XmlElement:
     """The value of an element and all below it, without comments."""
     attributes = {
         str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)
@@ -137,21 +137,23 @@ def read_node(element: etree._Element) -> Node:
         else:
             texts[-1] += child.tail or ""
     behind = tuple(replace(child, tail=tail) for child, tail in zip(children, texts[1:], strict=True))
-    return Node(str(element.tag), attributes, texts[0], behind)
+    return XmlElement(str(element.tag), attributes, texts[0], behind)
 
 
-def differences(host: str, original: Node, rendered: Node, hidden: Callable[[Node], Node]) -> list[Difference]:
+def differences(
+    host: str, original: XmlElement, rendered: XmlElement, hidden: Callable[[XmlElement], XmlElement]
+) -> list[Difference]:
     """All that has to change in ``rendered`` for it to say what ``original`` says.
 
     ``hidden`` masks the secrets of a document; they are compared, and not shown.
     """
-    shown: dict[int, Node] = {}
+    shown: dict[int, XmlElement] = {}
     for tree in (original, rendered):
         shown |= {id(node): same for node, same in zip(_walk(tree), _walk(hidden(tree)), strict=True)}
     return list(_Comparison(host, shown).of(original.name, original, rendered))
 
 
-def _walk(node: Node) -> Iterator[Node]:
+def _walk(node: XmlElement) -> Iterator[XmlElement]:
     yield node
     for child in node.children:
         yield from _walk(child)
@@ -160,10 +162,10 @@ def _walk(node: Node) -> Iterator[Node]:
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     host: str
-    shown: Mapping[int, Node]
+    shown: Mapping[int, XmlElement]
     """Each element, by ``id``, as it may be shown."""
 
-    def of(self, path: str, original: Node, rendered: Node) -> Iterator[Difference]:
+    def of(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
         if original.key == rendered.key:
             return
         yield from self._of_attributes(path, original, rendered)
@@ -179,7 +181,7 @@ class _Comparison:
         if original.is_chain and rendered.is_chain:
             yield from self._of_order(path, pairs, original, rendered)
 
-    def _of_attributes(self, path: str, original: Node, rendered: Node) -> Iterator[Difference]:
+    def _of_attributes(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
         before, after = self.shown[id(original)], self.shown[id(rendered)]
         for name in sorted({**original.attributes, **rendered.attributes}):
             if original.attributes.get(name) != rendered.attributes.get(name):
@@ -189,7 +191,7 @@ class _Comparison:
             yield self._difference(f"{path}/text()", before.said or None, after.said or None)
 
     def _of_order(
-        self, path: str, pairs: Sequence[tuple[Node, Node]], original: Node, rendered: Node
+        self, path: str, pairs: Sequence[tuple[XmlElement, XmlElement]], original: XmlElement, rendered: XmlElement
     ) -> Iterator[Difference]:
         places = {id(after): position for position, (_, after) in enumerate(pairs)}
         followed = [places[id(child)] for child in rendered.children if id(child) in places]
@@ -204,13 +206,13 @@ class _Comparison:
 
 
 def _paired(
-    originals: Sequence[Node], rendered: Sequence[Node]
-) -> tuple[list[tuple[Node, Node]], list[Node], list[Node]]:
+    originals: Sequence[XmlElement], rendered: Sequence[XmlElement]
+) -> tuple[list[tuple[XmlElement, XmlElement]], list[XmlElement], list[XmlElement]]:
     """Which children answer each other, in the original's order; what is left on either side."""
-    answers: dict[int, Node] = {}
+    answers: dict[int, XmlElement] = {}
     left = list(rendered)
     for same in (lambda node: node.key, _identity):
-        waiting: dict[Any, list[Node]] = defaultdict(list)
+        waiting: dict[Any, list[XmlElement]] = defaultdict(list)
         for node in left:
             waiting[same(node)].append(node)
         for node in originals:
@@ -222,7 +224,7 @@ def _paired(
     return pairs, [node for node in originals if id(node) not in answers], left
 
 
-def _identity(node: Node) -> tuple[str, ...]:
+def _identity(node: XmlElement) -> tuple[str, ...]:
     if node.get("class").endswith(PLACEHOLDERS):
         return node.tag, PLACEHOLDERS
     if is_console(node):
@@ -230,12 +232,12 @@ def _identity(node: Node) -> tuple[str, ...]:
     return node.tag, *(node.get(name) for name in _TOLD_APART_BY.get(node.name, ()))
 
 
-def is_console(node: Node) -> bool:
+def is_console(node: XmlElement) -> bool:
     """True for the import of the web console's file, wherever it is taken from."""
     return node.tag == f"{{{BEANS}}}import" and "jetty" in node.get("resource")
 
 
-def _step(node: Node, siblings: Iterable[Node]) -> str:
+def _step(node: XmlElement, siblings: Iterable[XmlElement]) -> str:
     for name in _TOLD_APART_BY.get(node.name, ()):
         if node.get(name):
             return f"{node.name}[@{name}='{node.get(name)}']"
@@ -250,17 +252,17 @@ def _prefixed(name: str) -> str:
     return f"{_WITH_PREFIX.get(namespace, 'ns')}:{local}" if namespace else local
 
 
-def snippet(node: Node) -> str:
+def snippet(node: XmlElement) -> str:
     """An element on one line."""
     return write_node(node, indent=None)
 
 
-def write_node(node: Node, *, indent: int | None = 0) -> str:
+def write_node(node: XmlElement, *, indent: int | None = 0) -> str:
     """An element as XML below one whose default namespace is ActiveMQ's; indented from ``indent`` on."""
     return "\n".join(_lines(node, CORE, indent)) if indent is not None else "".join(_lines(node, CORE, None))
 
 
-def _lines(node: Node, around: str, indent: int | None) -> Iterator[str]:
+def _lines(node: XmlElement, around: str, indent: int | None) -> Iterator[str]:
     namespace = node.tag.removeprefix("{").rpartition("}")[0]
     space = "  " * (indent or 0)
     start = f"<{node.name}" + (f' xmlns="{_quoted(namespace)}"' if namespace != around else "")

@@ -1,4 +1,4 @@
-"""``explain``: one host's whole story in a page."""
+"""``explain``: one host's whole explanation in a page."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ _STYLES: dict[str, dict[str, object]] = {
 @click.option("--destination", metavar="NAME", help="With --to: of this queue, or topic://NAME.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
-    """Tell one HOST's story: role, release, ports, store, links, who takes over when it dies, and why.
+    """Tell one HOST's explanation: role, release, ports, store, links, who takes over when it dies, and why.
 
     HOST is an inventory name, or its first label where that is one host's only. A value that the
     inventory or a default decides is followed by its variable. With --to it tells the way of a
     message from one host to a consumer at another, and which single failures cut it.
     """
     from activemq_fleet.cli.findings import looked_at, routes_in, tell_warnings
-    from activemq_fleet.explain import story_of, to_text
-    from activemq_fleet.explain.route import way_of
+    from activemq_fleet.explain import explanation_of, to_text
+    from activemq_fleet.explain.route import explain_route
 
     if destination and not to:
         raise click.UsageError("--destination goes with --to")
     fleet = inventory.load_fleet()
     tell_warnings(fleet)
     if to:
-        story = way_of(fleet, routes_in(fleet), host, to, destination)
+        explanation = explain_route(fleet, routes_in(fleet), host, to, destination)
     else:
-        story = story_of(looked_at(fleet), host, routes_in(fleet))
+        explanation = explanation_of(looked_at(fleet), host, routes_in(fleet))
     if form == "json":
-        echo(printable_json(story.to_dict()))
+        echo(printable_json(explanation.to_dict()))
     else:
-        click.echo(to_text(story, width=_width(), emphasis=_styled))
+        click.echo(to_text(explanation, width=_width(), emphasis=_styled))
     return 0
 
 

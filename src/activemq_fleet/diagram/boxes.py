@@ -11,7 +11,7 @@ from activemq_fleet.diagram.canvas import Canvas
 from activemq_fleet.diagram.cards import Card, FullCard, SmallCard, inner_line, ports_of
 from activemq_fleet.diagram.lines import Stroke, draw_stroke
 from activemq_fleet.diagram.pair_layout import PairLayout, arrange
-from activemq_fleet.diagram.scene import GroupView, Node
+from activemq_fleet.diagram.scene import BrokerView, GroupView
 from activemq_fleet.diagram.text import listed, shorten, width_of, wrap
 from activemq_fleet.printable import counted
 
@@ -97,14 +97,14 @@ def _level(cards: Sequence[Card]) -> None:
 
 
 def common(
-    view: GroupView, question: Callable[[Node], _Answer], asked: Callable[[Node], bool] = lambda node: True
+    view: GroupView, question: Callable[[BrokerView], _Answer], asked: Callable[[BrokerView], bool] = lambda node: True
 ) -> _Answer | None:
     """What all brokers of a group that are asked answer, or None where they differ."""
     answers = [question(node) for pair in view.pairs for node in pair.nodes if asked(node)]
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
 
-def domain_of(node: Node) -> str:
+def domain_of(node: BrokerView) -> str:
     return node.broker.identity.domain
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from activemq_fleet.addresses import join
 from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
-from activemq_fleet.diagram.scene import Flow, Node, PairView
+from activemq_fleet.diagram.scene import BrokerView, Flow, PairView
 from activemq_fleet.diagram.symbols import badge_of, badge_width, badge_words, draw_badge, draw_cylinder, draw_star
 from activemq_fleet.diagram.text import shorten, shorten_name, width_of, wrap
 from activemq_fleet.printable import counted
@@ -39,7 +39,7 @@ class Card(Protocol):
     def draw(self, canvas: Canvas, x: float, y: float) -> None: ...
 
 
-def ports_of(node: Node) -> list[str]:
+def ports_of(node: BrokerView) -> list[str]:
     """``openwire 61616`` and so on, in the order of the connectors."""
     return [f"{name} {port}" for name, port in node.broker.ports.items()]
 
@@ -94,7 +94,7 @@ class FullCard:
             if self.pair.lacks_a_node:
                 self._draw_absent(canvas, top + self._between)
 
-    def _draw_node(self, canvas: Canvas, top: float, position: int, node: Node) -> None:
+    def _draw_node(self, canvas: Canvas, top: float, position: int, node: BrokerView) -> None:
         inner, height = self.width - 2 * PAD, self._heights[position]
         indent = _INDENT if node.role else 12.0
         with canvas.group(_title_of(node), at=(PAD, top)):
@@ -195,7 +195,7 @@ class SmallCard:
             canvas.text(right - width + 16, 16.6, text, "badge ink")
         return width + 4
 
-    def _draw_row(self, canvas: Canvas, top: float, node: Node) -> None:
+    def _draw_row(self, canvas: Canvas, top: float, node: BrokerView) -> None:
         with canvas.group(_title_of(node)):
             canvas.rect(6, top, self.width - 12, 16, _css_of(node), 4)
             if node.severity:
@@ -217,7 +217,7 @@ class SmallCard:
                 canvas.text(right, top + 12, shorten(beside, "mono", room), "mono muted", "end")
 
 
-def _node_lines(node: Node, width: float, domain: str | None) -> list[tuple[str, str]]:
+def _node_lines(node: BrokerView, width: float, domain: str | None) -> list[tuple[str, str]]:
     """Address and ports of a node as lines and their classes."""
     broker = node.broker
     known = broker.address == broker.host and broker.identity.domain == domain
@@ -253,14 +253,14 @@ def inner_line(pair: PairView) -> tuple[str, Flow, str]:
     return first.kind, flow, "\n".join(edge.link.name for edge in pair.inner)
 
 
-def _title_of(node: Node) -> str:
+def _title_of(node: BrokerView) -> str:
     broker = node.broker
     role = f"preferred {node.role} of" if node.role else "single node of"
     listens = ", ".join(ports_of(node)) or "no port of its own"
     return f"{broker.host}: {role} {broker.pair}, release {broker.release.text}, address {broker.address}, {listens}"
 
 
-def _css_of(node: Node) -> str:
+def _css_of(node: BrokerView) -> str:
     return "node node-master" if node.role == "master" else "node"
 
 
@@ -269,7 +269,7 @@ def _named(agents: tuple[str, ...]) -> str:
     return "\n".join([*shown, f"and {len(agents) - 20} more"] if len(agents) > 20 else shown)
 
 
-def _short_address(node: Node) -> str:
+def _short_address(node: BrokerView) -> str:
     """Address and port of a broker that is dialled by another name than its own, else nothing."""
     broker = node.broker
     if broker.address == broker.host:

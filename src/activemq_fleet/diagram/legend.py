@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.diagram.canvas import Canvas
 from activemq_fleet.diagram.lines import Stroke, arrow_head, draw_stroke
-from activemq_fleet.diagram.scene import Flow, Scene, Told
+from activemq_fleet.diagram.scene import Flow, GroupedFinding, Scene
 from activemq_fleet.diagram.symbols import badge_width, draw_badge, draw_cylinder, draw_star
 from activemq_fleet.diagram.text import listed, wrap
 from activemq_fleet.findings import Finding
@@ -54,30 +54,30 @@ def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float
     top = y
     canvas.text(x, y + 13, "Findings", "heading ink")
     y += 26
-    for told in scene.told[:MOST_FINDINGS]:
-        finding = told.finding
+    for group in scene.grouped_findings[:MOST_FINDINGS]:
+        finding = group.finding
         severity = "waived" if finding.waived is not None else finding.severity
         pill = badge_width(finding.rule)
         draw_badge(canvas, x + pill, y + 7, finding.rule, severity)
-        said = f"{_whose(told)}: {finding.message}"
+        text = f"{_hosts_of(group)}: {finding.message}"
         if finding.waived is not None:
-            said += f" (waived: {finding.waived})"
-        lines = wrap(said.split(), "note", width - 70)
+            text += f" (waived: {finding.waived})"
+        lines = wrap(text.split(), "note", width - 70)
         for row, line in enumerate(lines):
             canvas.text(x + 62, y + 11 + 16 * row, line, "note ink" if severity != "waived" else "note muted")
         y += 16 * len(lines) + 6
-    hidden = len(scene.told) - MOST_FINDINGS
+    hidden = len(scene.grouped_findings) - MOST_FINDINGS
     if hidden > 0:
         canvas.text(x + 62, y + 11, f"and {hidden} more: activemq-fleet check lists them all", "note muted")
         y += 22
     return y - top + 14
 
 
-def _whose(told: Told) -> str:
-    if told.everywhere:
-        return f"all {counted(len(told.hosts), 'broker')}"
-    shown = list(told.hosts[:_MOST_HOSTS])
-    more = len(told.hosts) - len(shown)
+def _hosts_of(group: GroupedFinding) -> str:
+    if group.everywhere:
+        return f"all {counted(len(group.hosts), 'broker')}"
+    shown = list(group.hosts[:_MOST_HOSTS])
+    more = len(group.hosts) - len(shown)
     return listed([*shown, f"{more} more"] if more else shown)
 
 

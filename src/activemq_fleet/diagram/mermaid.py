@@ -9,7 +9,7 @@ from activemq_fleet.diagram.boxes import facts_of
 from activemq_fleet.diagram.captions import caption
 from activemq_fleet.diagram.cards import NAMED_AGENTS
 from activemq_fleet.diagram.pair_layout import MOST_MESHED
-from activemq_fleet.diagram.scene import Connection, GroupView, Node, PairView, Scene, scene_of
+from activemq_fleet.diagram.scene import BrokerView, Connection, GroupView, PairView, Scene, scene_of
 from activemq_fleet.diagram.symbols import badge_of
 from activemq_fleet.printable import counted
 from activemq_fleet.topology import Fleet
@@ -92,12 +92,12 @@ def _balancers(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
 
 
 def _everywhere(scene: Scene) -> Iterator[str]:
-    """What every broker has is marked at none, and told in a box of its own."""
-    rules = dict.fromkeys(item.finding.rule for item in scene.told if not item.marked)
+    """Yield a box with the rules whose findings every broker has; no broker is marked for them."""
+    rules = dict.fromkeys(item.finding.rule for item in scene.grouped_findings if not item.marked)
     if rules:
         brokers = counted(sum(len(pair.nodes) for pair in scene.pairs), "broker")
-        said = f"all {brokers}: {', '.join(rules)}"
-        yield f"  found[{label(said)}]"
+        text = f"all {brokers}: {', '.join(rules)}"
+        yield f"  found[{label(text)}]"
 
 
 def _pair_lines(pair: PairView) -> list[str]:
@@ -106,7 +106,7 @@ def _pair_lines(pair: PairView) -> list[str]:
     return [f"{pair.name} · {' + '.join(pair.releases)}", *(_node_line(node) for node in pair.nodes), *agents]
 
 
-def _node_line(node: Node) -> str:
+def _node_line(node: BrokerView) -> str:
     broker = node.broker
     star = {"master": "★ ", "slave": "☆ "}.get(node.role, "")
     address = "" if broker.address == broker.host else broker.address
@@ -128,15 +128,15 @@ def _inside(group: GroupView, names: dict[str, str], bus: str) -> Iterator[str]:
 def _between(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
     sizes = {group.name: len(group.pairs) for group in scene.groups}
     for connection in scene.between:
-        said = caption(connection, sizes, whole=True)
-        yield _edge(connection, groups[connection.a], groups[connection.b], *said)
+        captions = caption(connection, sizes, whole=True)
+        yield _edge(connection, groups[connection.a], groups[connection.b], *captions)
 
 
-def _edge(connection: Connection, a: str, b: str, *said: str) -> str:
+def _edge(connection: Connection, a: str, b: str, *captions: str) -> str:
     if connection.flow == "backward":
         a, b = b, a
     arrow = "-->" if connection.flow in ("forward", "backward") else "<-->"
-    lines = (*said, "one each way") if connection.flow == "each way" else said
+    lines = (*captions, "one each way") if connection.flow == "each way" else captions
     return f"  {a} {arrow}|{label(*lines)}| {b}"
 
 

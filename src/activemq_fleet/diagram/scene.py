@@ -66,7 +66,7 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class BrokerView:
     """A broker and what is wrong with it, worst first."""
 
     broker: Broker
@@ -98,7 +98,7 @@ class PairView:
     """A pair with its nodes, preferred master first, and the agents at home there."""
 
     name: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[BrokerView, ...]
     agents: tuple[str, ...]
     inner: tuple[Edge, ...]
 
@@ -155,7 +155,7 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GroupedFinding:
     """One finding in words, and the hosts that have it; ``everywhere``: all brokers of the fleet.
 
     It is ``marked`` at each of them unless every broker has its rule, be it in other words.
@@ -171,14 +171,14 @@ class Told:
 class Scene:
     """``between`` are connections of groups; ``findings`` all of them, worst first.
 
-    ``told`` are the same, each sentence once. What is said of every broker is no mark at any.
+    ``grouped_findings`` are the same, each sentence once. A finding of every broker marks none of them.
     ``idle_balancers`` are hosts of load balancers that hold no group's address.
     """
 
     groups: tuple[GroupView, ...]
     between: tuple[Connection, ...]
     findings: tuple[Finding, ...]
-    told: tuple[Told, ...]
+    grouped_findings: tuple[GroupedFinding, ...]
     balancers: tuple[str, ...]
     idle_balancers: tuple[str, ...]
 
@@ -191,8 +191,8 @@ def scene_of(fleet: Fleet) -> Scene:
     """Everything that a picture of the fleet shows; groups in the order in which messages go."""
     by_host: dict[str, list[Finding]] = defaultdict(list)
     findings = sorted(fleet.findings, key=_worst_first)
-    told = _told(findings, {broker.host for broker in fleet.brokers})
-    for item in told:
+    grouped = _grouped(findings, {broker.host for broker in fleet.brokers})
+    for item in grouped:
         for host in item.hosts if item.marked else ():
             by_host[host].append(item.finding)
     agents: dict[str, list[str]] = defaultdict(list)
@@ -219,7 +219,7 @@ def scene_of(fleet: Fleet) -> Scene:
     between = _connections(crossing, order, lambda edge: (edge.source_group, edge.target_group))
     balancers = tuple(balancer.host for balancer in fleet.balancers)
     idle = tuple(balancer.host for balancer in fleet.balancers if not balancer.addresses)
-    return Scene(tuple(groups), between, tuple(findings), told, balancers, idle)
+    return Scene(tuple(groups), between, tuple(findings), grouped, balancers, idle)
 
 
 def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerView, ...]:
@@ -239,7 +239,7 @@ def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerVi
     return tuple(sorted(views, key=lambda view: (-view.priority, view.host)))
 
 
-def _told(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[Told, ...]:
+def _grouped(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[GroupedFinding, ...]:
     """Findings that differ by nothing but their host together, in the order of the first."""
     together: dict[tuple[str, str, str | None, str], list[str]] = defaultdict(list)
     by_rule: dict[tuple[str, str, bool], set[str]] = defaultdict(set)
@@ -251,7 +251,7 @@ def _told(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[Told,
         by_rule[finding.rule, finding.severity, finding.waived is None].add(finding.host)
     many = len(brokers) > _FEW
     return tuple(
-        Told(
+        GroupedFinding(
             first[key],
             tuple(dict.fromkeys(hosts)),
             everywhere=many and set(hosts) == brokers,
@@ -264,7 +264,7 @@ def _told(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[Told,
 def _pair_view(
     pair: Pair, findings: Mapping[str, Sequence[Finding]], agents: Mapping[str, Sequence[str]], inner: Iterable[Edge]
 ) -> PairView:
-    nodes = tuple(Node(broker, tuple(findings.get(broker.host, ()))) for broker in pair.in_order)
+    nodes = tuple(BrokerView(broker, tuple(findings.get(broker.host, ()))) for broker in pair.in_order)
     return PairView(pair.name, nodes, tuple(agents.get(pair.name, ())), tuple(inner))
 
 

@@ -54,8 +54,8 @@ class Star:
     def _in_columns(self, columns: int) -> Layout:
         left = self.hub.width + 2 * _TRUNK
         sizes = {box.view.name: len(box.view.pairs) for box, _ in (*self.spokes, (self.hub, None))}
-        told = {box.view.name: _told(box, connection, sizes) for box, connection in self.spokes}
-        channel = _CHANNEL + _LINE * (max(map(len, told.values())) - 1)
+        captions = {box.view.name: _caption_lines(box, connection, sizes) for box, connection in self.spokes}
+        channel = _CHANNEL + _LINE * (max(map(len, captions.values())) - 1)
         starts = [left]
         for column in range(min(columns, len(self.spokes))):
             starts.append(starts[-1] + max(box.width for box, _ in self.spokes[column::columns]) + _GAP)
@@ -72,7 +72,7 @@ class Star:
                 if connection:
                     end = (x + _DROP, y)
                     result.strokes.append(self._stroke(connection, start, end, y - channel + _ABOVE))
-                    _write(result, told[box.view.name], end)
+                    _write(result, captions[box.view.name], end)
             y += height
         result.width = starts[-1] - _GAP
         result.height = max(y, channel + self.hub.height)
@@ -85,7 +85,7 @@ class Star:
         return Stroke(points, connection.kind, flow, connection.tooltip)
 
 
-def _told(box: GroupBox, connection: Connection | None, sizes: Mapping[str, int]) -> list[str]:
+def _caption_lines(box: GroupBox, connection: Connection | None, sizes: Mapping[str, int]) -> list[str]:
     """The caption, as wide as the box at most."""
     words = caption(connection, sizes) if connection else []
     return wrap(words, "label", box.width - _DROP - 20, " · ")

@@ -147,9 +147,9 @@ def _sizes(scene: Scene) -> dict[str, int]:
 
 
 def _pairs_in_words(group: GroupView) -> list[str]:
-    said = []
+    sentences = []
     for pair in group.pairs:
         nodes = listed(f"{node.label} (preferred {node.broker.role})" for node in pair.nodes)
         agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
-        said.append(f"Pair {pair.name}: {nodes}{agents}.")
-    return said
+        sentences.append(f"Pair {pair.name}: {nodes}{agents}.")
+    return sentences

@@ -1,4 +1,4 @@
-"""A name -> the story of that host, whatever it is: a broker, an agent, a balancer, or refused."""
+"""A name -> the explanation of that host, whatever it is: a broker, an agent, a balancer, or refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.explain.agent import agent_sections, agent_title
 from activemq_fleet.explain.balancer import balancer_sections
 from activemq_fleet.explain.findings import findings_section
 from activemq_fleet.explain.links import links_in, links_out
-from activemq_fleet.explain.model import Section, Story
+from activemq_fleet.explain.model import Explanation, Section
 from activemq_fleet.explain.ports_and_files import broker_files, ports_section
 from activemq_fleet.explain.reachability import reach_section
 from activemq_fleet.explain.release import release_section
@@ -37,8 +37,8 @@ _OF_A_BROKER: tuple[Callable[[Fleet, Broker], Section | None], ...] = (
 _AFTER_LINKS = _OF_A_BROKER.index(links_in) + 1
 
 
-def story_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Story:
-    """The story of a host, by inventory name or by a first label that is one host's only.
+def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Explanation:
+    """The explanation of a host, by inventory name or by a first label that is one host's only.
 
     With ``routes`` it also tells whom the messages of a broker reach.
     Raises InputError for a name that is no host's of the fleet, with the nearest one.
@@ -66,7 +66,7 @@ def story_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Story:
     if not kinds:
         titles.append("nothing is deployed here, as the findings say why")
     sections.append(findings_section(fleet, host, broker))
-    return Story(host, tuple(kinds), f"{host}: {', and '.join(titles)}", tuple(sections))
+    return Explanation(host, tuple(kinds), f"{host}: {', and '.join(titles)}", tuple(sections))
 
 
 def _broker_title(broker: Broker) -> str:

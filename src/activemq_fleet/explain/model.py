@@ -62,7 +62,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class Explanation:
     """The page of one host. ``kinds`` are broker, agent and balancer; a host may be several."""
 
     host: str

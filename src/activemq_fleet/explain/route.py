@@ -8,14 +8,16 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain.hosts import resolve
 from activemq_fleet.explain.links import reach
-from activemq_fleet.explain.model import Entry, Section, Story
+from activemq_fleet.explain.model import Entry, Explanation, Section
 from activemq_fleet.routes import Answer, Hop, Routes
 from activemq_fleet.topology import Fleet
 
 _MOST_NAMED = 20
 
 
-def way_of(fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None) -> Story:
+def explain_route(
+    fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None
+) -> Explanation:
     """The page of a way: its bridges, the way back, and every single failure in which it ends early.
 
     ``source`` and ``target`` are inventory names or first labels, of brokers or of agents, which
@@ -35,7 +37,7 @@ def way_of(fleet: Fleet, routes: Routes, source: str, target: str, destination: 
         ),
     )
     host, other = resolve(fleet, source), resolve(fleet, target)
-    return Story(host, ("way",), f"{host} to {other}{what}: {answer.outcome}", sections)
+    return Explanation(host, ("way",), f"{host} to {other}{what}: {answer.outcome}", sections)
 
 
 def _place(fleet: Fleet, name: str) -> str:

@@ -1,11 +1,11 @@
-"""A story as text: one page, 80 to 100 columns, the same words with and without colours."""
+"""A explanation as text: one page, 80 to 100 columns, the same words with and without colours."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator
 
-from activemq_fleet.explain.model import Entry, Section, Story
+from activemq_fleet.explain.model import Entry, Explanation, Section
 from activemq_fleet.printable import printable
 
 MOST_LABEL = 30
@@ -17,11 +17,11 @@ Emphasis = Callable[[str, str], str]
 """(text, kind) -> text; kinds are title, heading, label, variable, error, warning, info, waived."""
 
 
-def to_text(story: Story, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text) -> str:
+def to_text(explanation: Explanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text) -> str:
     """The page; no line is longer than ``width`` but for a single word that is."""
-    title = textwrap.wrap(_plain(story.title), width, **_WHOLE)  # type: ignore[arg-type]
+    title = textwrap.wrap(_plain(explanation.title), width, **_WHOLE)  # type: ignore[arg-type]
     lines = [emphasis(line, "title") for line in title]
-    for section in story.sections:
+    for section in explanation.sections:
         lines += ["", *_section(section, width, emphasis)]
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ import psutil
 from activemq_fleet.drills import Account, Fault, Span, account, in_flight, longest_silence
 from activemq_fleet.drills.accounting import Journal
 from activemq_fleet.drills.model import State
-from activemq_fleet.logs import Story, parse
+from activemq_fleet.logs import BrokerRun, parse
 
 _AFTER = 5.0
 _LONGEST = 120.0
@@ -96,7 +96,7 @@ def _until(fault: Fault) -> float:
 
 def phases(log: str, began: float) -> list[tuple[float, State]]:
     """When a broker's log shows it in another state, in order, from a moment on."""
-    story, found = Story(), list[tuple[float, State]]()
+    story, found = BrokerRun(), list[tuple[float, State]]()
     for record in parse(log):
         story.read([record])
         state = _STATES[story.phase]

@@ -22,7 +22,7 @@ from activemq_fleet.lab.processes import Run
 from activemq_fleet.lab.readiness import PROBE_TIMEOUT, Probe, State, ask, judge, listening_on, taken_port
 from activemq_fleet.lab.state import State as LabState
 from activemq_fleet.lab.state import make_store
-from activemq_fleet.logs import Story
+from activemq_fleet.logs import BrokerRun
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
 
@@ -34,7 +34,7 @@ class Sight:
     """One look at a broker. ``story`` is of its current or last run; ``probe`` only if it was asked."""
 
     state: State
-    story: Story
+    story: BrokerRun
     process: psutil.Process | None = None
     run: Run | None = None
     probe: Probe | None = None
@@ -64,7 +64,7 @@ class Hosts:
         with self._locks[broker.host]:
             run = processes.run_of(self.layout, broker.host)
             if run is None:
-                return Sight("stopped", Story())
+                return Sight("stopped", BrokerRun())
             process = processes.find(self.layout, run)
             story = self._story(broker, run)
             frozen = process is not None and processes.is_frozen(process)
@@ -83,11 +83,11 @@ class Hosts:
         )
         return Sight(state, story, process, run, probe)
 
-    def story(self, broker: Broker) -> Story:
+    def story(self, broker: Broker) -> BrokerRun:
         """What the log of the current or last run says."""
         with self._locks[broker.host]:
             run = processes.run_of(self.layout, broker.host)
-            return self._story(broker, run) if run else Story()
+            return self._story(broker, run) if run else BrokerRun()
 
     def process(self, broker: Broker) -> psutil.Process | None:
         """The broker's process while it lives."""
@@ -180,7 +180,7 @@ class Hosts:
             raise LabError(f"{broker.host} does not run")
         return process
 
-    def _story(self, broker: Broker, run: Run) -> Story:
+    def _story(self, broker: Broker, run: Run) -> BrokerRun:
         known = self._tails.get(broker.host)
         if known is None or known[0] != run:
             known = self._tails[broker.host] = run, LogTail(self.data(broker), run)

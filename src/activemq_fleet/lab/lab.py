@@ -242,7 +242,7 @@ class Lab:
     def half_links(self, host: str) -> tuple[str, ...]:
         """Duplex links that lead to this host and carry nothing back, until their owner restarts.
 
-        Seen on 5.5.1 only; see ``logs.Story.half_links``.
+        Seen on 5.5.1 only; see ``logs.BrokerRun.half_links``.
         """
         return self._hosts.story(self._broker(host)).half_links
 

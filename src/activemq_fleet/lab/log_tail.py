@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from activemq_fleet.lab.processes import Run
-from activemq_fleet.logs import Parser, Record, Story, last_error, parse
+from activemq_fleet.logs import BrokerRun, Parser, Record, last_error, parse
 
 LOG = "activemq.log"
 
@@ -20,9 +20,9 @@ class LogTail:
     def __init__(self, data: Path, run: Run) -> None:
         self._chunks = _Chunks(data, run)
         self._parser = Parser(stacks=False)
-        self._story = Story()
+        self._story = BrokerRun()
 
-    def update(self) -> Story:
+    def update(self) -> BrokerRun:
         """Read on to the end of the log."""
         for text in self._chunks.read():
             self._story.read(self._parser.feed(text))

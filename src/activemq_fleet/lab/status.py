@@ -10,7 +10,7 @@ from typing import Any
 from activemq_fleet.addresses import Address
 from activemq_fleet.lab.hosts import Hosts, Sight
 from activemq_fleet.lab.readiness import State
-from activemq_fleet.logs import BridgeUp, Story
+from activemq_fleet.logs import BridgeUp, BrokerRun
 from activemq_fleet.naming import Role
 from activemq_fleet.topology import Broker
 
@@ -81,7 +81,7 @@ def status_of(hosts: Hosts, broker: Broker, sight: Sight) -> HostStatus:
     )
 
 
-def bridges_of(hosts: Hosts, broker: Broker, story: Story) -> tuple[Bridge, ...]:
+def bridges_of(hosts: Hosts, broker: Broker, story: BrokerRun) -> tuple[Bridge, ...]:
     """The bridges of a story, with the names that the inventory has for their ends."""
     return tuple(_bridge(hosts, broker, bridge) for bridge in story.bridges)
 

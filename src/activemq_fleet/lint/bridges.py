@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.bridges_options import from_option
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
 
@@ -113,7 +113,7 @@ def zero_attempts_before_5_6(document: Document) -> Iterator[Problem]:
             )
 
 
-def _worse_for_duplex(link: Node) -> Severity | None:
+def _worse_for_duplex(link: Element) -> Severity | None:
     return "error" if link.flag("duplex", default=False) else None
 
 
@@ -146,7 +146,7 @@ def failover_in_random_order(document: Document) -> Iterator[Problem]:
             yield link.problem(message, "uri", from_option(link, "uri", found, "randomize"))
 
 
-def _failovers(document: Document) -> Iterator[tuple[Node, Uri]]:
+def _failovers(document: Document) -> Iterator[tuple[Element, Uri]]:
     """Each failover: in a discovery agent whose own options can all be read; without an agent it is V008's."""
     for link in document.links:
         uri = link.uri()
@@ -192,7 +192,7 @@ def static_for_both_nodes_of_a_pair(document: Document) -> Iterator[Problem]:
                 yield link.problem(message, "uri", found.text, fix=fix, severity=severity)
 
 
-def _pair(link: Node, parts: list[Uri]) -> tuple[Uri, Uri] | None:
+def _pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
     broker = link.document.broker
     if broker is not None and link.document.prescribes(link):
         # A link of the fleet's leads to one pair whatever its nodes are called; their names are not looked at.
@@ -314,7 +314,7 @@ def connectors_without_names(document: Document) -> Iterator[Problem]:
                 yield link.problem(message, severity="warning")
 
 
-def _evicted(links: list[Node]) -> Iterator[tuple[Node, Node]]:
+def _evicted(links: list[Element]) -> Iterator[tuple[Element, Element]]:
     """Each link with the first one before it that dials the same peer."""
     first_to: dict[tuple[str, int], int] = {}
     for number, link in enumerate(links):
@@ -325,5 +325,5 @@ def _evicted(links: list[Node]) -> Iterator[tuple[Node, Node]]:
             first_to.setdefault(peer, number)
 
 
-def _peers(link: Node) -> set[tuple[str, int]]:
+def _peers(link: Element) -> set[tuple[str, int]]:
     return {(peer.host, peer.port) for peer in link.uri().transports if not _UNKNOWN.search(peer.text)}

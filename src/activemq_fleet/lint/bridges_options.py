@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint import transport_options as known
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.releases import Release
@@ -15,8 +15,8 @@ _UNKNOWN = re.compile(r"[$#]\{")
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 
 
-def from_option(node: Node, attribute: str, uri: Uri, option: str) -> str:
-    """The rest of the attribute's value from an option of one of its URIs on: what ``Node.problem`` takes as a part.
+def from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
+    """The rest of the attribute's value from an option of one of its URIs on: what ``Element.problem`` takes as a part.
 
     The rest, because the same option may stand on an earlier URI of the value too.
     """
@@ -106,7 +106,7 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
                 yield _problem(connector, "uri", uri, option, f"the listener {uri.scheme}: ignores {option}", names)
 
 
-def _dialled(document: Document) -> Iterator[tuple[Node, str, Uri]]:
+def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Every URI, and URI in a URI, through which a broker looks for others."""
     places = [(link, "uri") for link in document.links]
     places += [(connector, "discoveryUri") for connector in document.connectors]
@@ -161,7 +161,7 @@ def _fine(name: str, names: frozenset[str]) -> bool:
     return known.understood(name, names) or _UNKNOWN.search(name) is not None
 
 
-def _problem(node: Node, attribute: str, uri: Uri, option: str, message: str, names: frozenset[str]) -> Problem:
+def _problem(node: Element, attribute: str, uri: Uri, option: str, message: str, names: frozenset[str]) -> Problem:
     release = node.document.release
     near = known.nearest(option.rpartition("socket.")[2] if "socket." in option else option, names)
     fix = f"write {near}" if near and near != option else ""
@@ -171,7 +171,7 @@ def _problem(node: Node, attribute: str, uri: Uri, option: str, message: str, na
     return node.problem(f"{message}, which {release.text} does not know", attribute, part, fix=fix)
 
 
-def _is_attribute(node: Node, option: str) -> bool:
+def _is_attribute(node: Element, option: str) -> bool:
     try:
         return node.document.release.supports(node.name, option)
     except KeyError:  # of no release

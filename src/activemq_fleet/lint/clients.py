@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.uris import is_openwire
@@ -30,13 +30,13 @@ def is_wildcard(host: str) -> bool:
     return host in _WILDCARDS
 
 
-def inside(broker: Node, *names: str) -> list[Node]:
+def inside(broker: Element, *names: str) -> list[Element]:
     """The elements of a broker of these names; a file nearly always has one broker, and an index by name."""
     document = broker.document
     return document.all(*names) if len(document.brokers) == 1 else broker.all(*names)
 
 
-def listens_on(connector: Node) -> Uri:
+def listens_on(connector: Element) -> Uri:
     """The URI of a transportConnector, one without scheme where it is decided elsewhere."""
     known = connector.known("uri")
     return Uri.read(known) if known is not None else Uri("", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.lint.clients import inside
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.releases import Release
 
@@ -124,7 +124,7 @@ def nothing_slows_producers(document: Document) -> Iterator[Problem]:
             yield entry.problem(text, "producerFlowControl")
 
 
-def _name(entry: Node) -> str:
+def _name(entry: Element) -> str:
     return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has(kind)), "these destinations")
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint.clients import inside
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.protocols import protocol_of
 
@@ -105,7 +105,7 @@ def limit_below_one_file(document: Document) -> Iterator[Problem]:
             yield from _below(_limit(broker, "tempUsage"), _JOURNAL, "the temporary store")
 
 
-def _below(usage: Node | None, file_length: int | None, what: str) -> Iterator[Problem]:
+def _below(usage: Element | None, file_length: int | None, what: str) -> Iterator[Problem]:
     attribute = "limit" if usage is not None and usage.has("limit") else "total"
     limit = usage.size(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
@@ -115,7 +115,7 @@ def _below(usage: Node | None, file_length: int | None, what: str) -> Iterator[P
         )
 
 
-def _file_length(store: Node | None) -> int | None:
+def _file_length(store: Element | None) -> int | None:
     """Bytes of one journal file, None where it is decided elsewhere."""
     if store is None or not store.has("journalMaxFileLength"):
         return _JOURNAL
@@ -200,17 +200,17 @@ def limit_that_stays_low(document: Document) -> Iterator[Problem]:
             yield usage.problem("is not raised again once the broker was started on a full disk")
 
 
-def _limit(broker: Node, name: str) -> Node | None:
+def _limit(broker: Element, name: str) -> Element | None:
     """The element that holds a limit: ``<memoryUsage><memoryUsage limit=…/></memoryUsage>``, or all of a ``total``."""
     return next((node for node in inside(broker, name) if node.has("limit") or is_whole_of_total(node)), None)
 
 
-def is_whole_of_total(usage: Node) -> bool:
+def is_whole_of_total(usage: Element) -> bool:
     """Whether a limit stands as the whole of a total, which a broker may raise again after it had to lower it."""
     return usage.get("percentLimit") == "100" and usage.has("total")
 
 
-def _promised(broker: Node) -> dict[tuple[str, str], int]:
+def _promised(broker: Element) -> dict[tuple[str, str], int]:
     """Bytes for each destination that is known by its full name, from the policy entry of that name."""
     found: dict[tuple[str, str], int] = {}
     for entry in inside(broker, "policyEntry"):
@@ -222,7 +222,7 @@ def _promised(broker: Node) -> dict[tuple[str, str], int]:
     return found
 
 
-def _name(entry: Node) -> str:
+def _name(entry: Element) -> str:
     for kind in ("queue", "topic"):
         if entry.has(kind):
             return f"{kind} {entry.get(kind)}"

@@ -31,7 +31,7 @@ _TRUE = frozenset({"true", "on", "yes", "1"})
 _FALSE = frozenset({"false", "off", "no", "0"})
 
 
-class Node:
+class Element:
     """One element. Attributes that hold ``${…}`` are decided elsewhere, so they are *unknown*."""
 
     __slots__ = ("_element", "document")
@@ -41,7 +41,7 @@ class Node:
         self.document = document
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Node) and other._element is self._element
+        return isinstance(other, Element) and other._element is self._element
 
     def __hash__(self) -> int:
         return hash(self._element)
@@ -103,30 +103,30 @@ class Node:
         return Uri.read(self.get(attribute))
 
     @property
-    def parent(self) -> Node | None:
+    def parent(self) -> Element | None:
         above = self._element.getparent()
-        return None if above is None else Node(above, self.document)
+        return None if above is None else Element(above, self.document)
 
-    def within(self, *names: str) -> Node | None:
+    def within(self, *names: str) -> Element | None:
         """The nearest element around it that has one of these names."""
         above = self.parent
         while above is not None and above.name not in names:
             above = above.parent
         return above
 
-    def children(self, *names: str) -> list[Node]:
+    def children(self, *names: str) -> list[Element]:
         """The elements directly inside, of these names or all."""
         return self._of(self._element.iterchildren(*_filters(names)))
 
-    def all(self, *names: str) -> list[Node]:
+    def all(self, *names: str) -> list[Element]:
         """The elements anywhere inside, of these names or all."""
         return self._of(self._element.iterdescendants(*_filters(names)))
 
-    def _of(self, elements: Iterable[etree._Element]) -> list[Node]:
+    def _of(self, elements: Iterable[etree._Element]) -> list[Element]:
         document = self.document
-        return [Node(one, document) for one in elements]
+        return [Element(one, document) for one in elements]
 
-    def child(self, name: str) -> Node | None:
+    def child(self, name: str) -> Element | None:
         """The first element of that name directly inside."""
         return next(iter(self.children(name)), None)
 
@@ -158,7 +158,7 @@ class Problem:
     """
 
     message: str
-    node: Node | None = None
+    node: Element | None = None
     attribute: str = ""
     part: str = ""
     severity: Severity | None = None
@@ -209,50 +209,50 @@ class Document:
         return Positions(self.data, self.tree)
 
     @cached_property
-    def root(self) -> Node:
-        return Node(self.tree, self)
+    def root(self) -> Element:
+        return Element(self.tree, self)
 
     def mentions(self, text: str) -> bool:
         """True when the file holds this text somewhere: quicker than a look at every element."""
         return any(text.encode(encoding) in self.data for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 
     @cached_property
-    def _by_name(self) -> dict[str, list[Node]]:
-        found: dict[str, list[Node]] = {}
+    def _by_name(self) -> dict[str, list[Element]]:
+        found: dict[str, list[Element]] = {}
         for element in self.tree.iter(etree.Element):
-            found.setdefault(_name(element), []).append(Node(element, self))
+            found.setdefault(_name(element), []).append(Element(element, self))
         return found
 
-    def all(self, *names: str) -> list[Node]:
+    def all(self, *names: str) -> list[Element]:
         """Every element of these names, in the order of the names, then of the document."""
         return [node for name in names for node in self._by_name.get(name, ())]
 
     @property
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[Element]:
         """Every element."""
         return (node for nodes in self._by_name.values() for node in nodes)
 
     @property
-    def brokers(self) -> list[Node]:
+    def brokers(self) -> list[Element]:
         return self.all("broker")
 
     @property
-    def links(self) -> list[Node]:
+    def links(self) -> list[Element]:
         """The networkConnectors."""
         return self.all("networkConnector")
 
     @property
-    def connectors(self) -> list[Node]:
+    def connectors(self) -> list[Element]:
         """The transportConnectors."""
         return self.all("transportConnector")
 
     @property
-    def stores(self) -> list[Node]:
+    def stores(self) -> list[Element]:
         """The store elements: what stands in persistenceAdapter or persistenceFactory."""
         return [node for holder in self.all("persistenceAdapter", "persistenceFactory") for node in holder.children()]
 
     @property
-    def locker(self) -> Node | None:
+    def locker(self) -> Element | None:
         """The element inside ``<locker>``, where there is one."""
         return next((node for holder in self.all("locker") for node in holder.children()), None)
 
@@ -267,7 +267,7 @@ class Document:
             if STRAY in (node._element.text or ""):
                 yield node.problem(f"the text of <{node.name}> holds a bare &")
 
-    def prescribes(self, link: Node) -> bool:
+    def prescribes(self, link: Element) -> bool:
         """True for a networkConnector that the fleet's profile itself made, not a fragment of the user."""
         return self.broker is not None and any(ours.name == link.get("name") for ours in self.broker.links)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from activemq_fleet.lint.document import Node, Problem
+from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
@@ -46,7 +46,7 @@ def client_uris(view: FleetView) -> Iterator[ClientUri]:
                 yield from _in_node(broker, node)
 
 
-def _in_node(broker: Broker, node: Node) -> Iterator[ClientUri]:
+def _in_node(broker: Broker, node: Element) -> Iterator[ClientUri]:
     for attribute, text in (*node.attributes.items(), ("", node.text)):
         for match in _FAILOVER.finditer(text):
             where = {"node": node, "attribute": attribute, "part": match[0], "file": ACTIVEMQ_XML}

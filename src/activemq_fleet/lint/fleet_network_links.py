@@ -13,7 +13,7 @@ from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.network_demand import covers
 
 if TYPE_CHECKING:
-    from activemq_fleet.lint.document import Document, Node, Problem
+    from activemq_fleet.lint.document import Document, Element, Problem
     from activemq_fleet.lint.fleets import FleetView
     from activemq_fleet.topology import Broker, Link
 
@@ -37,7 +37,7 @@ class Bridge:
     message_ttl: int
     include: tuple[str, ...]
     exclude: tuple[str, ...]
-    node: Node | None = None
+    node: Element | None = None
 
     @property
     def source(self) -> str:
@@ -233,7 +233,7 @@ def _of_document(view: FleetView, broker: Broker, document: Document) -> Iterato
             yield _of_node(broker, node, target)
 
 
-def _of_node(broker: Broker, node: Node, target: str) -> Bridge:
+def _of_node(broker: Broker, node: Element, target: str) -> Bridge:
     hops = node.number("networkTTL")
     both = 1 if hops is None else hops
     consumer, message = node.number("consumerTTL"), node.number("messageTTL")
@@ -250,7 +250,7 @@ def _of_node(broker: Broker, node: Node, target: str) -> Bridge:
     )
 
 
-def _listed(node: Node, where: str) -> tuple[str, ...]:
+def _listed(node: Element, where: str) -> tuple[str, ...]:
     holder = node.child(where)
     children = holder.children("queue", "topic") if holder else ()
     return tuple(f"{child.name}://{child.get('physicalName')}" for child in children)

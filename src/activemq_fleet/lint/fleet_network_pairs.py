@@ -11,7 +11,7 @@ from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleet_network_links import UNLIMITED, any_link, bridges, has_own_links
 
 if TYPE_CHECKING:
-    from activemq_fleet.lint.document import Node
+    from activemq_fleet.lint.document import Element
     from activemq_fleet.lint.fleets import FleetView
     from activemq_fleet.topology import Broker, Connector
 
@@ -151,7 +151,7 @@ def _written_differently(view: FleetView, first: Broker, second: Broker) -> Iter
             yield view.problem(second, message, node=other, attribute=differ, file=ACTIVEMQ_XML)
 
 
-def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Node] | None:
+def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
     """The links of a document by name, without the one to the other node."""
     document = view.document(broker)
     if document is None:
@@ -160,7 +160,7 @@ def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Node
     return {link.get("name"): link for link in document.links if link.get("name") not in to_peer}
 
 
-def _difference(one: Node, other: Node) -> str:
+def _difference(one: Element, other: Element) -> str:
     """The first attribute, or kind of child, in which two links differ; empty where they do not."""
     ours, theirs = one.attributes, other.attributes
     for name in dict.fromkeys((*ours, *theirs)):
@@ -209,5 +209,5 @@ def mesh_of_everybody(view: FleetView) -> Iterator[Problem]:
             yield link.problem(view, f"{message} {hops}", "networkTTL", severity="info" if ours else None)
 
 
-def _suppresses(node: Node | None) -> bool:
+def _suppresses(node: Element | None) -> bool:
     return node is not None and node.flag("suppressDuplicateQueueSubscriptions", default=False) is True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from activemq_fleet.lint.document import Node, Problem
+from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.files import ACTIVEMQ_XML
 from activemq_fleet.lint.fleets import FleetView
@@ -26,7 +26,7 @@ class _Attachment(NamedTuple):
 
     slave: Broker
     master: Broker
-    node: Node | None
+    node: Element | None
     attribute: str
 
 
@@ -223,7 +223,7 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
               - parent: broker/networkConnectors
                 xml: <networkConnector name="orders" uri="masterslave:(tcp://orders-mq01-a:61616,tcp://orders-mq01-b:61616)"/>
     """
-    dialled: dict[str, dict[str, list[tuple[Node, str, Broker]]]] = {}
+    dialled: dict[str, dict[str, list[tuple[Element, str, Broker]]]] = {}
     for broker, link in _links(view):
         for transport in link.uri().transports:
             other = _at(view, transport)
@@ -304,7 +304,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
     return found
 
 
-def _links(view: FleetView) -> Iterator[tuple[Broker, Node]]:
+def _links(view: FleetView) -> Iterator[tuple[Broker, Element]]:
     """The networkConnectors of the documents that hold something of the user's."""
     for broker in view.changed_by_hand:
         document = view.document(broker, "networkConnector")
@@ -316,7 +316,7 @@ def _at(view: FleetView, transport: Uri) -> Broker | None:
     return view.at(transport.host, transport.port)
 
 
-def _place(node: Node | None, attribute: str, part: str = "") -> dict[str, object]:
+def _place(node: Element | None, attribute: str, part: str = "") -> dict[str, object]:
     """Where in the rendered file it stands; nowhere for what the model alone says."""
     return {} if node is None else {"node": node, "attribute": attribute, "part": part, "file": ACTIVEMQ_XML}
 
@@ -327,7 +327,7 @@ def _mirrored(view: FleetView, broker: Broker) -> dict[str, Shape]:
     return {child.name: _shape(child) for above in brokers for child in above.children(*_MIRRORED)}
 
 
-def _shape(node: Node) -> Shape:
+def _shape(node: Element) -> Shape:
     """Names and values of an element and all inside, but for directories."""
     values = tuple(sorted(item for item in node.attributes.items() if "irectory" not in item[0]))
     return node.name, values, tuple(_shape(child) for child in node.children())

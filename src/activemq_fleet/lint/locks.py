@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, sharing, stores
 
@@ -186,7 +186,7 @@ def slave_that_does_not_wait(document: Document) -> Iterator[Problem]:
             yield locker.problem("the broker ends when the store is locked, instead of waiting", "failIfLocked")
 
 
-def _shared(document: Document) -> Iterator[tuple[Node, str, bool]]:
+def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
     """Stores in a shared directory that a file lock guards; why they count as shared, and whether that is certain."""
     for store in stores(document):
         locker = locker_of(store)

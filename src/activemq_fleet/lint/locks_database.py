@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import (
     DATABASE_LOCKERS,
@@ -74,7 +74,7 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         yield where[0].problem(f"the lease of {lease} ms{length} is {when}{said}", where[1])
 
 
-def _lease(store: Node, locker: Node) -> int | None:
+def _lease(store: Element, locker: Element) -> int | None:
     """The length of the lease in ms, None where it is not known."""
     if not store.document.release.has_adjustable_lease:
         return _FIXED_LEASE
@@ -84,7 +84,7 @@ def _lease(store: Node, locker: Node) -> int | None:
     return _DEFAULT_LEASE
 
 
-def _renewed(store: Node) -> int | None:
+def _renewed(store: Element) -> int | None:
     """How often it is renewed, in ms; 0 is never, None is not known."""
     if store.has("lockKeepAlivePeriod"):
         return store.number("lockKeepAlivePeriod")
@@ -220,7 +220,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
             yield handler.problem(f"<{handler.name}> is deprecated since 5.11: write <{wanted}/>", severity="info")
 
 
-def _handler(broker: Node) -> Node | None:
+def _handler(broker: Element) -> Element | None:
     holder = broker.child("ioExceptionHandler")
     return next(iter(holder.children()), None) if holder else None
 

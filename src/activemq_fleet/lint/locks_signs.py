@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from activemq_fleet.lint.document import Document, Node
+from activemq_fleet.lint.document import Document, Element
 
 FILE_STORES = frozenset({"kahaDB", "mKahaDB", "levelDB"})
 DATABASE_LOCKERS = frozenset({"database-locker", "lease-database-locker", "transact-database-locker"})
@@ -31,7 +31,7 @@ class Sharing:
     certain: bool = True
 
 
-def stores(document: Document) -> Iterator[Node]:
+def stores(document: Document) -> Iterator[Element]:
     """The brokers' own stores, without those inside an mKahaDB."""
     for store in document.stores:
         holder = store.parent
@@ -39,13 +39,13 @@ def stores(document: Document) -> Iterator[Node]:
             yield store
 
 
-def locker_of(store: Node) -> Node | None:
+def locker_of(store: Element) -> Element | None:
     """The locker that is written inside a store, such as ``<shared-file-locker>``."""
     holders = store.children("locker", "databaseLocker")
     return next((locker for holder in holders for locker in holder.children()), None)
 
 
-def sharing(store: Node) -> Sharing | None:
+def sharing(store: Element) -> Sharing | None:
     """Why the store counts as shared with another broker, None where nothing shows it."""
     profile = store.document.profile
     if profile:
@@ -73,7 +73,7 @@ def _by_directory(directory: str) -> Sharing | None:
     return None
 
 
-def shared_store(document: Document) -> tuple[Node, Sharing] | None:
+def shared_store(document: Document) -> tuple[Element, Sharing] | None:
     """The first store that counts as shared, and why."""
     for store in stores(document):
         why = sharing(store)
@@ -82,12 +82,12 @@ def shared_store(document: Document) -> tuple[Node, Sharing] | None:
     return None
 
 
-def is_locked(store: Node) -> bool:
+def is_locked(store: Element) -> bool:
     """False where the lock is switched off or decided elsewhere."""
     return store.flag("useLock", True) is True and store.flag("useDatabaseLock", True) is True
 
 
-def database_stores(document: Document) -> Iterator[tuple[Node, Node | None]]:
+def database_stores(document: Document) -> Iterator[tuple[Element, Element | None]]:
     """Stores whose lock is in a database that other machines reach, and the locker that is written there.
 
     A JDBC store without a locker has the default one.
@@ -102,7 +102,7 @@ def database_stores(document: Document) -> Iterator[tuple[Node, Node | None]]:
             yield store, None
 
 
-def is_embedded(store: Node) -> bool:
+def is_embedded(store: Element) -> bool:
     """Whether a JDBC store's database lives inside the broker: Derby without a dataSource, H2 in a file."""
     if not store.has("dataSource") and store.child("dataSource") is None:
         return True
@@ -112,14 +112,14 @@ def is_embedded(store: Node) -> bool:
     return "Embedded" in source.get("class") or _EMBEDDED_URL.match(url_of(source)) is not None
 
 
-def data_source(store: Node) -> Node | None:
+def data_source(store: Element) -> Element | None:
     """The bean that a store's ``dataSource`` names, where it is in the same file."""
     wanted = store.get("dataSource").removeprefix("#")
     beans = store.document.all("bean")
     return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
 
 
-def url_of(source: Node) -> str:
+def url_of(source: Element) -> str:
     """The URL of a data source's bean, empty where it has none of the usual names for it."""
     for item in source.children("property"):
         if item.get("name").lower() in ("url", "jdbcurl", "serverurl"):

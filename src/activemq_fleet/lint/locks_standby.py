@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import FILE_STORES, locker_of, shared_store, stores
 
@@ -121,7 +121,7 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
             yield broker.problem(text, "deleteAllMessagesOnStartup", severity="warning")
 
 
-def _begins_empty(broker: Node) -> bool:
+def _begins_empty(broker: Element) -> bool:
     """Whether it has nothing to lose at its start: a pure slave must begin empty, memory always does."""
     slave = broker.has("masterConnectorURI") or bool(broker.all("masterConnector"))
     pure = broker.document.release.has_pure_master_slave
@@ -186,7 +186,7 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
     for store in stores(document):
         locker = locker_of(store)
         wait = "lockAcquireSleepInterval"
-        places: list[tuple[Node, str]] = [(locker, wait)] if locker is not None else []
+        places: list[tuple[Element, str]] = [(locker, wait)] if locker is not None else []
         places.append((store, wait if store.name == "jdbcPersistenceAdapter" else "databaseLockedWaitDelay"))
         for node, name in places:
             interval = node.number(name)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from activemq_fleet.lint.bridges_options import from_option
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.lint.uri import Uri
@@ -18,7 +18,7 @@ _UNKNOWN = re.compile(r"[$#]\{")
 _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 
 
-def _multicast(document: Document) -> Iterator[tuple[Node, str, Uri]]:
+def _multicast(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Each multicast: URI of the file, as (element, attribute, URI): links first."""
     places = [(link, "uri") for link in document.links]
     places += [(connector, "discoveryUri") for connector in document.connectors]

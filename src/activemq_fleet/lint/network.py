@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import PLACEHOLDER, Document, Node, Problem
+from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._:\-]")
@@ -14,7 +14,7 @@ _CHANGES_AT_EVERY_START = re.compile(r"random|uuid|\bpid\b|time|millis|date", re
 _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNORECASE)
 
 
-def is_networked(broker: Node) -> bool:
+def is_networked(broker: Element) -> bool:
     """True for a broker that others know by its name: it has links, is announced, or copies a master."""
     announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
     return announced or bool(broker.all("networkConnector", "masterConnector"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
 AUTHENTICATION = (
@@ -29,7 +29,7 @@ def covers(pattern: str, name: str) -> bool:
     return len(wanted) == len(given)
 
 
-def _listed(link: Node, where: str) -> list[Node]:
+def _listed(link: Element, where: str) -> list[Element]:
     holder = link.child(where)
     return [] if holder is None else holder.children("queue", "topic")
 
@@ -93,7 +93,7 @@ def topics_in_double(document: Document) -> Iterator[Problem]:
             yield link.problem(message, "conduitSubscriptions")
 
 
-def _leaves_out(link: Node, kind: str) -> bool:
+def _leaves_out(link: Element, kind: str) -> bool:
     """True where the link asks for no destination of a kind."""
     included = _listed(link, "dynamicallyIncludedDestinations")
     wanted = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
@@ -149,7 +149,7 @@ def demand_that_never_arrives(document: Document) -> Iterator[Problem]:
             yield from _unread_advisories(broker, links)
 
 
-def _unread_advisories(broker: Node, links: list[Node]) -> Iterator[Problem]:
+def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Problem]:
     groups = _groups_of(broker, {link.get("userName") for link in links})
     for rights in broker.all("authorizationMap"):
         holders = rights.children("authorizationEntries")
@@ -167,7 +167,7 @@ def _unread_advisories(broker: Node, links: list[Node]) -> Iterator[Problem]:
             yield hearing[0].problem(message, "read" if hearing[0].has("read") else "topic")
 
 
-def _groups_of(broker: Node, users: set[str]) -> set[str]:
+def _groups_of(broker: Element, users: set[str]) -> set[str]:
     """The groups of the links' users among the broker's own accounts; bridges of peers use the same ones."""
     accounts = broker.all("authenticationUser")
     texts = [account.known("groups") for account in accounts if account.get("username") in users]

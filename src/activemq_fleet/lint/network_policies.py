@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
 FILTER = "conditionalNetworkBridgeFilterFactory"
 
 
-def _queue_policies(document: Document) -> list[Node]:
+def _queue_policies(document: Document) -> list[Element]:
     """The policyEntries that are about queues."""
     return [entry for entry in document.all("policyEntry") if entry.has("queue")]
 
 
-def _filter(entry: Node) -> Node | None:
+def _filter(entry: Element) -> Element | None:
     """The filter of a policyEntry, also where it stands without its wrapper."""
     return next(iter(entry.all(FILTER)), None)
 
 
-def _replays(entry: Node) -> bool | None:
+def _replays(entry: Element) -> bool | None:
     found = _filter(entry)
     return False if found is None else found.flag("replayWhenNoConsumers", default=False)
 
 
-def _forwards(document: Document) -> list[Node]:
+def _forwards(document: Document) -> list[Element]:
     """The links to other units: not those by which two nodes of a pair reach each other."""
     broker = document.broker
     if broker is not None and not broker.networked:
@@ -89,7 +89,7 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
         yield _without(links[0], document)
 
 
-def _without(node: Node, document: Document) -> Problem:
+def _without(node: Element, document: Document) -> Problem:
     return node.problem(
         "no policy has replayWhenNoConsumers: a message cannot go back to a broker that it came from",
         severity=None if document.broker is not None else "info",

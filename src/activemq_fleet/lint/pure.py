@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
 _PURE = "5.3.0 !5.8.0"
 _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
 
 
-def master_uris(document: Document) -> Iterator[tuple[Node, str]]:
+def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
     """Where this broker's master is said to be: the elements and their attributes."""
     for connector in document.all("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has(name))
@@ -180,9 +180,9 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
             )
 
 
-def _lets_anyone_in(plugin: Node) -> bool:
+def _lets_anyone_in(plugin: Element) -> bool:
     return plugin.flag("anonymousAccessAllowed", False) is not False
 
 
-def _is_slave(broker: Node) -> bool:
+def _is_slave(broker: Element) -> bool:
     return broker.has("masterConnectorURI") or bool(broker.all("masterConnector"))

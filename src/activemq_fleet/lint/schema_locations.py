@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import below_directory, is_relative
 from activemq_fleet.releases import XBEAN
@@ -77,10 +77,10 @@ def schema_not_at_hand(document: Document) -> Iterator[Problem]:
           <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north" useJmx="false" persistent="false"/>
         </beans>
     """
-    hints: dict[str, tuple[Node, str]] = {}
+    hints: dict[str, tuple[Element, str]] = {}
     asked: set[str] = set()
     for element in _checked(document.tree):
-        node = Node(element, document)
+        node = Element(element, document)
         words = node.get(_SCHEMA_LOCATION).split()
         for named, address in zip(words[::2], words[1::2], strict=False):
             hints.setdefault(named, (node, address))
@@ -100,7 +100,7 @@ def _checked(root: etree._Element) -> Iterator[etree._Element]:
             waiting += reversed(list(element.iterchildren(etree.Element)))
 
 
-def _missing(document: Document, node: Node, namespace: str, hint: tuple[Node, str] | None) -> Iterator[Problem]:
+def _missing(document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None) -> Iterator[Problem]:
     local, release = document.release.local_schemas, document.release.text
     known = local.address_of(namespace)
     fix = f"write {namespace} {known} in xsi:schemaLocation" if known else ""

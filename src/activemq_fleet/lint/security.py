@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
 from activemq_fleet.lint.clients import inside, is_loopback, listens_on
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
 from activemq_fleet.protocols import PROTOCOLS, protocol_of
@@ -39,13 +39,13 @@ _SHIPPED = ("amqp", "stomp", "mqtt", "ws")
 _SHIPPED_SPANS = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6", "": "5.9.0 !5.19.7 6.0.0 !6.2.6"}
 
 
-def reachable(broker: Node) -> list[tuple[Node, Uri]]:
+def reachable(broker: Element) -> list[tuple[Element, Uri]]:
     """The connectors through which somebody outside the process comes in."""
     found = [(connector, listens_on(connector)) for connector in inside(broker, "transportConnector")]
     return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
 
 
-def authenticates(broker: Node) -> bool:
+def authenticates(broker: Element) -> bool:
     """True where a plugin asks who somebody is, or may: one that is not known is trusted to."""
     if broker.has("plugins"):
         return True
@@ -217,7 +217,7 @@ def frames_of_any_size(document: Document) -> Iterator[Problem]:
         )
 
 
-def _is_replication(connector: Node, document: Document) -> bool:
+def _is_replication(connector: Element, document: Document) -> bool:
     """True for the connector of a pure master that the profile itself made: no variable gives it an option."""
     ours = document.profile is not None and document.profile.replicates
     return ours and connector.get("name") == "replication"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.lint.clients import inside, is_loopback
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security import authenticates, reachable
@@ -133,7 +133,7 @@ def jmx_without_login(document: Document) -> Iterator[Problem]:
             )
 
 
-def _asks_for_login(context: Node) -> bool:
+def _asks_for_login(context: Element) -> bool:
     names = (node.get("key") or node.get("name") for node in context.all("entry", "prop"))
     return context.has("environment") or any(name.endswith(("password.file", "login.config")) for name in names)
 

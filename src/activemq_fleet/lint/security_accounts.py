@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import console_imports, pages, property_of, value_of
 from activemq_fleet.settings.default_credentials import is_default_credential
@@ -125,7 +125,7 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
         )
 
 
-def _resolved(node: Node, attribute: str, properties: dict[str, Entry]) -> tuple[str, Entry | None]:
+def _resolved(node: Element, attribute: str, properties: dict[str, Entry]) -> tuple[str, Entry | None]:
     """A value with its placeholder looked up, and the line that it comes from."""
     text = node.get(attribute)
     match = _PLACEHOLDER.fullmatch(text.strip())

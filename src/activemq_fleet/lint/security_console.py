@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from activemq_fleet.lint.clients import is_wildcard
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.schema import UnreadableError
 
@@ -32,19 +32,19 @@ class Page(NamedTuple):
     name: str
     document: Document
 
-    def problem(self, message: str, node: Node, attribute: str = "", part: str = "") -> Problem:
+    def problem(self, message: str, node: Element, attribute: str = "", part: str = "") -> Problem:
         return Problem(message, node=node, attribute=attribute, part=part, file=self.name)
 
-    def beans(self, *classes: str) -> list[Node]:
+    def beans(self, *classes: str) -> list[Element]:
         """The beans whose class, without its package, is one of these."""
         return [bean for bean in self.document.all("bean") if class_name(bean) in classes]
 
 
-def class_name(bean: Node) -> str:
+def class_name(bean: Element) -> str:
     return bean.get("class").rpartition(".")[2].rpartition("$")[2]
 
 
-def console_imports(document: Document) -> list[tuple[Node, str]]:
+def console_imports(document: Document) -> list[tuple[Element, str]]:
     """The imports of a console file, each with the file's name."""
     found = [(node, node.get("resource").rpartition("/")[2]) for node in document.all("import")]
     return [(node, name) for node, name in found if name in _CONSOLE_FILES]
@@ -61,7 +61,7 @@ def pages(document: Document) -> Iterator[Page]:
     yield Page("", document)
 
 
-def property_of(bean: Node, name: str) -> tuple[Node, str] | None:
+def property_of(bean: Element, name: str) -> tuple[Element, str] | None:
     """The element and attribute that hold a property's value."""
     for prop in bean.children("property"):
         if prop.get("name") == name:
@@ -70,7 +70,7 @@ def property_of(bean: Node, name: str) -> tuple[Node, str] | None:
     return None
 
 
-def value_of(place: tuple[Node, str]) -> str:
+def value_of(place: tuple[Element, str]) -> str:
     node, attribute = place
     return node.get(attribute) if attribute else node.text
 

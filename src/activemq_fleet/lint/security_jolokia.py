@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import console_imports
 from activemq_fleet.schema import UnreadableError
@@ -98,7 +98,7 @@ def _policy(document: Document) -> Document | None:
     return policy if policy.root.name == "restrict" else None
 
 
-def _lets(policy: Node, operation: str) -> Node | None:
+def _lets(policy: Element, operation: str) -> Element | None:
     """Where the policy permits an operation of the broker's MBean; None where it does not.
 
     As MBeanAccessChecker decides it: a kind of request that ``<commands>`` lists goes through unless
@@ -110,7 +110,7 @@ def _lets(policy: Node, operation: str) -> Node | None:
     return _named(policy.child("allow"), operation)
 
 
-def _named(section: Node | None, operation: str) -> Node | None:
+def _named(section: Element | None, operation: str) -> Element | None:
     """The operation element of a section that means this operation of the broker."""
     for mbean in section.children("mbean") if section is not None else ():
         if any(_means_broker(name.text) for name in mbean.children("name")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.settings.default_credentials import is_default_credential
@@ -75,7 +75,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
         yield from _of_property(node)
 
 
-def _of_property(node: Node) -> Iterator[Problem]:
+def _of_property(node: Element) -> Iterator[Problem]:
     """What Spring's property, entry, prop and constructor-arg hold, by their name or key."""
     what = node.get("name") or node.get("key")
     if not _NAME.search(what) or node.name not in ("property", "entry", "prop", "constructor-arg"):
@@ -88,7 +88,7 @@ def _of_property(node: Node) -> Iterator[Problem]:
             )
 
 
-def _owner(node: Node) -> str:
+def _owner(node: Element) -> str:
     """What a reader calls an element: a link by its name, the link to the master, else the element."""
     if node.name == "masterConnector":
         return "the link to the master"

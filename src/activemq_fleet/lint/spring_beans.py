@@ -7,7 +7,7 @@ from functools import cache
 
 from lxml import etree
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.schema import BEANS
 
@@ -137,7 +137,7 @@ def not_in_springs_schema(document: Document) -> Iterator[Problem]:
     elements = _elements_of(version)
     name = f"the Spring schema {version[0]}.{version[1]} of {document.release.text}"
     for element in document.tree.iter(f"{{{BEANS}}}*"):
-        yield from _problems(Node(element, document), element, elements, name)
+        yield from _problems(Element(element, document), element, elements, name)
 
 
 def _version(document: Document) -> Version | None:
@@ -147,7 +147,7 @@ def _version(document: Document) -> Version | None:
 
 
 def _problems(
-    node: Node, element: etree._Element, elements: dict[str, tuple[frozenset[str], frozenset[str]]], name: str
+    node: Element, element: etree._Element, elements: dict[str, tuple[frozenset[str], frozenset[str]]], name: str
 ) -> Iterator[Problem]:
     if node.name not in elements:
         yield node.problem(f"{name} has no <{node.name}>")
@@ -161,7 +161,7 @@ def _problems(
         if wanted not in element.attrib:
             yield node.problem(f"<{node.name}> lacks {wanted}, which {name} wants")
     for child in element.iterchildren(f"{{{BEANS}}}*"):
-        inside = Node(child, node.document)
+        inside = Element(child, node.document)
         if inside.name in elements and inside.name not in children:
             yield inside.problem(f"<{inside.name}> may not stand in <{node.name}> in {name}")
 

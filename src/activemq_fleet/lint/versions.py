@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
 
@@ -45,7 +45,7 @@ def children_out_of_order(document: Document) -> Iterator[Problem]:
         </broker>
     """
     for broker in document.brokers:
-        last: Node | None = None
+        last: Element | None = None
         seen: set[str] = set()
         for child in broker.children():
             if child.name == "bean":  # of Spring's namespace: has no place in the order

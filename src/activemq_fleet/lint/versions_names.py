@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.releases import every_scheme
 from activemq_fleet.schema import BEANS, CORE
@@ -171,7 +171,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://south:61616)"/>
         <networkConnector name="east" uri="static:(tcp://east:61616)"/>
     """
-    taken: dict[tuple[Node | None, str], Node] = {}
+    taken: dict[tuple[Element | None, str], Element] = {}
     for node in _beans(document):
         scope = node.within("beans")
         own = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
@@ -188,7 +188,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
         taken |= {(scope, name): node for _, name in own if (scope, name) not in taken}
 
 
-def _beans(document: Document) -> Iterator[Node]:
+def _beans(document: Document) -> Iterator[Element]:
     """Elements whose names Spring keeps apart: ours anywhere, its own where they are inside no other bean."""
     for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}bean"):
         if not isinstance(element.tag, str) or not ("id" in element.attrib or "name" in element.attrib):
@@ -196,10 +196,10 @@ def _beans(document: Document) -> Iterator[Node]:
         above = [str(ancestor.tag) for ancestor in element.iterancestors(etree.Element)]
         if f"{{{BEANS}}}bean" in above or (element.tag == f"{{{BEANS}}}bean" and above[:1] != [f"{{{BEANS}}}beans"]):
             continue
-        yield Node(element, document)
+        yield Element(element, document)
 
 
-def _names(node: Node, attribute: str) -> list[str]:
+def _names(node: Element, attribute: str) -> list[str]:
     value = node.known(attribute)
     if value is None:
         return []

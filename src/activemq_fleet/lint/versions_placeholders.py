@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Node, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import below_directory
 from activemq_fleet.schema import BEANS, CORE
@@ -111,10 +111,10 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
             yield node.problem(text, attribute, match[0], severity="info" if configured else None)
 
 
-def _values(document: Document) -> Iterator[tuple[Node, str, str]]:
+def _values(document: Document) -> Iterator[tuple[Element, str, str]]:
     """Attributes and texts of Spring's and ActiveMQ's elements: in others ${header.x} is Camel's own language."""
     for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}*"):
-        node = Node(element, document)
+        node = Element(element, document)
         for attribute, value in node.attributes.items():
             yield node, attribute, value
         if "${" in node.text:
@@ -139,25 +139,25 @@ def _of_start(document: Document) -> set[str]:
     return {*_OF_JAVA, *_OF_SCRIPT, *_OF_KARAF, *directories, *policy}
 
 
-def _asks_no_system(bean: Node) -> bool:
+def _asks_no_system(bean: Element) -> bool:
     mode = bean.get("system-properties-mode") + "".join(
         node.get("value") for node in bean.children("property") if node.get("name").startswith("systemPropertiesMode")
     )
     return mode.endswith("NEVER") or mode == "0"
 
 
-def _configures(bean: Node) -> bool:
+def _configures(bean: Element) -> bool:
     return bean.get("class").endswith(("PlaceholderConfigurer", "PlaceholderConfigurer3"))
 
 
-def _sources(document: Document, configured: list[Node]) -> list[Node]:
+def _sources(document: Document, configured: list[Element]) -> list[Element]:
     """The configurers, and the elements that they refer to for their properties."""
     named = {bean.get("properties-ref") for bean in configured}
     named |= {one.get(name) for bean in configured for one in bean.all("property", "ref") for name in ("ref", "bean")}
     return [*configured, *(node for node in document.nodes if node.get("id") and node.get("id") in named)]
 
 
-def _files_of(source: Node) -> Iterator[str]:
+def _files_of(source: Element) -> Iterator[str]:
     """The files that a source names, as paths below the directory of activemq.xml."""
     texts = [source.get("location")]
     for node in source.children("property"):
@@ -166,7 +166,7 @@ def _files_of(source: Node) -> Iterator[str]:
     return (below_directory(one) for text in texts for one in re.split(r"[,\n]", text) if one.strip())
 
 
-def _keys_of(source: Node) -> Iterator[str]:
+def _keys_of(source: Element) -> Iterator[str]:
     """The names that a source has itself: <props>, <map>, or the lines of a <value>."""
     for node in source.all("prop", "entry"):
         yield node.get("key")

@@ -5,7 +5,7 @@ alike (source: conf/log4j*.properties of the releases; measured on 1,781 records
 A message may hold line ends and a thread's name spaces and colons, so a record is read from
 both ends: time and level first, logger and thread last. The console has ``%5p | %m%n``.
 
-``columns.py`` reads the same grammar many times faster; the tests hold the two together.
+``event_batches.py`` reads the same grammar many times faster; the tests hold the two together.
 """
 
 from __future__ import annotations

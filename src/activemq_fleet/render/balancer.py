@@ -8,8 +8,8 @@ from activemq_fleet.addresses import join
 from activemq_fleet.render import shapes
 from activemq_fleet.render.checks import Step, steps_of
 from activemq_fleet.render.memory import haproxy_memory, keepalived_memory
-from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.placeholders import Placeholder
+from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.balancers import plain
 from activemq_fleet.topology.model import Backend, Balancer, Front, Server, VirtualAddress

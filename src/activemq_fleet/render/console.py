@@ -19,9 +19,9 @@ from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import shapes
+from activemq_fleet.render.placeholders import Placeholder
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.service import paths
-from activemq_fleet.render.placeholders import Placeholder
 from activemq_fleet.render.shapes import Shape, Values
 from activemq_fleet.topology.model import Account, Broker
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.dialling import Dialler, Listener, Listeners, compare
-from activemq_fleet.explain.route import way_of
+from activemq_fleet.explain.route import explain_route
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.render import render, render_agent
@@ -106,7 +106,7 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
     answer = routes.reaches("north-mq01", "south-mq01")
     assert answer.outcome == "does not reach"
     assert "link north-mq01-to-south-mq01 cannot come up: openwire of south-mq01-a.example.com" in answer.why
-    assert "does not reach" in way_of(fleet, routes, "north-mq01-a", "south-mq01-a").title
+    assert "does not reach" in explain_route(fleet, routes, "north-mq01-a", "south-mq01-a").title
     assert "north-mq01-to-south-mq01" not in routes.reaches("south-mq01", "north-mq01").why
     assert routes_of(two_groups({"tls": ASKING}, {"tls": STORES})).reaches("north-mq01", "south-mq01").arrives
 

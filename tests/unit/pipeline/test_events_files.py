@@ -10,7 +10,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.columns import SCHEMA, Scanner, Source
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from activemq_fleet.pipeline.events import survey
 from activemq_fleet.pipeline.events.files import Log, scan_files
 from activemq_fleet.pipeline.events.survey import Part, Place

@@ -9,7 +9,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.columns import SCHEMA, Scanner, Source, head_of
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source, head_of
 from activemq_fleet.pipeline.events.chunks import blocks, last_record, unpacked
 from activemq_fleet.pipeline.events.rolls import Roll, adjacent, missing, ordered
 from activemq_fleet.pipeline.events.survey import Seen, parts_of

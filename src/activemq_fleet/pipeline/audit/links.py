@@ -1,6 +1,6 @@
 """A host's log -> its bridges: from when to when each was up, why it ended, and whether it came back. Pure.
 
-What a line says of a bridge is ``logs.Story``'s business. A bridge that ends within a second of
+What a line says of a bridge is ``logs.BrokerRun``'s business. A bridge that ends within a second of
 being established never worked (a refused login looks like that): it counts as a flap, as does a
 dial that came to nothing.
 """
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from activemq_fleet.logs import BridgeUp, Story
-from activemq_fleet.logs.story import REACTIONS
+from activemq_fleet.logs import BridgeUp, BrokerRun
+from activemq_fleet.logs.broker_run import REACTIONS
 from activemq_fleet.pipeline.audit.evidence import Seen
 from activemq_fleet.pipeline.audit.terms import event_of
 
@@ -107,7 +107,7 @@ def bridges_of(seen: Iterable[Seen]) -> list[Bridge]:
 class _Reader:
     def __init__(self) -> None:
         self.found: list[Bridge] = []
-        self._story = Story()
+        self._story = BrokerRun()
         self._links = _Links()
         self._up: dict[str, Bridge] = {}
         self._last: dict[tuple[str | None, ...], Bridge] = {}

@@ -1,6 +1,6 @@
 """A node's log -> its runs: when it waited, got the lock, was active, and how that ended. Pure.
 
-What a line means for a broker's state is ``logs.Story``'s business; here a story is cut into runs.
+What a line means for a broker's state is ``logs.BrokerRun``'s business; here a story is cut into runs.
 Everything in a ``Term`` is by one clock, that of its host.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from activemq_fleet.logs import Event, Record, Story
-from activemq_fleet.logs.story import REACTIONS
+from activemq_fleet.logs import BrokerRun, Event, Record
+from activemq_fleet.logs.broker_run import REACTIONS
 from activemq_fleet.pipeline.audit.evidence import Busy, Seen
 
 End = Literal["open", "silent", "stopped", "lost_lock", "store", "failed"]
@@ -101,7 +101,7 @@ def terms(seen: Iterable[Seen], busy: Sequence[Busy] = ()) -> list[Term]:
 
 class _Reader:
     def __init__(self) -> None:
-        self._story = Story()
+        self._story = BrokerRun()
         self._terms: list[Term] = []
         self._term: Term | None = None
         self._tried: datetime | None = None
@@ -141,7 +141,7 @@ class _Reader:
             if self._term.end == "open":
                 self._term.end = "silent"
             self._terms.append(self._term)
-        self._story = Story()
+        self._story = BrokerRun()
         self._term = Term(seen.host, seen.sequence, chosen=chosen, store=seen.fields.get("adapter"), last=seen.at)
         self._term.is_new, self._term.first = chosen is None, seen.at
         self._tried = None
@@ -197,7 +197,7 @@ class _Reader:
 
 
 def event_of(seen: Seen) -> Event:
-    """As ``logs.Story`` takes it."""
+    """As ``logs.BrokerRun`` takes it."""
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return Event(seen.kind, record, seen.fields)
 

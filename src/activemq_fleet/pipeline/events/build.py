@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.logs.event_batches import Scanner, Source
 from activemq_fleet.pipeline.events.chunks import blocks
 from activemq_fleet.pipeline.events.files import IN_MEMORY, Log, scan_files
 from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, with_problem

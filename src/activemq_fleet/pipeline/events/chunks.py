@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from activemq_fleet.logs.columns import begin_of
+from activemq_fleet.logs.event_batches import begin_of
 
 STEP = 1 << 25
 """Bytes that are unpacked at once."""

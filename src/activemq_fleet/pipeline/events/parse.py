@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.logs.event_batches import Scanner, Source
 from activemq_fleet.pipeline.events.chunks import unpacked
 from activemq_fleet.pipeline.schemas import SCHEMAS
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.logs.columns import head_of
+from activemq_fleet.logs.event_batches import head_of
 from activemq_fleet.logs.zones import Clock
 from activemq_fleet.pipeline.events.chunks import blocks, unpacked
 from activemq_fleet.pipeline.events.rolls import Roll, adjacent, ordered

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.logs.columns import head_of
+from activemq_fleet.logs.event_batches import head_of
 from activemq_fleet.pipeline.follow.contents import Content
 from activemq_fleet.pipeline.follow.looking import followed
 from activemq_fleet.pipeline.follow.places import Name, Range

@@ -14,7 +14,7 @@ import pyarrow.compute
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from activemq_fleet.logs.columns import Scanner, Source
+from activemq_fleet.logs.event_batches import Scanner, Source
 from activemq_fleet.pipeline.audit.findings import Gap
 from activemq_fleet.pipeline.audit.gathering import complete
 from activemq_fleet.pipeline.events.parse import CUT_OFF, EVENTS, labelled, with_problem

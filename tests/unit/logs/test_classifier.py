@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.logs.dispatch import KINDS, Classifier, classifier, fits, letters
+from activemq_fleet.logs.classifier import KINDS, Classifier, classifier, fits, letters
 from activemq_fleet.logs.kinds import kind, kinds
 from activemq_fleet.releases import Release
 from tests.log_reading import examples_of, plain_kind

@@ -41,7 +41,7 @@ class BridgeUp:
     since: datetime
 
 
-class Story:
+class BrokerRun:
     """Follows one run of a broker's process, record by record, and knows how it stands.
 
     Invariant: everything here comes from the log of this run alone, in the log's order. A broker
@@ -79,7 +79,7 @@ class Story:
         """The bridges that were established and not stopped since, oldest first."""
         return tuple(self._bridges.values())
 
-    def read(self, records: Iterable[Record]) -> Story:
+    def read(self, records: Iterable[Record]) -> BrokerRun:
         """Take the next records, in order."""
         for record in records:
             event = classify(record, REACTIONS)
@@ -181,44 +181,44 @@ class Story:
         self._responders[link] = broker_id == "null"
 
 
-REACTIONS: dict[str, Callable[[Story, Event], None]] = {
-    "LIFE-STORE-CHOSEN": Story._begin,
-    "LOCK-FILE-WAIT": Story._wait,
-    "LOCK-FILE-WAIT-OLD": Story._wait,
+REACTIONS: dict[str, Callable[[BrokerRun, Event], None]] = {
+    "LIFE-STORE-CHOSEN": BrokerRun._begin,
+    "LOCK-FILE-WAIT": BrokerRun._wait,
+    "LOCK-FILE-WAIT-OLD": BrokerRun._wait,
     # From 5.14 on a lease's waiting is logged at DEBUG only: all that shows is the attempt.
-    "LOCK-DB-TRY": Story._wait,
-    "LOCK-DB-WAIT": Story._wait,
-    "LOCK-LEASE-TRY": Story._wait,
-    "LOCK-LEASE-WAIT": Story._wait,
-    "LOCK-DB-GOT": Story._got_lock,
-    "LOCK-LEASE-GOT": Story._got_lock,
+    "LOCK-DB-TRY": BrokerRun._wait,
+    "LOCK-DB-WAIT": BrokerRun._wait,
+    "LOCK-LEASE-TRY": BrokerRun._wait,
+    "LOCK-LEASE-WAIT": BrokerRun._wait,
+    "LOCK-DB-GOT": BrokerRun._got_lock,
+    "LOCK-LEASE-GOT": BrokerRun._got_lock,
     # No release logs that it got a file lock: these are the first lines after it.
-    "KDB-OPENING": Story._got_lock,
-    "KDB-VERSION": Story._got_lock,
-    "LIFE-PA-STARTED": Story._got_lock,
-    "LIFE-STARTING": Story._got_lock,
-    "LIFE-STARTING-OLD": Story._got_lock,
-    "LIFE-LISTEN": Story._listen,
-    "LIFE-STARTED": Story._started,
-    "LIFE-STARTED-OLD": Story._started,
-    "PMS-SLAVE-CONNECTING": Story._dial_master,
-    "PMS-SLAVE-ATTACHED": Story._attached,
-    "PMS-SLAVE-REATTACHED": Story._attached,
-    "PMS-SLAVE-NO-MASTER": Story._no_master,
-    "LIFE-MASTERFAIL-PROMOTE": Story._promoted,
-    "LIFE-MASTERFAIL-STOP": Story._stopping,
-    "PMS-SLAVE-FAILED": Story._slave_failed,
-    "LOCK-LOST": Story._stopping,
-    "LIFE-STOPPING": Story._stopping,
-    "LIFE-STOPPED": Story._stopped,
-    "LIFE-STOPPED-OLD": Story._stopped,
-    "LIFE-START-FAILED": Story._failed,
-    "LIFE-CONFIG-INVALID": Story._failed,
-    "NET-UP": Story._bridge_up,
-    "NET-REMOTE-ERR": Story._bridge_error,
-    "NET-LOCAL-ERR": Story._bridge_error,
-    "NET-DOWN": Story._bridge_down,
-    "NET-DUPLEX-UP": Story._duplex_up,
+    "KDB-OPENING": BrokerRun._got_lock,
+    "KDB-VERSION": BrokerRun._got_lock,
+    "LIFE-PA-STARTED": BrokerRun._got_lock,
+    "LIFE-STARTING": BrokerRun._got_lock,
+    "LIFE-STARTING-OLD": BrokerRun._got_lock,
+    "LIFE-LISTEN": BrokerRun._listen,
+    "LIFE-STARTED": BrokerRun._started,
+    "LIFE-STARTED-OLD": BrokerRun._started,
+    "PMS-SLAVE-CONNECTING": BrokerRun._dial_master,
+    "PMS-SLAVE-ATTACHED": BrokerRun._attached,
+    "PMS-SLAVE-REATTACHED": BrokerRun._attached,
+    "PMS-SLAVE-NO-MASTER": BrokerRun._no_master,
+    "LIFE-MASTERFAIL-PROMOTE": BrokerRun._promoted,
+    "LIFE-MASTERFAIL-STOP": BrokerRun._stopping,
+    "PMS-SLAVE-FAILED": BrokerRun._slave_failed,
+    "LOCK-LOST": BrokerRun._stopping,
+    "LIFE-STOPPING": BrokerRun._stopping,
+    "LIFE-STOPPED": BrokerRun._stopped,
+    "LIFE-STOPPED-OLD": BrokerRun._stopped,
+    "LIFE-START-FAILED": BrokerRun._failed,
+    "LIFE-CONFIG-INVALID": BrokerRun._failed,
+    "NET-UP": BrokerRun._bridge_up,
+    "NET-REMOTE-ERR": BrokerRun._bridge_error,
+    "NET-LOCAL-ERR": BrokerRun._bridge_error,
+    "NET-DOWN": BrokerRun._bridge_down,
+    "NET-DUPLEX-UP": BrokerRun._duplex_up,
 }
 """What each kind does to a story; its keys are the kinds that matter to one."""
 

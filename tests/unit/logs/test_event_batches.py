@@ -9,7 +9,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.columns import PIECE, SCHEMA, Scanner, Source
+from activemq_fleet.logs.event_batches import PIECE, SCHEMA, Scanner, Source
 from tests.log_reading import LINES, Row, differences, hostile
 
 SECONDS = min(float(os.environ.get("FUZZ_SECONDS", "5")), 15)
@@ -37,7 +37,7 @@ def test_each_line_alone_between_two_records_is_read_as_the_plain_way_reads_it(l
 
 
 def test_a_log_larger_than_a_piece_is_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.logs.columns.PIECE", 1000)
+    monkeypatch.setattr("activemq_fleet.logs.event_batches.PIECE", 1000)
     data = b"\n".join([*LINES, b""]) * 10
     assert len(list(Scanner(Source()).scan(data))) > 5
     assert differences(data) == ""

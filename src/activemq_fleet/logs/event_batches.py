@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from activemq_fleet.logs.dispatch import KINDS, UNKNOWN, Classifier, classifier
+from activemq_fleet.logs.classifier import KINDS, UNKNOWN, Classifier, classifier
 from activemq_fleet.logs.grammar import CONSOLE_START, START
 from activemq_fleet.logs.kinds import CLIENT_THREAD, kind
 from activemq_fleet.logs.layout import Bounds, console_bounds, file_bounds

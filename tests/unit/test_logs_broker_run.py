@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from activemq_fleet.logs import Phase, Story, classify, kind, last_error, parse
+from activemq_fleet.logs import BrokerRun, Phase, classify, kind, last_error, parse
 from activemq_fleet.logs.kinds import kinds
 from tests.log_reading import logger_of
 
@@ -29,8 +29,8 @@ def log(messages: Iterable[str], level: str = "INFO") -> str:
     )
 
 
-def story(*messages: str) -> Story:
-    return Story().read(parse(log(messages)))
+def story(*messages: str) -> BrokerRun:
+    return BrokerRun().read(parse(log(messages)))
 
 
 def up(number: int, remote: str = "tcp://b.example.com/127.0.0.2:61616(b)", peer: str = "") -> str:
