@@ -150,7 +150,7 @@ def _drop_defaults(proposal: Proposal) -> None:
         for documents in proposal.pairs().values():
             hosts = [document.host for document in documents]
             # A pure slave has no connectors anyway, so it is given those of its master.
-            together = proposal[hosts[0]]["ha"] == "pure"
+            together = proposal.profile(hosts[0]).replicates
             for host in hosts:
                 if same[host] and (not together or all(same[other] for other in hosts)):
                     proposal[host].pop(name, None)

@@ -99,7 +99,7 @@ def propose_letters(proposal: Proposal) -> None:
             if len(set(owners)) == 2:
                 first[owners[0]] += 1
     for documents in proposal.pairs().values():
-        if not proposal[documents[0].host]["ha"].startswith("shared"):
+        if not proposal.profile(documents[0].host).shares_store:
             continue
         said = [document for document in documents if document.preferred]
         dialled = max(documents, key=lambda d: (first[d.host], d.identity.node == "a", -ord(d.identity.node[0])))
@@ -141,7 +141,7 @@ def propose_addresses(proposal: Proposal, told: Mapping[str, str]) -> None:
 
 def _slaves_say(proposal: Proposal) -> Iterator[tuple[str, str]]:
     for documents in proposal.pairs().values():
-        if proposal[documents[0].host]["ha"] == "pure":
+        if proposal.profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
                 dialled = dialled_master(document)
                 if dialled and dialled[0] not in _ANYWHERE:

@@ -81,7 +81,7 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
         found[host] = listeners = _with_tls(proposal, document, listeners)
         proposal[host]["connectors"] = [listener.to_setting() for listener in listeners]
     _propose_offset(proposal, found)
-    if proposal[documents[0].host].get("ha") == "pure":
+    if proposal.profile(documents[0].host).replicates:
         # A slave opens no connector: whatever it is given, and so what its master has.
         master = max(documents, key=lambda document: len(found[document.host]))
         for document in documents:
@@ -93,7 +93,7 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
 
 def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
     names = Counter(node.get("name") for node in connectors(document))
-    if document.broker.one("services/masterConnector") and proposal[document.host]["ha"] == "pure":
+    if document.broker.one("services/masterConnector") and proposal.profile(document.host).replicates:
         return
     for node in connectors(document):
         parsed = _LISTENS.fullmatch(node.get("uri"))

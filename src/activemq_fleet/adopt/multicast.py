@@ -29,7 +29,7 @@ def propose_multicast(proposal: Proposal) -> set[str]:
         if None not in found.values() and same:
             fitting.add(group)
         for document in documents:
-            pure = proposal[document.host]["ha"] == "pure"
+            pure = proposal.profile(document.host).replicates
             if group in fitting:
                 for name, value in (found[document.host] or {}).items():
                     if value is not None and (name != "discovery" or not pure):
@@ -40,8 +40,8 @@ def propose_multicast(proposal: Proposal) -> set[str]:
 
 
 def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, Any] | None:
-    identity, ha = document.identity, proposal[document.host]["ha"]
-    own = identity.host if ha in ("pure", "none") else identity.pair
+    identity = document.identity
+    own = identity.pair if proposal.profile(document.host).shares_store else identity.host
     found = _multicast_of(document, f"{own}-{identity.group}")
     if found is None:
         return None

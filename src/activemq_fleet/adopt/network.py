@@ -23,7 +23,7 @@ from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.topology import Broker, Fleet, Link
+from activemq_fleet.topology import Fleet, Link
 from activemq_fleet.topology.access import NETWORK_GROUP
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
@@ -106,7 +106,7 @@ def _withdraw_user(proposal: Proposal) -> None:
     for document in proposal.documents:
         broker = fleet.broker(document.host)
         name = broker.settings.network_username
-        needed = broker.networked or broker.links or broker.settings.ha == "pure"
+        needed = broker.networked or broker.links or broker.profile.replicates
         if not needed and name not in {account.get("username") for account in accounts(document)}:
             proposal[document.host].pop("network_username", None)
             proposal[document.host].pop("network_password", None)
@@ -173,7 +173,7 @@ def _carried(
 ) -> Carried | None:
     """One link of a unit, if all of its brokers carry the same."""
     hosts = [document.host for document in documents]
-    pure = proposal[hosts[0]]["ha"] == "pure"
+    pure = proposal.profile(hosts[0]).replicates
     slaves = {document.host for document in documents if pure and master_connector(document)}
     first = next((by_host[host] for host in hosts if host in by_host and host not in slaves), None)
     same = first and all(
@@ -242,7 +242,7 @@ def _propose_discovery(proposal: Proposal, base: Fleet, found: _Found, multicast
             continue
         default = "masterslave" if release.has_masterslave_discovery else "failover"
         kind = kinds[group].most_common(1)[0][0] if kinds[group] else default
-        if kind == default and proposal[document.host]["ha"] != "pure":
+        if kind == default and not proposal.profile(document.host).default_discovery:
             proposal[document.host].pop("discovery", None)
         elif kind != "masterslave" or release.has_masterslave_discovery:
             proposal[document.host]["discovery"] = kind
@@ -259,7 +259,7 @@ def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast:
     for shape in _SHAPES:
         expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
         for broker in proposal.fleet(topology=shape, links=None, pair_links=None).brokers:
-            if not _is_pure_slave(broker):
+            if not broker.is_replica:
                 expected[broker.group] |= {
                     (broker.unit, link.target, link.name, link.duplex)
                     for link in broker.links
@@ -280,10 +280,6 @@ def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast:
             proposal[document.host]["topology"] = shape
     chosen = {group: common[0] if common else shapes[0] for group, shapes in open_to.items()}
     return [link for group, shape in chosen.items() for link in fitting[group][shape]]
-
-
-def _is_pure_slave(broker: Broker) -> bool:
-    return broker.settings.ha == "pure" and broker.role == "slave"
 
 
 def _propose_ttl(proposal: Proposal, found: _Found, entries: Sequence[Entry], multicast: set[str]) -> None:

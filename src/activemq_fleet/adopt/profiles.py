@@ -9,6 +9,7 @@ from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement
+from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 
 # Where people mount what two machines share.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
@@ -26,11 +27,11 @@ def propose_profiles(proposal: Proposal) -> None:
             _propose_jdbc(proposal, documents)
         elif len(documents) == 2 and _same_directory(documents):
             for document in documents:
-                proposal[document.host]["ha"] = "shared-file"
+                proposal[document.host]["ha"] = SHARED_FILE.name
                 _propose_file_lock(proposal, document)
         else:
             for document in documents:
-                proposal[document.host]["ha"] = "none"
+                proposal[document.host]["ha"] = NONE.name
             if len(documents) == 1:
                 proposal.note(
                     [documents[0].host],
@@ -62,7 +63,7 @@ def _is_pure(documents: Sequence[Document]) -> bool:
 def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
     slave, master = sorted(documents, key=lambda document: master_connector(document) is None)
     for document in documents:
-        proposal[document.host]["ha"] = "pure"
+        proposal[document.host]["ha"] = PURE.name
         if master.identity.node != "a":
             proposal.set(document.host, "master_node", master.identity.node)
     dialled = dialled_master(slave)
@@ -123,7 +124,7 @@ def _propose_store(proposal: Proposal, document: Document) -> None:
 
 
 def _propose_name(proposal: Proposal, document: Document) -> None:
-    shared = proposal[document.host]["ha"].startswith("shared")
+    shared = proposal.profile(document.host).shares_store
     name = document.broker.get("brokerName")
     if name != (document.identity.pair if shared else document.identity.host):
         proposal.set(document.host, "broker_name", name)
@@ -157,7 +158,7 @@ def _same_database(documents: Sequence[Document]) -> bool:
 def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
     proposed = all(_propose_database(proposal, document) for document in documents)
     for document in documents:
-        proposal[document.host]["ha"] = "shared-jdbc" if proposed else "none"
+        proposal[document.host]["ha"] = SHARED_JDBC.name if proposed else NONE.name
         if not proposed:
             proposal[document.host].pop("jdbc", None)
             continue

@@ -11,6 +11,7 @@ from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.values import fits
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.naming import Naming
+from activemq_fleet.profiles import PROFILES, Profile
 from activemq_fleet.settings import PREFIX
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 
@@ -41,6 +42,10 @@ class Proposal:
 
     def __getitem__(self, host: str) -> Variables:
         return self.variables[host]
+
+    def profile(self, host: str) -> Profile:
+        """The profile that is proposed for a host."""
+        return PROFILES[self.variables[host]["ha"]]
 
     def set(self, host: str, name: str, value: Any) -> bool:
         """Propose a value. False, and nothing is proposed, where the variable cannot have it."""

@@ -110,7 +110,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
             release=broker.release.text,
             group=broker.group,
             pair=broker.pair,
-            store=broker.store_directory if broker.settings.ha == "shared-file" else None,
+            store=broker.shared_directory,
             problems=(assumed,),
         )
         for broker in inventory.load_fleet().brokers

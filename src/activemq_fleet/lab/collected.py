@@ -37,7 +37,7 @@ def _tell(home: Path, group: str, pair: str, broker: Broker | None = None) -> No
     known: dict[str, str | None] = {"host": home.name, "timezone": _zone(), "group": group, "pair": pair}
     if broker is not None:
         known["release"] = broker.release.text
-        known["store"] = broker.store_directory if broker.settings.ha == "shared-file" else None
+        known["store"] = broker.shared_directory
     (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")
 
 

@@ -80,7 +80,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     order = schedule(chosen, options.faults, seed, options.what)
     for one in chosen:
         if one.pair not in order:
-            why = "is pure: drill its group with --target" if one.ha == "pure" else "has no turn: raise --kills"
+            why = "is pure: drill its group with --target" if one.profile.needs_resync else "has no turn: raise --kills"
             progress(f"not drilled: {one.pair}, which {refusal(one, options.what) or why}")
     return DrillPlan(
         order=order,
@@ -88,7 +88,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         rate=options.rate,
         seed=seed,
         target=options.target,
-        final=tuple(sorted({one.pair for one in chosen if one.ha == "pure"})),
+        final=tuple(sorted({one.pair for one in chosen if one.profile.needs_resync})),
     )
 
 
@@ -197,7 +197,7 @@ class _LabDrill:
         successor = self.lab.wait_active(fault.pair, self.options.patience)
         since = self.lab.started(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
-        if self.lab.fleet.broker(fault.host).settings.ha == "pure":
+        if self.lab.fleet.broker(fault.host).profile.needs_resync:
             self._ended.discard(fault.host)
             return replace(fault, note="a pure pair: only a resync brings the dead node back")
         self._bring_back(fault.host)

@@ -47,7 +47,7 @@ def begin(
         if broker.settings.service == "none" and not is_lab(broker):
             raise InputError(f"{broker.host}: activemq_service is none, so nobody could start it again")
     every = [one for one in candidates(fleet.pairs.values()) if one.pair in pairs]
-    fit = [one for one in every if one.ha != "pure" and speaks_mqtt(fleet.pairs[one.pair])]
+    fit = [one for one in every if not one.profile.replicates and speaks_mqtt(fleet.pairs[one.pair])]
     if every and not fit:
         raise InputError(
             "no pair can be drilled by the playbook: pure pairs and releases without a usable MQTT are drilled in "

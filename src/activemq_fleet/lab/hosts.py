@@ -79,7 +79,7 @@ class Hosts:
             phase=story.phase,
             probe=probe,
             listens=listens,
-            is_complete=broker.settings.ha != "pure" or story.has_started,
+            is_complete=not broker.profile.replicates or story.has_started,
         )
         return Sight(state, story, process, run, probe)
 
@@ -149,7 +149,7 @@ class Hosts:
 
     def stop(self, broker: Broker, grace: float) -> None:
         """End it in good order, or after ``grace`` seconds anyhow; a pure broker by SIGKILL (AMQ-3364)."""
-        processes.end([self._living(broker)], grace=0 if broker.settings.ha == "pure" else grace)
+        processes.end([self._living(broker)], grace=0 if broker.profile.needs_resync else grace)
 
     def freeze(self, broker: Broker) -> None:
         """SIGSTOP: it holds its lock and its connections, and does nothing. Returns when it stands still."""

@@ -407,7 +407,7 @@ class Lab:
             if hosts.is_alive(broker) and hosts.running_version(broker) != versions[broker.host]
         }
         for broker in hosts.fleet.brokers:
-            if broker.host in outdated and broker.settings.ha == "pure" and broker.peer:
+            if broker.host in outdated and broker.profile.replicates and broker.peer:
                 outdated.add(broker.peer)
         for host in sorted(outdated):
             self._progress(f"{host} is restarted: its configuration has changed")
@@ -416,9 +416,9 @@ class Lab:
         processes.end([p for p in processes.strays(self._layout) if p.pid not in mine], grace=_DOWN_GRACE)
 
     def _end(self, brokers: Iterable[Broker]) -> int:
-        living = [(b.settings.ha, process) for b in brokers if (process := self._hosts.process(b)) is not None]
-        processes.end_together(process for ha, process in living if ha == "pure")
-        processes.end((process for ha, process in living if ha != "pure"), grace=_DOWN_GRACE)
+        living = [(b.profile.needs_resync, process) for b in brokers if (process := self._hosts.process(b)) is not None]
+        processes.end_together(process for at_once, process in living if at_once)
+        processes.end((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
         return len(living)
 
     def _end_all(self) -> int:

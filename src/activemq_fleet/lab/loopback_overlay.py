@@ -202,9 +202,9 @@ def _broker(
     broker: Broker, variables: Mapping[str, Any], here: Surroundings, ports: Mapping[str, int]
 ) -> dict[str, Any]:
     settings, address = broker.settings, here.addresses[broker.host]
-    if settings.ha == "shared-jdbc":
+    if broker.profile.has_database_lease:
         raise LabError(
-            f"{broker.host}: activemq_ha is shared-jdbc, and a lab has no database: "
+            f"{broker.host}: activemq_ha is {settings.ha}, and a lab has no database: "
             "try the fleet with -e activemq_ha=shared-file"
         )
     software = here.software[broker.release.text]
@@ -227,7 +227,7 @@ def _broker(
         own["activemq_console"] = False
     if settings.runtime_configuration and not software.whole:
         own["activemq_runtime_configuration"] = False
-    if settings.ha == "shared-file":
+    if broker.shared_directory:
         own["activemq_store_directory"] = str(here.layout.stores / broker.pair)
     elif settings.store_directory:
         own["activemq_store_directory"] = str(PurePosixPath(_instance(broker, here), "data", "kahadb"))

@@ -9,7 +9,7 @@ from activemq_fleet.topology import Broker, Pair
 
 def check_pair(hosts: Hosts, pair: Pair) -> None:
     """Raises LabError for a pair to be started whose nodes may have different stores."""
-    if pair.in_order[0].settings.ha != "pure":
+    if not pair.in_order[0].profile.replicates:
         return
     alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
     if len(alive) == len(pair.brokers):
@@ -24,7 +24,7 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
 
 def check_start(hosts: Hosts, broker: Broker) -> None:
     """Raises LabError for a node that would not find its peer as it must."""
-    if broker.settings.ha != "pure" or broker.peer is None:
+    if not broker.profile.replicates or broker.peer is None:
         return
     peer = hosts.fleet.broker(broker.peer)
     alive = hosts.is_alive(peer)

@@ -61,17 +61,17 @@ class Startup:
 
     def start(self, broker: Broker) -> None:
         """Start one broker and return when it is ready; a pure master: when its slave may attach."""
-        if broker.settings.ha == "pure" and broker.role == "master" and broker.peer:
+        if broker.profile.replicates and broker.role == "master" and broker.peer:
             self._start_pure_master(broker)
         else:
             self._start(broker, _READY)
 
     def _start_pair(self, pair: Pair) -> None:
         ordered = pair.in_order
-        if ordered[0].settings.ha == "none":
+        if not ordered[0].profile.has_peer:
             for broker in ordered:
                 self._start(broker, _ACTIVE)
-        elif ordered[0].settings.ha == "pure":
+        elif ordered[0].profile.replicates:
             self._start_pure_master(ordered[0])
             for slave in ordered[1:]:
                 self._start(slave, _STANDBY)

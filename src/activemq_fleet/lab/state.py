@@ -177,9 +177,9 @@ _CONNECTION = {
 
 def make_store(broker: Broker) -> None:
     """The directory that a pair shares, with the marker that its brokers look for."""
-    if broker.settings.ha != "shared-file":
+    if broker.shared_directory is None:
         return
-    store = Path(broker.store_directory)
+    store = Path(broker.shared_directory)
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     marker = store / STORE_MARKER
     if not marker.exists():

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.profiles import PROFILES, Profile
 
 ALLOWED = "activemq_drill_allowed"
 _PAUSE = 3  # seconds between two looks at what may pass by itself
@@ -29,6 +30,10 @@ class Candidate:
     nodes: tuple[str, ...]
     rivals: int = 0
     """How many other pairs its group has."""
+
+    @property
+    def profile(self) -> Profile:
+        return PROFILES[self.ha]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +94,9 @@ def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str 
         reasons = [f"{one.pair} {refusal(one, what)}" for one in candidates]
         raise InputError(f"no pair can be drilled: {'; '.join(reasons) or 'there is none'}")
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
-    if all(one.ha == "pure" for one in fit):
+    if all(one.profile.needs_resync for one in fit):
         return _once_each(fit, faults, chance)
-    fit = [one for one in fit if one.ha != "pure"]
+    fit = [one for one in fit if not one.profile.needs_resync]
     order: list[str] = []
     while len(order) < faults:
         turn = [one.pair for one in fit]
@@ -121,11 +126,11 @@ def _once_each(fit: Sequence[Candidate], faults: int, chance: random.Random) -> 
 
 def refusal(one: Candidate, what: str) -> str | None:
     """Why a pair cannot be drilled, None if it can."""
-    if len(one.nodes) < 2 or one.ha == "none":
+    if len(one.nodes) < 2 or not one.profile.has_peer:
         return "has no second node that could take over"
-    if one.ha == "pure" and what != "kill":
+    if one.profile.needs_resync and what != "kill":
         return f"is pure: its brokers are never stopped but by SIGKILL, so --what {what} is not for it"
-    if one.ha == "pure" and not one.rivals:
+    if one.profile.replicates and not one.rivals:
         return "is the only pure pair of its group: its slave takes no clients, so nobody could tell"
     return None
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.operations.roll import State
+from activemq_fleet.profiles import PROFILES, Profile
 
 _OPTIONAL = ("pid", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
 SETTLE = 120.0
@@ -59,6 +60,10 @@ class Node:
     marker: tuple[str, ...] | None = None
     access: str | None = None
     free: Mapping[str, int] | None = None
+
+    @property
+    def profile(self) -> Profile:
+        return PROFILES[self.ha]
 
     @property
     def label(self) -> str:
@@ -198,7 +203,7 @@ def _room(node: Node, _settle: float) -> Iterator[Problem]:
 
 
 def _store(node: Node, settle: float) -> Iterator[Problem]:
-    if node.ha != "shared-file" or node.store is None or node.pid is None:
+    if not node.profile.shares_store_directory or node.store is None or node.pid is None:
         return
     if node.access:
         yield Problem(
@@ -248,7 +253,7 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
 
 
 def _one_store(nodes: Sequence[Node]) -> Iterator[Problem]:
-    marked = [node for node in nodes if node.ha == "shared-file" and node.pair in (node.marker or ())]
+    marked = [node for node in nodes if node.profile.shares_store_directory and node.pair in (node.marker or ())]
     if len({node.marker for node in marked}) > 1:
         yield Problem(
             marked[1].host, f"does not see the store that {marked[0].host} sees in {marked[1].store}: mount one share"
@@ -257,7 +262,7 @@ def _one_store(nodes: Sequence[Node]) -> Iterator[Problem]:
 
 def _clocks(nodes: Sequence[Node], window: float) -> Iterator[Problem]:
     known = [(node.clock, node.host) for node in nodes if node.clock is not None]
-    if len(known) < 2 or nodes[0].ha != "shared-jdbc":
+    if len(known) < 2 or not nodes[0].profile.has_database_lease:
         return
     (early, behind), (late, ahead) = min(known), max(known)
     if late - early - window > _SKEW:

@@ -12,6 +12,7 @@ from typing import Any
 
 from activemq_fleet.errors import named
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.profiles import PROFILES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def home_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> Ho
         processes=tuple(look.get("home_processes") or ()),
         broker=look.get("pid"),
         running=look.get("release"),
-        can_be_upgraded=broker["service"] == "systemd" and broker["ha"] != "pure",
+        can_be_upgraded=broker["service"] == "systemd" and not PROFILES[broker["ha"]].needs_resync,
     )
 
 

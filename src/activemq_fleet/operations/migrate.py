@@ -16,6 +16,7 @@ from typing import Any, Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.requests import Decision, Request, operation
 from activemq_fleet.printable import counted
+from activemq_fleet.profiles import PROFILES
 
 Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
 
@@ -96,7 +97,7 @@ def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str])
     return {
         host: broker["pair"]
         for host, broker in brokers.items()
-        if broker["ha"] != "pure" and any(link["target"] in wanted for link in broker["links"])
+        if not PROFILES[broker["ha"]].replicates and any(link["target"] in wanted for link in broker["links"])
     }
 
 
@@ -130,7 +131,7 @@ def plan_migration(
 
 def _old_nodes(pair: str, nodes: Sequence[MigrationLook]) -> tuple[MigrationLook, MigrationLook | None]:
     for node in nodes:
-        if node.ha != "pure":
+        if not PROFILES[node.ha].replicates:
             raise InputError(
                 f"{node.host} is {node.ha}, not pure: migrate empties pure pairs only. Name the old group or pair "
                 "with -e activemq_target"
@@ -165,7 +166,7 @@ def _drainers(master: MigrationLook, looks: Sequence[MigrationLook]) -> dict[str
     asleep: dict[str, MigrationLook] = {}
     for look in looks:
         for link in look.links:
-            if link.target != master.pair or look.ha == "pure":
+            if link.target != master.pair or PROFILES[look.ha].replicates:
                 continue
             if not link.duplex:
                 raise InputError(

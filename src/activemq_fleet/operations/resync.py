@@ -17,6 +17,7 @@ from typing import Any, Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.recency import ResyncRefused, Store, Verdict, differences, judge
 from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.profiles import PROFILES
 
 Act = Literal["done", "wait", "stop", "finish", "copy", "start"]
 _INACTIVE = ("", "inactive", "failed")
@@ -237,7 +238,7 @@ def decide_resync(request: Request) -> Decision:
     brokers, options, target = request.brokers, request.options, request.target
     pure, others = {}, []
     for pair, hosts in target["pairs"].items():
-        if brokers[hosts[0]]["ha"] != "pure":
+        if not PROFILES[brokers[hosts[0]]["ha"]].needs_resync:
             others.append(pair)
         elif len(hosts) == 2:
             pure[pair] = (_node(request, hosts[0], hosts[1]), _node(request, hosts[1], hosts[0]))

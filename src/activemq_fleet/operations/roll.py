@@ -15,6 +15,7 @@ from typing import Any, Literal
 from activemq_fleet.operations.requests import Decision, Request, operation
 from activemq_fleet.operations.table import outcome_table
 from activemq_fleet.printable import counted
+from activemq_fleet.profiles import PROFILES
 
 State = Literal["active", "standby", "starting", "stopped", "hung"]
 Act = Literal["start", "restart"]
@@ -73,7 +74,7 @@ def plan_roll(looks: Iterable[Look]) -> Plan:
 
 def _plan_pair(nodes: Sequence[Look]) -> Plan:
     nodes = sorted(nodes, key=lambda look: (look.role != "master", look.host))
-    return _plan_pure(nodes) if nodes[0].ha == "pure" else _plan_shared(nodes)
+    return _plan_pure(nodes) if PROFILES[nodes[0].ha].needs_resync else _plan_shared(nodes)
 
 
 def _plan_pure(nodes: Sequence[Look]) -> Plan:

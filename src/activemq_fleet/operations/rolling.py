@@ -82,7 +82,7 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
 
     Raises RefusalError when a problem of any pair does not pass by itself.
     """
-    nodes = [node for node in nodes if node.ha != "pure"]
+    nodes = [node for node in nodes if not node.profile.needs_resync]
     if not nodes:
         return NextStep("done", "there are none but pure pairs")
     pairs, notes = pairs_of(nodes, run)
@@ -134,13 +134,13 @@ def pairs_of(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[s
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
         # Two brokers without a common store do not stand in for each other, whatever their names say.
-        pairs.setdefault(node.host if node.ha == "none" else node.pair, []).append(node)
+        pairs.setdefault(node.pair if node.profile.has_peer else node.host, []).append(node)
     pure = [
         f"{pair}: pure brokers are left alone: what would be a {run.act} of theirs is the playbook resync"
         for pair, members in sorted(pairs.items())
-        if members[0].ha == "pure"
+        if members[0].profile.needs_resync
     ]
-    kept = [members for _, members in sorted(pairs.items()) if members[0].ha != "pure"]
+    kept = [members for _, members in sorted(pairs.items()) if not members[0].profile.needs_resync]
     if pure and not kept:
         raise RefusalError("nothing was touched:", pure)
     return kept, tuple(pure)
