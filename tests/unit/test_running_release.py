@@ -48,7 +48,7 @@ def compare(base: Path, look: dict[str, Any], install: str = "archive") -> tuple
     """Run the tasks for a host that was looked at before with this result."""
     play = base.parent / "play.yml"
     play.write_text(PLAY)
-    ours = {"base": str(base), "release": WANTED, "ha": "shared-file", "install": install, "instance": "activemq"}
+    ours = {"base": str(base), "release": WANTED, "needs_resync": False, "install": install, "instance": "activemq"}
     variables = {
         "__activemq_broker": ours,
         "__activemq_look": {"state": "active", "how": "it serves", "release_unseen": "", **look},
