@@ -165,6 +165,28 @@ def test_a_user_without_root_gets_the_reason(monkeypatch: pytest.MonkeyPatch) ->
     assert kernel.probe() == ("machines need root for namespaces and mounts (run the tests with sudo)")
 
 
+def test_a_low_limit_of_inotify_instances_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit = tmp_path / "max_user_instances"
+    limit.write_text("128\n")
+    monkeypatch.setattr(kernel, "probe", lambda: None)
+    monkeypatch.setattr(kernel, "INOTIFY_LIMIT", limit)
+
+    kernel.require()
+
+    assert int(limit.read_text()) == kernel.INOTIFY_INSTANCES
+
+
+def test_a_machine_that_ends_by_itself_is_not_waited_for(tmp_path: Path) -> None:
+    with Rack(tmp_path / "rack") as rack:
+        rack.up({"one.example.com": "10.77.0.11"}, owner=os.getpid())
+        (one,) = rack.machines
+        one.attempt("systemctl", "poweroff")
+        one.group.wait_until(populated=False)
+
+        with pytest.raises(MachinesError, match=r"one\.example\.com: has ended by itself"):
+            one.wait_until_reached()
+
+
 def test_a_missing_tool_without_apt_get_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda name: None if name != "ip" else "/sbin/ip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -28,6 +29,12 @@ TOOLS = {
 """Program -> Debian package that brings it."""
 
 
+INOTIFY_INSTANCES = 1024
+"""A machine's systemd and its services use ten of root's, and the kernel's 128 are for the whole system: the systemd of
+the machine for which none is left ends without a word (measured)."""
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+
+
 def probe() -> str | None:
     """Why machines cannot run here, or None when they can.
 
@@ -43,10 +50,16 @@ def probe() -> str | None:
 
 
 def require() -> None:
-    """Raise UnsupportedError with the reason when machines cannot run here."""
+    """Raise UnsupportedError with the reason when machines cannot run here.
+
+    Raises the kernel's limit of inotify instances where it is low and may be changed.
+    """
     reason = probe()
     if reason is not None:
         raise UnsupportedError(reason)
+    if int(INOTIFY_LIMIT.read_text()) < INOTIFY_INSTANCES:
+        with contextlib.suppress(OSError):  # where it may not be changed, some machines still fit
+            INOTIFY_LIMIT.write_text(str(INOTIFY_INSTANCES))
 
 
 def _is_linux_root() -> None:

@@ -92,6 +92,8 @@ class Machine:
         """Return when a command can be run on it."""
         deadline = time.monotonic() + timeout
         while not self._is_reached():
+            if not self.is_running():
+                raise MachinesError(f"{self.name}: has ended by itself: {self._last_console_line()}")
             if time.monotonic() > deadline:
                 raise MachinesError(f"{self.name}: no login within {timeout:g} s: {self._last_console_line()}")
             time.sleep(0.1)
