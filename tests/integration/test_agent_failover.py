@@ -1,6 +1,6 @@
 """Two real agents and a real pair: the active broker is killed, frozen, or refuses what it acknowledges.
 
-KILLS (3) sets how often the active broker of each pair is killed. A run without a publish in flight at most of the
+KILLS (2) sets how often the active broker of each pair is killed. A run without a publish in flight at most of the
 kills proves nothing, and a silence on a starved machine says nothing of the agent: such a run is done again. What is
 lost, in any run, is lost.
 """
@@ -38,7 +38,7 @@ from tests.integration.waiting import PATIENCE, until
 
 __all__ = ["sockets"]  # the fixture
 
-KILLS = int(os.environ.get("KILLS", "3"))
+KILLS = int(os.environ.get("KILLS", "2"))
 RELEASES = ("5.18.3", "6.3.1")
 PAIR = "orders-mq01"
 PUBLISHER, SUBSCRIBER = "shop01.example.com", "ledger01.example.com"

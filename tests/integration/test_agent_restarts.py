@@ -1,6 +1,6 @@
 """Real agents are killed with -9 under load, again and again, and a store is full: what was promised holds.
 
-AGENT_KILLS (20) sets how often each of the two agents is killed. A kill below 50 events a second would prove nothing,
+AGENT_KILLS (8) sets how often each of the two agents is killed. A kill below 50 events a second would prove nothing,
 so it waits until the load is there.
 """
 
@@ -29,7 +29,7 @@ from tests.waiting import LateError
 
 __all__ = ["sockets"]  # the fixture
 
-KILLS = int(os.environ.get("AGENT_KILLS", "20"))
+KILLS = int(os.environ.get("AGENT_KILLS", "8"))
 BROKER = "orders-mq01-a.example.com"
 PUBLISHER, SUBSCRIBER = "shop01.example.com", "ledger01.example.com"
 QUICK, SLOW = "quick/shop/OrderEvent", "slow/shop/InvoiceEvent"

@@ -57,7 +57,7 @@ ORDERINGS = {
     "send m, kill m, send s, kill s, lose m, start m": "s",
     "send m, take m, kill both, lose s": "m",
 }
-COUNT = int(os.environ.get("ORDERINGS", "4"))
+COUNT = int(os.environ.get("ORDERINGS", "2"))
 ACTS = ("stop m", "stop s", "manifest", "staged", "piece 1", "piece 2", "piece 3", "switched", "start m", "start s")
 EVERYWHERE = int(os.environ.get("CUTS", "3")) >= len(ACTS)
 CUTS = [ACTS] * len(ORDERINGS) if EVERYWHERE else [("stop m",), ("piece 2",), ("start m",)]

@@ -1,6 +1,7 @@
 """Jobs on a cluster that has nothing of ours but the archive that is shipped, and over Spark Connect.
 
-CLUSTER_FILES is the number of files that the killed job compares.
+CLUSTER_FILES is the number of files that the killed job compares. With CLUSTER=full a worker is lost, too, and the jobs
+run over Spark Connect.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from tests.waiting import LateError
 
 _LINE = "2026-11-21 05:22:{0:02d},001 | INFO  | Slave stopped {0} | org.apache.activemq.broker.BrokerService | main\n"
 FILES = int(os.environ.get("CLUSTER_FILES", "600"))
+FULL = pytest.mark.skipif(os.environ.get("CLUSTER") != "full", reason="a minute more each: CLUSTER=full")
 _PATIENCE = 840.0
 
 
@@ -170,6 +172,7 @@ def test_audit_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path:
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "here", *datasets)
 
 
+@FULL
 @pytest.mark.timeout(4 * _PATIENCE)
 def test_a_lost_worker_changes_no_row(jobs: Jobs, fleet: Fleet, expected: str, tmp_path: Path) -> None:
     """Where this process had no processor at the time, the worker is killed too late, and the next job is tried."""
@@ -199,6 +202,7 @@ def _run_and_kill(jobs: Jobs, command: Sequence[str]) -> list[int]:
     return killed
 
 
+@FULL
 def test_all_of_it_runs_over_connect(jobs: Jobs, fleet: Fleet, expected: str, tmp_path: Path) -> None:
     with jobs.cluster.connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m") as url:
         done = jobs.run(*_drift(fleet, tmp_path / "out"), where=("--remote", url))
