@@ -18,32 +18,30 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from activemq_fleet.drills import Fault
+from activemq_fleet.drills import Account, Fault
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.audit_process import AuditProcess
 from activemq_fleet.lab.collected import lay_down
 from activemq_fleet.lab.drill_files import settle
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.load import Account, Load, stomp_load
 from activemq_fleet.lab.load_process import LoadGenerator, generator_of
-from activemq_fleet.lab.load_spec import load_spec
+from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.printable import counted, printable
 from activemq_fleet.topology import Fleet
 
-QUEUE = "demo.orders"
-_BEFORE, _AFTER = 200, 200  # messages of each protocol before and after the kill
-_RATE = 150.0  # events a second over MQTT
+_RATE = 150.0  # events a second over each protocol
+_STEADY = 2.0  # seconds of load before the kill, and after the take-over
 _PATIENCE = 120.0
 _SHOWN_LINES = 12
-_SEATS = ("publisher", "subscriber")
+_ROLES = ("publisher", "subscriber")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Takeover:
     """A kill and what followed.
 
     ``seconds`` are from the kill to a round trip on the other node, ``started`` to the line of its log
-    that says so.
+    that says so. ``silences``: of each account the longest time between two acknowledgements.
     """
 
     pair: str
@@ -61,6 +59,7 @@ class Takeover:
     seconds: float
     started: float
     accounts: tuple[Account, ...]
+    silences: tuple[float, ...]
 
 
 class _Steps:
@@ -106,7 +105,7 @@ def _run(inventory: Path, output: Path) -> int:
         step("publishing over MQTT and STOMP, then kill -9")
         takeover = _kill_under_load(lab)
         after = lab.status()
-        agents = {name: (lab.directory / "demo" / takeover.pair / name, takeover.pair) for name in _SEATS}
+        agents = {name: (lab.directory / "demo" / takeover.pair / name, takeover.pair) for name in _ROLES}
         lay_down(lab, agents, output / "collected")
         (output / "measured.json").write_text(json.dumps(asdict(takeover), indent=1), encoding="utf-8")
         fleet = lab.client_fleet
@@ -117,7 +116,7 @@ def _run(inventory: Path, output: Path) -> int:
     found = _found(output / "audit")
     _screen(fleet, before, after, takeover, output)
     _show_audit(found, takeover, output)
-    return 1 if any(account.lost for account in takeover.accounts) else 0
+    return 1 if any(map(_missing, takeover.accounts)) else 0
 
 
 def _install(inventory: Path, layer: Path, rendered: Path, step: _Steps) -> None:
@@ -140,51 +139,44 @@ def _kill_under_load(lab: Lab) -> Takeover:
     with ExitStack() as stack:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-")))
         fleet = lab.client_fleet
-        generator = generator_of(load_spec(fleet, fleet.pairs[pair], _RATE), directory, sockets)
-        stack.callback(generator.__exit__)
-        generator.start(_PATIENCE)
-        stomp = stack.enter_context(stomp_load(lab.addresses(pair, "stomp"), QUEUE, lab.credentials(pair)))
-        _both_flow(generator, stomp, _BEFORE)
+        stomp = replace(stomp_load_spec(fleet, fleet.pairs[pair], _RATE), name=f"{pair}-stomp")
+        specs = {"MQTT": load_spec(fleet, fleet.pairs[pair], _RATE), "STOMP": stomp}
+        generators = [generator_of(spec, directory, sockets) for spec in specs.values()]
+        for generator in generators:
+            stack.callback(generator.__exit__)
+            generator.start(_PATIENCE)
+        _flow(generators, time.time() + _STEADY)
         began = lab.kill(victim)
         successor = lab.wait_active(pair)
         seconds = time.time() - began
         started = (lab.started(successor) or time.time()) - began
-        _both_flow(generator, stomp, _AFTER)
-        generator.finish()
-        generator.forget()
-        queued = stomp.account()
+        _flow(generators, time.time() + _STEADY)
+        for generator in generators:
+            generator.finish()
+            generator.forget()
     fault = Fault(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
-    return Takeover(pair, victim, pid or 0, successor, seconds, started, (_account(directory, pair, fault), queued))
+    accounts, silences = [], []
+    for protocol, spec in specs.items():
+        account, (measured,) = settle(directory, spec.name, protocol, [fault])
+        accounts.append(account)
+        silences.append(measured.publish_gap or 0.0)
+    return Takeover(pair, victim, pid or 0, successor, seconds, started, tuple(accounts), tuple(silences))
 
 
-def _both_flow(generator: LoadGenerator, stomp: Load, count: int) -> None:
-    """Wait for as many messages of each protocol from now on. Raises LabError when they do not come."""
-    so_far = stomp.accepted
-    _flow(generator, time.time() + count / _RATE)
-    stomp.wait_for(so_far + count - stomp.accepted)
-
-
-def _flow(generator: LoadGenerator, moment: float) -> None:
-    """Wait until an event has come that was handled after a moment. Raises LabError when none does."""
+def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
+    """Wait until each generator has handled an event after a moment. Raises LabError when one does not."""
     deadline = time.monotonic() + _PATIENCE
-    while generator.last_handled() <= moment:
-        generator.check()
+    while min(generator.last_handled() for generator in generators) <= moment:
+        for generator in generators:
+            generator.check()
         if time.monotonic() > deadline:
             raise LabError(f"no event was handled in {_PATIENCE:g} s")
         time.sleep(0.05)
 
 
-def _account(directory: Path, pair: str, fault: Fault) -> Account:
-    """What became of the agents' events, by their journals."""
-    found, (settled,) = settle(directory, pair, "MQTT", [fault])
-    return Account(
-        protocol="MQTT",
-        accepted=found.accepted,
-        delivered=found.handled,
-        lost=tuple(unit.event_id for unit in found.units if unit.verdict != "duplicate"),
-        duplicated=found.duplicate,
-        silence=settled.publish_gap or 0.0,
-    )
+def _missing(account: Account) -> int:
+    """The events that were accepted and did not come."""
+    return account.lost + account.stuck + account.indeterminate
 
 
 def _found(out: Path) -> Mapping[str, Any]:
@@ -240,7 +232,7 @@ def _screen(
         f"\nkill -9 of [bold]{takeover.victim}[/] (active, pid {takeover.pid}) under load: "
         f"[bold]{takeover.successor}[/] took over and answered after [bold]{takeover.seconds:.1f} s[/]\n"
     )
-    console.print(_account_table(takeover.accounts))
+    console.print(_account_table(takeover))
     console.print(
         f"\npicture and files  {output / 'fleet'}/fleet.svg, hosts/\nlogs of the run    {output / 'lab'}\n",
         soft_wrap=True,
@@ -258,14 +250,14 @@ def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], take
     return table
 
 
-def _account_table(accounts: Sequence[Account]) -> Table:
+def _account_table(takeover: Takeover) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("events over")
     for title in ("accepted", "delivered", "lost", "duplicated", "longest silence"):
         table.add_column(title, justify="right")
-    for account in accounts:
-        counts = (account.accepted, account.delivered, len(account.lost), account.duplicated)
-        table.add_row(account.protocol, *map(str, counts), f"{account.silence:.1f} s")
+    for account, silence in zip(takeover.accounts, takeover.silences, strict=True):
+        counts = (account.accepted, account.handled, _missing(account), account.duplicate)
+        table.add_row(account.protocol, *map(str, counts), f"{silence:.1f} s")
     return table
 
 

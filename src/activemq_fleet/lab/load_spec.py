@@ -47,7 +47,7 @@ def load_spec(fleet: Fleet, pair: Pair, rate: float) -> LoadSpec:
     ``fleet`` has the addresses that clients dial. ``rate`` is in events a second.
     Raises LabError where no account may publish, or where neither protocol is usable.
     """
-    return _agent_spec(fleet, pair, rate) if speaks_mqtt(pair) else _stomp_spec(fleet, pair, rate)
+    return _agent_spec(fleet, pair, rate) if speaks_mqtt(pair) else stomp_load_spec(fleet, pair, rate)
 
 
 def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
@@ -75,7 +75,11 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
     return _spec(pair.name, own, rate, _keys_of_account(pair))
 
 
-def _stomp_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
+def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
+    """Return a publisher and a consumer of a queue of the lab's own, over plain STOMP.
+
+    Raises LabError where the pair has no such connector.
+    """
     first = pair.preferred_master
     brokers = [broker for broker in pair.in_order if broker.connector("stomp")]
     if first.profile.replicates:  # its slave never takes clients: they go to the other masters
