@@ -4,46 +4,9 @@ import socket
 
 import pytest
 
-from activemq_fleet.lab.readiness import Probe, State, credentials_of, judge, listening_on, taken_port
-from activemq_fleet.logs import Phase
+from activemq_fleet.lab.readiness import credentials_of, listening_on, taken_port
 from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
-
-ANSWERED, SILENT, REFUSED = Probe("answered"), Probe("silent"), Probe("refused")
-
-
-@pytest.mark.parametrize(
-    ("alive", "frozen", "phase", "probe", "state"),
-    [
-        (False, False, "started", None, "stopped"),
-        (True, True, "started", None, "hung"),
-        (True, True, "waiting", None, "hung"),
-        (True, False, "waiting", None, "standby"),
-        (True, False, "attached", None, "standby"),
-        (True, False, "starting", None, "starting"),
-        (True, False, "stopping", None, "starting"),
-        (True, False, "failed", None, "starting"),
-        (True, False, "started", ANSWERED, "active"),
-        (True, False, "started", SILENT, "hung"),
-        (True, False, "started", REFUSED, "starting"),
-        (True, False, "started", None, "starting"),
-    ],
-)
-def test_process_log_and_answer_together_are_the_state(
-    alive: bool, frozen: bool, phase: Phase, probe: Probe | None, state: State
-) -> None:
-    assert judge(alive=alive, frozen=frozen, phase=phase, probe=probe) == state
-
-
-@pytest.mark.parametrize("phase", ["starting", "waiting", "attached", "started", "stopping", "stopped", "failed"])
-def test_no_log_outranks_answers_and_ports(phase: Phase) -> None:
-    def seen(probe: Probe | None, *, is_complete: bool = True) -> State:
-        return judge(alive=True, frozen=False, phase=phase, probe=probe, listens=True, is_complete=is_complete)
-
-    assert seen(ANSWERED) == "active"
-    assert seen(SILENT) == "hung"
-    assert seen(REFUSED) == "starting"
-    assert seen(ANSWERED, is_complete=False) == "starting"  # a pure master without its slave
 
 
 def test_the_network_user_asks_where_there_are_no_acls() -> None:

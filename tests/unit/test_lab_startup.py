@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.lab.hosts import Hosts, Sight
 from activemq_fleet.lab.pure import check_pair, check_start
-from activemq_fleet.lab.readiness import State
 from activemq_fleet.lab.startup import Startup
 from activemq_fleet.logs import BrokerRun
 from activemq_fleet.topology import Broker, Fleet
@@ -43,7 +43,7 @@ class Stage:
         self.events.append(f"{broker.host} {state}")
         return Sight(state, BrokerRun())
 
-    def _state(self, broker: Broker) -> State:
+    def _state(self, broker: Broker) -> BrokerState:
         if broker.host not in self.alive:
             return "stopped"
         if broker.role == "master":

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.operations import NextStep, Node, RefusalError, Run, next_restart, next_switchover, started_since
-from activemq_fleet.operations.roll import State
 
 SINCE = 1_000_000.0
 
 
-def node(name: str, state: State, **more: Any) -> Node:
+def node(name: str, state: BrokerState, **more: Any) -> Node:
     pair, _, letter = name.rpartition("-")
     values: dict[str, Any] = {"pid": 7, "age": 500.0, "marker": (pair,), "store": "/srv/x", "how": f"it is {state}"}
     role = "master" if letter == "a" else "slave"
@@ -159,7 +159,7 @@ def test_a_lock_that_was_taken_back_ends_the_switchover() -> None:
 class World:
     """Two pairs whose nodes do what the draw says; it breaks when a node is touched that must not be."""
 
-    states: dict[str, State]
+    states: dict[str, BrokerState]
     ages: dict[str, float]
     killed: bool = False
 
@@ -174,7 +174,7 @@ class World:
     def peer(self, host: str) -> str:
         return host[:-1] + ("b" if host.endswith("a") else "a")
 
-    def touch(self, host: str, comes_back: State) -> None:
+    def touch(self, host: str, comes_back: BrokerState) -> None:
         before, peer = self.states[host], self.peer(host)
         assert before in ("active", "standby")
         assert self.states[peer] == ("standby" if before == "active" else "active"), "no one stands in"
@@ -226,7 +226,7 @@ def roll(world: World, outcomes: list[str], to: dict[str, str] | None) -> str:
 
 @given(first=PAIRS, second=PAIRS, outcomes=st.lists(OUTCOMES, max_size=6))
 def test_whatever_happens_no_node_is_touched_that_nobody_stands_in_for(
-    first: tuple[State, State], second: tuple[State, State], outcomes: list[str]
+    first: tuple[BrokerState, BrokerState], second: tuple[BrokerState, BrokerState], outcomes: list[str]
 ) -> None:
     world = World(dict(zip(HOSTS, (*first, *second), strict=True)), dict.fromkeys(HOSTS, 500.0))
     while (end := roll(world, outcomes, None)) == "killed":
@@ -240,7 +240,10 @@ def test_whatever_happens_no_node_is_touched_that_nobody_stands_in_for(
     first=PAIRS, second=PAIRS, outcomes=st.lists(OUTCOMES, max_size=6), wanted=st.tuples(st.booleans(), st.booleans())
 )
 def test_whatever_happens_a_switchover_ends_with_the_wanted_nodes_active_or_a_refusal(
-    first: tuple[State, State], second: tuple[State, State], outcomes: list[str], wanted: tuple[bool, bool]
+    first: tuple[BrokerState, BrokerState],
+    second: tuple[BrokerState, BrokerState],
+    outcomes: list[str],
+    wanted: tuple[bool, bool],
 ) -> None:
     world = World(dict(zip(HOSTS, (*first, *second), strict=True)), dict.fromkeys(HOSTS, 500.0))
     to = {f"x-mq0{number}": f"x-mq0{number}-{'a' if a else 'b'}" for number, a in enumerate(wanted, 1)}

@@ -31,56 +31,6 @@ REFUSES = probe.Answer(False, None, "refuses connections")
 SILENT = probe.Answer(False, False, "accepts connections and says nothing for 5 s")
 
 
-def verdict(process: Process | None, phase: str, *answers: probe.Answer, pure: bool = False, **more: bool) -> str:
-    named = {f"connector{number}": answer for number, answer in enumerate(answers)}
-    said = broker_log.Phase(phase, "a record", has_started=more.pop("has_started", phase == "started"))
-    found = state.judge(state.Evidence(process, said, named, pure, **more))
-    assert found.how
-    return str(found.state)
-
-
-@pytest.mark.parametrize(
-    ("process", "phase", "answers", "pure", "expected"),
-    [
-        (None, "started", (), False, "stopped"),
-        (FROZEN, "started", (), False, "hung"),
-        (ALIVE, "started", (SERVES, REFUSES), False, "active"),
-        (ALIVE, "unknown", (SERVES,), False, "active"),  # the log has rolled since the start
-        (ALIVE, "waiting", (REFUSES, REFUSES), False, "standby"),
-        (ALIVE, "attached", (), True, "standby"),
-        (ALIVE, "starting", (REFUSES,), False, "starting"),
-        (ALIVE, "unknown", (REFUSES,), False, "starting"),
-        (ALIVE, "started", (SILENT,), False, "hung"),
-        (ALIVE, "started", (REFUSES,), False, "starting"),  # the first connector opens before the last
-        (ALIVE, "started", (), True, "active"),  # a promoted pure slave has no connectors
-        (ALIVE, "starting", (SERVES,), True, "starting"),  # a pure master serves before its slave is there
-    ],
-)
-def test_the_state_follows_from_process_log_and_answers(
-    process: Process | None, phase: str, answers: tuple[probe.Answer, ...], pure: bool, expected: str
-) -> None:
-    assert verdict(process, phase, *answers, pure=pure) == expected
-
-
-PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
-
-
-@pytest.mark.parametrize("phase", PHASES)
-def test_no_log_outranks_answers_ports_and_lock(phase: str) -> None:
-    assert verdict(ALIVE, phase, SERVES) == "active"
-    assert verdict(ALIVE, phase, SERVES, pure=True, has_started=True) == "active"
-    assert verdict(ALIVE, phase, SILENT, listens=True) == "hung"
-    assert verdict(ALIVE, phase, REFUSES, holds_lock=True) == "starting"
-    assert verdict(ALIVE, phase, REFUSES, listens=True) == "starting"
-
-
-@pytest.mark.parametrize(
-    ("phase", "expected"), [("attached", "standby"), ("waiting", "standby"), ("started", "active")]
-)
-def test_the_lock_of_its_own_store_says_nothing_of_a_pure_slave(phase: str, expected: str) -> None:
-    assert verdict(ALIVE, phase, pure=True, holds_lock=True) == expected
-
-
 def record(message: str, when: str = "2026-11-21 05:22:44") -> str:
     return f"{when},001 | INFO  | {message} | {logger_of(message)} | main\n"
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.operations import Look, StoreLook, plan_roll, plan_stores
-from activemq_fleet.operations.roll import State
 
 
-def look(name: str, state: State, **more: Any) -> Look:
+def look(name: str, state: BrokerState, **more: Any) -> Look:
     pair, _, node = name.rpartition("-")
     values = {"ha": "shared-file", "role": "master" if node == "a" else "slave", "store_used": True} | more
     return Look(host=name, pair=pair, state=state, **values)
@@ -57,7 +57,7 @@ def test_pairs_come_one_after_the_other() -> None:
     assert acts(*looks) == ["start x-mq01-a", "start x-mq01-b", "start x-mq02-a", "start x-mq02-b"]
 
 
-def pure(name: str, state: State, **more: Any) -> Look:
+def pure(name: str, state: BrokerState, **more: Any) -> Look:
     return look(name, state, ha="pure", **{"store_used": False, **more})
 
 

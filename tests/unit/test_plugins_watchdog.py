@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.host import probe
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Listener
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_log import UNKNOWN, Phase
+from ansible_collections.activemq.fleet.plugins.module_utils.host.judge import Evidence
 from ansible_collections.activemq.fleet.plugins.module_utils.host.process import Process, find_broker, send_signal
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection, program_archive, watchdog
 from hypothesis import given
@@ -45,9 +46,10 @@ def kind(
 ) -> str:
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
-    opinion = hang_detection.judge(hang_detection.Glance(process, named, said, known, slave, listens))
-    assert opinion.text
-    return str(opinion.kind)
+    evidence = Evidence(process, said, named, listens=listens, has_answered=known)
+    found = hang_detection.classify(hang_detection.Sample(evidence, slave))
+    assert found.text
+    return str(found.kind)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +135,9 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
         ("waiting", 0),
         ("started", 0),
     ):
-        opinion = hang_detection.judge(hang_detection.Glance(ALIVE, {"stomp": SILENT}, Phase(phase, "x"), listens=True))
-        assert (opinion.kind, opinion.patience) == ("hung", patience)
+        evidence = Evidence(ALIVE, Phase(phase, "x"), {"stomp": SILENT}, listens=True)
+        found = hang_detection.classify(hang_detection.Sample(evidence))
+        assert (found.kind, found.patience) == ("hung", patience)
     count = counted(*[("hung", ALIVE)] * 4)
     assert count.is_due(4.0)
     assert not count.is_due(4.0, 60.0)
@@ -143,7 +146,7 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
 def counted(*looks: tuple[str, Process | None]) -> hang_detection.Count:
     count = hang_detection.Count()
     for moment, (kind, process) in enumerate(looks):
-        count = count.after(hang_detection.Opinion(kind, ""), process, float(moment))
+        count = count.after(hang_detection.HangState("active", kind, ""), process, float(moment))
     return count
 
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a broker now, and how it is known. Evidence only: what to do is decided elsewhere."""
+"""Gathers the evidence of a broker's state on its host, and tells it with the state that the judge concludes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -20,7 +19,8 @@ from ..printable import printable
 from ..protocols import supports_round_trip
 from . import broker_log, health, held_by_process, probe
 from .broker_configuration import Deployed, read_deployed
-from .process import Process, find_broker
+from .judge import Evidence, judge
+from .process import find_broker
 from .versions import Layout
 
 _POLL = 0.5
@@ -29,69 +29,6 @@ _HUNG = 30.0  # seconds: a machine under load, or one that collects garbage, may
 _JUST = 10
 _PRINTED = 200  # lines: a stack trace of Spring's has a hundred
 _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What was found on the host. ``answers`` are by the connector's name.
-
-    ``listens``: the process has the ports of its connectors open; ``holds_lock``: it holds its store's lock.
-    """
-
-    process: Process | None
-    phase: broker_log.Phase
-    answers: Mapping[str, probe.Answer]
-    pure: bool = False
-    listens: bool = False
-    holds_lock: bool = False
-    ending: str = ""
-    """Of a broker without a process: what systemd and the log say of its end."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """active, standby, starting, stopped or hung, and one sentence that says how it is known."""
-
-    state: str
-    how: str
-
-
-def judge(evidence: Evidence) -> Verdict:
-    """The state that the evidence shows. Pure.
-
-    An open port is not ready, and of a pure master not even an answer is: it serves before its
-    slave is attached, and its log says ``started`` only after that (measured on 5.5.1). Clients can write
-    into a log, so it only distinguishes what answers, open ports and the lock leave open.
-    """
-    process, phase = evidence.process, evidence.phase
-    if process is None:
-        ending = f"; {evidence.ending}" if evidence.ending else ""
-        return Verdict("stopped", f"no process runs with this broker's directory{ending}")
-    lives = f"process {process.pid} lives"
-    if process.state == "T":
-        return Verdict("hung", f"process {process.pid} was stopped by a signal")
-    said = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
-    answered = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.answered]
-    silent = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.returned is False]
-    if answered:
-        if evidence.pure and not phase.has_started and phase.name != "unknown":
-            return Verdict("starting", f"{lives} and answers, and {said}")
-        return Verdict("active", f"{lives}, {answered[0]}")
-    if silent and evidence.listens:
-        return Verdict("hung", f"{lives} and its ports are open, {silent[0]}, whatever its log says")
-    # Each node of a pure pair has a store of its own and holds its lock, slaves too.
-    holds_lock = evidence.holds_lock and not evidence.pure
-    serves = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
-    if phase.name in ("waiting", "attached"):
-        # A slave of a pure pair may have connectors of its own, which are open and let nobody in.
-        if serves and not (evidence.pure and phase.name == "attached"):
-            return Verdict("starting", f"{lives}, no connector answers and {serves}, though {said}")
-        return Verdict("standby", f"{lives} and {said}")
-    if phase.name == "started" and not evidence.answers:
-        return Verdict("active", f"{lives} without connectors, and {said}")
-    if phase.name == "started" and silent:
-        return Verdict("hung", f"{lives} and {said}, and {silent[0]}")
-    return Verdict("starting", f"{lives}, no connector answers, and {said}")
 
 
 def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -157,13 +94,13 @@ def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[st
     addresses = [listener.address for listener in deployed.listeners]
     listens = process is not None and held_by_process.is_listening(process.pid, addresses)
     locks = process is not None and bool(deployed.store) and held_by_process.holds_lock(process.pid, deployed.store)
-    evidence = Evidence(process, phase, answers, deployed.pure, listens, locks, ending)
-    verdict = judge(evidence)
+    evidence = Evidence(process, phase, answers, deployed.pure, listens, locks, ending=ending)
+    conclusion = judge(evidence)
     returned = [answer.returned for answer in answers.values() if answer.returned is not None]
     result = {
         "changed": False,
-        "state": verdict.state,
-        "how": printable(verdict.how),
+        "state": conclusion.state,
+        "how": printable(conclusion.reason),
         "frozen": frozen,
         "pid": process.pid if process else None,
         "since": _moment(process.since) if process else None,

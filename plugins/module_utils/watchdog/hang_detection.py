@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""When a broker counts as hung, and when that is reason to kill it. Pure.
+"""When what the judge concludes of a broker is reason to kill it. Pure.
 
 Invariant: a broker is killed only when it listens on its ports or its own log says that it serves (or
 it has answered this watchdog before, and its log has rolled since), every connector that can be asked
@@ -14,11 +14,10 @@ listens while its log says that it starts or ends is given a while and not for e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from ..host.broker_log import UNKNOWN, Phase
-from ..host.probe import Answer
+from ..host.judge import BrokerState, Evidence, judge
 from ..host.process import Process
 
 MISSES = 3
@@ -33,78 +32,70 @@ FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 
 @dataclass(frozen=True)
-class Glance:
-    """One look at the broker. ``answers`` are by connector, and only of those that can be asked.
+class Sample:
+    """What one turn of the watchdog observed. ``slave``: whether a slave is attached to a pure master, else None.
 
-    ``phase`` is read only where the broker was silent or stands still. ``known``: this very process has answered
-    before. ``slave``: whether a slave is attached to a pure master, None for all others. ``listens``: the process
-    has the ports of its connectors open.
+    The evidence has ``answers`` only of connectors that can be asked, and ``phase`` and ``listens`` only where
+    the broker was silent or stands still.
     """
 
-    process: Process | None
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-    phase: Phase = UNKNOWN
-    known: bool = False
+    evidence: Evidence
     slave: bool | None = None
-    listens: bool = False
 
 
 @dataclass(frozen=True)
-class Opinion:
-    """``kind``: fine, idle (nothing to watch), odd (worth a word, never a kill) or hung.
+class HangState:
+    """What follows from a sample, if it lasts.
 
+    ``state`` is the judge's. ``kind``: fine, idle (nothing to watch), odd (worth a warning, never a kill) or hung.
     ``patience``: seconds for which the same must be seen before anything follows.
     """
 
+    state: BrokerState
     kind: str
     text: str
     patience: float = 0.0
 
 
-def is_silent(answers: Mapping[str, Answer]) -> bool:
-    """Whether a connector took the connection, or let it time out, and the broker never spoke."""
-    return any(answer.returned is False for answer in answers.values())
-
-
-def judge(glance: Glance) -> Opinion:
-    """What one look shows."""
-    process, answers = glance.process, glance.answers
+def classify(sample: Sample) -> HangState:
+    """Ask the judge for the state that a sample shows, and say whether that may call for a kill."""
+    evidence, state = sample.evidence, judge(sample.evidence).state
+    process, silent = evidence.process, evidence.silent
     if process is None:
-        return Opinion(IDLE, "no broker runs")
+        return HangState(state, IDLE, "no broker runs")
     who = f"process {process.pid}"
-    greeting = [f"{name} {answer.detail}" for name, answer in answers.items() if answer.greeted]
-    silent = [f"{name} {answer.detail}" for name, answer in answers.items() if answer.returned is False]
-    if process.state == "T":
-        return _unanswered(glance, f"{who} was stopped by a signal")
+    greeting = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.greeted]
+    if evidence.is_frozen:
+        return HangState(state, *_unanswered(sample, state, f"{who} was stopped by a signal"))
     if greeting and not silent:
-        return Opinion(FINE, f"{who} answers: {greeting[0]}")
+        return HangState(state, FINE, f"{who} answers: {greeting[0]}")
     if greeting:
-        return Opinion(
-            ODD, f"{who} lives and is not well: {', '.join(dict.fromkeys([*silent, *greeting]))}. {_NOT_WELL}"
-        )
+        details = ", ".join(dict.fromkeys([*silent, *greeting]))
+        return HangState(state, ODD, f"{who} lives and is not well: {details}. {_NOT_WELL}")
     if silent:
-        return _unanswered(glance, f"{who}: {', '.join(silent)}")
-    return Opinion(IDLE, f"{who} lives and no connector answers: it stands by, starts or ends")
+        return HangState(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))
+    return HangState(state, IDLE, f"{who} lives and no connector answers: it stands by, starts or ends")
 
 
-def _unanswered(glance: Glance, seen: str) -> Opinion:
-    phase = glance.phase
-    said = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
-    frozen = glance.process is not None and glance.process.state == "T"
-    serves = phase.name == "started" or (phase.name == "unknown" and glance.known)
-    if glance.listens and not serves:
-        said = f"its ports are open, though {said}"
-    if (serves or glance.listens) and glance.slave is False:
-        return Opinion(ODD, f"{seen}, and {said}. No slave is attached, so nobody would take over. {_LOOK}")
-    if serves or glance.listens:
+def _unanswered(sample: Sample, state: BrokerState, seen: str) -> tuple[str, str, float]:
+    """Kind, text and patience for a broker of which no connector greeted."""
+    evidence, phase = sample.evidence, sample.evidence.phase
+    logged = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
+    serves = phase.name == "started" or (phase.name == "unknown" and evidence.has_answered)
+    if evidence.listens and not serves:
+        logged = f"its ports are open, though {logged}"
+    # A frozen standby is hung, too, and holds nothing that another broker waits for.
+    if state == "hung" and (serves or evidence.listens):
+        if sample.slave is False:
+            return ODD, f"{seen}, and {logged}. No slave is attached, so nobody would take over. {_LOOK}", 0.0
         # Nobody starts or ends while it stands still, and nobody waits with open ports.
-        is_busy = not serves and not frozen and phase.name not in _WAITING
-        return Opinion(HUNG, f"{seen}, and {said}", BUSY if is_busy else 0.0)
-    if frozen:
-        return Opinion(ODD, f"{seen}, and {said}: it cannot take over. {_GO_ON}")
+        is_busy = not serves and not evidence.is_frozen and phase.name not in _WAITING
+        return HUNG, f"{seen}, and {logged}", BUSY if is_busy else 0.0
+    if evidence.is_frozen:
+        return ODD, f"{seen}, and {logged}: it cannot take over. {_GO_ON}", 0.0
     if phase.name == "unknown":
-        return Opinion(ODD, f"{seen}, and {said}: whether it serves is not known. {_LOOK}")
-    return Opinion(IDLE, f"{seen}, and {said}")
+        return ODD, f"{seen}, and {logged}: whether it serves is not known. {_LOOK}", 0.0
+    return IDLE, f"{seen}, and {logged}", 0.0
 
 
 _WAITING = ("waiting", "attached")
@@ -126,11 +117,11 @@ class Count:
     since: float = 0.0
     told: float | None = None
 
-    def after(self, opinion: Opinion, process: Process | None, now: float) -> Count:
+    def after(self, found: HangState, process: Process | None, now: float) -> Count:
         """``now`` in seconds, of a clock that never goes back."""
         who = (process.pid, process.started) if process else None
-        if who != self.who or opinion.kind != self.kind:
-            return Count(who, opinion.kind, 1, now)
+        if who != self.who or found.kind != self.kind:
+            return Count(who, found.kind, 1, now)
         return replace(self, times=self.times + 1)
 
     def is_due(self, now: float, patience: float = 0.0) -> bool:

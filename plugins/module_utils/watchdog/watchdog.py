@@ -4,7 +4,7 @@
 
 It runs under systemd as the broker's own account, which is all that asking and killing need, and
 imports nothing but the standard library and the modules that ``watchdog_program`` packs with it.
-What counts as hung is decided in ``hanging``.
+Whether a broker hangs is decided in ``hang_detection``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ..host.broker_configuration import (
     Listener,
     read_deployed,
 )
+from ..host.judge import Evidence
 from ..host.process import (
     Process,
     find_broker,
@@ -68,37 +69,40 @@ class Watchdog:
 
     def turn(self) -> None:
         """One look, and what follows from it."""
-        glance = self._look()
-        opinion, now = hang_detection.judge(glance), uptime()
+        sample = self._sample()
+        found, process, now = hang_detection.classify(sample), sample.evidence.process, uptime()
         before = self._count
-        self._count = before.after(opinion, glance.process, now)
-        notify(f"STATUS={opinion.text}", "WATCHDOG=1")
-        if before.told is not None and opinion.kind == hang_detection.FINE:
-            say(_INFO, f"the broker is well again: {opinion.text}")
-        if opinion.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(now, opinion.patience):
+        self._count = before.after(found, process, now)
+        notify(f"STATUS={found.text}", "WATCHDOG=1")
+        if before.told is not None and found.kind == hang_detection.FINE:
+            say(_INFO, f"the broker is well again: {found.text}")
+        if found.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(now, found.patience):
             return
         self._count = replace(self._count, told=now)
-        if opinion.kind == hang_detection.ODD:
-            say(_WARNING, opinion.text)
-        elif glance.process is not None:
-            self._act(opinion, glance.process, now)
+        if found.kind == hang_detection.ODD:
+            say(_WARNING, found.text)
+        elif process is not None:
+            self._act(found, process, now)
 
-    def _look(self) -> hang_detection.Glance:
+    def _sample(self) -> hang_detection.Sample:
         process = self._find()
         if process is None:
-            return hang_detection.Glance(None)
+            return hang_detection.Sample(Evidence(None))
         deployed = self._configuration(process)
         # A process that stands still answers nothing: it need not be asked.
         answers = {} if process.state == "T" else self._ask(deployed)
         who = (process.pid, process.started)
         if any(answer.greeted for answer in answers.values()):
             self._known = who
-        unanswered = process.state == "T" or hang_detection.is_silent(answers)
+        unanswered = process.state == "T" or any(answer.returned is False for answer in answers.values())
         phase = broker_log.read_phase(self._layout.data, process.since) if unanswered else broker_log.UNKNOWN
         slave = has_peer(self._replication(deployed)) if unanswered and self._options.ha == "pure" else None
         addresses = [listener.address for listener in deployed.listeners]
         listens = unanswered and held_by_process.is_listening(process.pid, addresses)
-        return hang_detection.Glance(process, answers, phase, self._known == who, slave, listens)
+        evidence = Evidence(
+            process, phase, answers, self._options.ha == "pure", listens, has_answered=self._known == who
+        )
+        return hang_detection.Sample(evidence, slave)
 
     def _find(self) -> Process | None:
         """The broker's process; searched for only when the one that is known is gone, or was not the unit's."""
@@ -134,12 +138,12 @@ class Watchdog:
     def _replication(self, deployed: Deployed) -> Listener | None:
         return next((one for one in deployed.listeners if one.name == _REPLICATION), None)
 
-    def _act(self, opinion: hang_detection.Opinion, process: Process, now: float) -> None:
+    def _act(self, found: hang_detection.HangState, process: Process, now: float) -> None:
         options = self._options
         kills = read_kills(self._kills)
         allowed = hang_detection.may_kill(kills, now)
         line = hang_detection.said_of_hung(
-            opinion.text,
+            found.text,
             action=options.action,
             ha=options.ha,
             unit=options.unit,

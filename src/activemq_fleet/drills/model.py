@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
+from activemq_fleet.host.judge import BrokerState
+
 What = Literal["kill", "pause", "stop"]
-State = Literal["active", "standby", "starting", "stopped", "hung", "unknown"]
+State = BrokerState | Literal["unknown"]
 Verdict = Literal["clean", "findings", "incomplete", "void"]
 UnitVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate"]
 

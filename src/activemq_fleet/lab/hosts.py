@@ -13,13 +13,17 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.host.broker_log import Phase
+from activemq_fleet.host.held_by_process import holds_lock, is_listening
+from activemq_fleet.host.judge import BrokerState, Evidence, judge
+from activemq_fleet.host.process import read_process
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain
 from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.processes import Run
-from activemq_fleet.lab.readiness import PROBE_TIMEOUT, Probe, State, ask, judge, listening_on, taken_port
+from activemq_fleet.lab.readiness import PROBE_TIMEOUT, ask, listening_on, taken_port
 from activemq_fleet.lab.state import State as LabState
 from activemq_fleet.lab.state import make_store
 from activemq_fleet.logs import BrokerRun
@@ -31,13 +35,13 @@ _LONGEST_REASON = 400  # characters; Spring's go on for pages
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One look at a broker. ``story`` is of its current or last run; ``probe`` only if it was asked."""
+    """One look at a broker: its state, and the reason for it. ``story`` is of its current or last run."""
 
-    state: State
+    state: BrokerState
     story: BrokerRun
     process: psutil.Process | None = None
     run: Run | None = None
-    probe: Probe | None = None
+    reason: str = ""
 
 
 class Hosts:
@@ -67,21 +71,22 @@ class Hosts:
                 return Sight("stopped", BrokerRun())
             process = processes.find(self.layout, run)
             story = self._story(broker, run)
-            frozen = process is not None and processes.is_frozen(process)
-            ports = [connector.port for connector in broker.connectors]
-            listens = process is not None and not frozen and processes.is_listening(process, ports)
-            probe = None
-            if process is not None and not frozen and (listens or story.phase == "started"):
-                probe = ask(broker, self.address(broker.host), timeout=timeout)
-        state = judge(
-            alive=process is not None,
-            frozen=frozen,
-            phase=story.phase,
-            probe=probe,
-            listens=listens,
-            is_complete=not broker.profile.replicates or story.has_started,
-        )
-        return Sight(state, story, process, run, probe)
+            evidence = self._evidence(broker, process, story, timeout)
+        conclusion = judge(evidence)
+        return Sight(conclusion.state, story, process, run, conclusion.reason)
+
+    def _evidence(self, broker: Broker, process: psutil.Process | None, story: BrokerRun, timeout: float) -> Evidence:
+        """What the process, its sockets, its log and its connectors show."""
+        found = read_process(process.pid) if process else None
+        pure = broker.profile.replicates
+        phase = Phase(story.phase, f"it is {story.phase}", has_started=story.has_started)
+        if found is None or found.state == "T":
+            return Evidence(found, phase, pure=pure)
+        listens = is_listening(found.pid, [(self.address(broker.host), one.port) for one in broker.connectors])
+        # One that waits or starts need not be asked.
+        answers = ask(broker, self.address(broker.host), timeout=timeout) if listens or phase.name == "started" else {}
+        locks = holds_lock(found.pid, broker.store_directory)
+        return Evidence(found, phase, answers, pure=pure, listens=listens, holds_lock=locks)
 
     def story(self, broker: Broker) -> BrokerRun:
         """What the log of the current or last run says."""

@@ -15,6 +15,7 @@ from typing import Self, TypeVar
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError, LinksDownError
+from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.hosts import Hosts, Sight
@@ -24,7 +25,7 @@ from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.operations import recorded
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.pure import check_pair, check_start
-from activemq_fleet.lab.readiness import State, credentials_of
+from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.startup import Progress, Startup
 from activemq_fleet.lab.state import load, prepare
 from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
@@ -229,7 +230,7 @@ class Lab:
         """Let a frozen broker go on (SIGCONT)."""
         self._hosts.thaw(self._broker(host))
 
-    def state(self, host: str) -> State:
+    def state(self, host: str) -> BrokerState:
         """The state of one broker now."""
         return self._hosts.look(self._broker(host)).state
 
@@ -277,7 +278,7 @@ class Lab:
             raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
         return found
 
-    def wait_state(self, host: str, state: State, timeout: float = WAIT_TIMEOUT) -> None:
+    def wait_state(self, host: str, state: BrokerState, timeout: float = WAIT_TIMEOUT) -> None:
         """Wait until a broker is in a state."""
         if _poll(lambda: self.state(host) == state or None, timeout) is None:
             broker = self._broker(host)

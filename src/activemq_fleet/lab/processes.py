@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -129,15 +129,6 @@ def is_frozen(process: psutil.Process) -> bool:
         return bool(process.status() == psutil.STATUS_STOPPED)
     except psutil.Error:
         return False
-
-
-def is_listening(process: psutil.Process, ports: Collection[int]) -> bool:
-    """Whether the process has one of these ports open."""
-    try:
-        connections = process.net_connections("tcp")
-    except psutil.Error:
-        return False
-    return any(one.status == psutil.CONN_LISTEN and one.laddr.port in ports for one in connections)
 
 
 def strays(layout: Layout) -> list[psutil.Process]:

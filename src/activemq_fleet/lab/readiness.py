@@ -1,91 +1,41 @@
-"""How a broker stands: what its process, its log and its answer say together.
-
-An open port is not ready. An active broker has given a message back; a standby lives and its log
-says that it waits for the lock, or that it is attached to its master.
-"""
+"""Asks the lab's brokers whether they serve, by the probe of the hosts; and whether ports are free."""
 
 from __future__ import annotations
 
 import errno
 import socket
-from dataclasses import dataclass
-from typing import Literal
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.errors import LabError
-from activemq_fleet.lab.clients import stomp_round_trip
-from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
-from activemq_fleet.lab.mqtt import mqtt_round_trip
-from activemq_fleet.lab.stomp import Credentials, StompSilence
-from activemq_fleet.logs import Phase
+from activemq_fleet.host import probe
+from activemq_fleet.host.probe import Answer, Login
+from activemq_fleet.lab.loopback_overlay import LAB_USER
+from activemq_fleet.lab.stomp import Credentials
+from activemq_fleet.protocols import is_encrypted, protocol_of, supports_round_trip
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
-State = Literal["active", "standby", "starting", "stopped", "hung"]
-STATES: tuple[State, ...] = ("active", "standby", "starting", "stopped", "hung")
-Answer = Literal["answered", "silent", "refused"]
 PROBE_TIMEOUT = 10.0
-"""Seconds after which a broker that says nothing counts as hung: one of a busy machine may need several."""
+"""Seconds after which a broker that says nothing counts as silent: one of a busy machine may need several."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What came of asking a broker; ``detail`` says why it did not answer."""
+def ask(broker: Broker, address: str, *, timeout: float = PROBE_TIMEOUT) -> dict[str, Answer]:
+    """Ask one connector of a broker, as hosts do, and return its answer by the connector's name.
 
-    answer: Answer
-    detail: str = ""
-
-
-def judge(
-    *,
-    alive: bool,
-    frozen: bool,
-    phase: Phase,
-    probe: Probe | None,
-    listens: bool = False,
-    is_complete: bool = True,
-) -> State:
-    """The state of a broker. Pure. ``probe`` is needed where it listens, or its log calls it started.
-
-    ``listens``: its process has ports of its connectors open, which no standby has. ``is_complete``: it
-    needs no slave, or its log has told of one: a pure master answers before. A log only distinguishes
-    what ports and answers leave open, because clients can write into it (log4j 1 writes their line ends).
-
-    A broker that its log calls started and whose connectors refuse is starting: the first
-    connector opens before the last.
+    STOMP is preferred, then MQTT, over which a message must come back; then what else there is. Empty for a
+    broker without connectors, as a promoted pure slave.
     """
-    if not alive:
-        return "stopped"
-    if frozen:
-        return "hung"
-    if probe is not None and probe.answer == "answered":
-        return "active" if is_complete else "starting"
-    if probe is not None and probe.answer == "silent" and (listens or phase == "started"):
-        return "hung"
-    return "standby" if phase in ("waiting", "attached") and not listens else "starting"
+    connectors = [c for c in broker.connectors if broker.release.has_usable_mqtt or protocol_of(c.scheme) != "mqtt"]
+    if not connectors:
+        return {}
+    first = min(connectors, key=lambda c: (_is_weak(c.scheme), protocol_of(c.scheme) != "stomp"))
+    account = credentials_of(broker)
+    login = Login(account.username, account.password) if account else Login()
+    return {first.name: probe.ask(first.scheme, (address, first.port), login, timeout)}
 
 
-def ask(broker: Broker, address: str, *, timeout: float = PROBE_TIMEOUT) -> Probe:
-    """Let a broker give one message back, over STOMP, else MQTT, within ``timeout`` seconds.
-
-    One that has neither is asked for a connection only; one without connectors, a promoted pure
-    slave, has nothing to be asked for.
-    """
-    topic = f"{PROBE}.{broker.identity.host.replace('.', '-')}"
-    stomp, mqtt = broker.connector("stomp"), broker.connector("mqtt")
-    credentials = credentials_of(broker)
-    try:
-        if stomp and "ssl" not in stomp.scheme:
-            stomp_round_trip((address, stomp.port), credentials, topic, timeout=timeout)
-        elif mqtt and "ssl" not in mqtt.scheme and broker.release.has_usable_mqtt:
-            mqtt_round_trip((address, mqtt.port), credentials, topic.replace(".", "/"), timeout=timeout)
-        elif broker.openwire:
-            socket.create_connection((address, broker.openwire.port), timeout).close()
-    except (StompSilence, TimeoutError) as error:
-        return Probe("silent", str(error))
-    except (LabError, OSError) as error:
-        return Probe("refused", str(error))
-    return Probe("answered")
+def _is_weak(scheme: str) -> bool:
+    """Whether a message cannot be sent and had back over the scheme without certificates."""
+    return is_encrypted(scheme) or not supports_round_trip(scheme)
 
 
 def credentials_of(broker: Broker) -> Credentials | None:

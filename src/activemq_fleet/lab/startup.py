@@ -14,17 +14,17 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.lab.hosts import Hosts
-from activemq_fleet.lab.readiness import State
 from activemq_fleet.topology import Broker, Pair
 
 Progress = Callable[[str], None]
 
 _POLL = 0.1
 _PROBE_TIMEOUT = 2.0
-_READY: tuple[State, ...] = ("active", "standby")
-_ACTIVE: tuple[State, ...] = ("active",)
-_STANDBY: tuple[State, ...] = ("standby",)
+_READY: tuple[BrokerState, ...] = ("active", "standby")
+_ACTIVE: tuple[BrokerState, ...] = ("active",)
+_STANDBY: tuple[BrokerState, ...] = ("standby",)
 
 
 class _GivenUpError(Exception):
@@ -81,7 +81,7 @@ class Startup:
             for broker in sorted(ordered, key=lambda b: not self._hosts.is_alive(b)):
                 self._start(broker, _READY)
 
-    def _start(self, broker: Broker, wanted: Collection[State]) -> None:
+    def _start(self, broker: Broker, wanted: Collection[BrokerState]) -> None:
         with self._turns:
             self._launch(broker)
             self._await(broker, wanted)
@@ -98,7 +98,7 @@ class Startup:
         if not self._hosts.is_alive(broker):
             self._hosts.launch(broker)
 
-    def _await(self, broker: Broker, wanted: Collection[State]) -> None:
+    def _await(self, broker: Broker, wanted: Collection[BrokerState]) -> None:
         began, seen = time.monotonic(), "starting"
 
         def ready() -> bool:
@@ -118,9 +118,7 @@ class Startup:
                 raise LabError(f"{broker.host} ended while it was starting: {self._hosts.failure(broker)}")
             if time.monotonic() > deadline:
                 detail = self._hosts.look(broker, timeout=_PROBE_TIMEOUT)
-                why = (
-                    f"it {detail.probe.answer}: {detail.probe.detail}; " if detail.probe and detail.probe.detail else ""
-                )
+                why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
                     f"{broker.host} {complaint} after {self._timeout:g} s, but {detail.state}: "
                     f"{why}{self._hosts.failure(broker)}"

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from activemq_fleet.addresses import Address
+from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.lab.hosts import Hosts, Sight
-from activemq_fleet.lab.readiness import State
 from activemq_fleet.logs import BridgeUp, BrokerRun
 from activemq_fleet.naming import Role
 from activemq_fleet.topology import Broker
@@ -42,7 +42,7 @@ class HostStatus:
     address: str
     ports: dict[str, int]
     role: Role
-    state: State
+    state: BrokerState
     pid: int | None
     uptime: int | None
     bridges: tuple[Bridge, ...]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.operations.roll import State
+from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.profiles import PROFILES, Profile
 
 _OPTIONAL = ("pid", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
@@ -36,7 +36,7 @@ class Node:
     host: str
     pair: str
     ha: str
-    state: State
+    state: BrokerState
     role: str = "master"
     how: str = ""
     frozen: bool = False

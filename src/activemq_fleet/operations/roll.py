@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.operations.requests import Decision, Request, operation
 from activemq_fleet.operations.table import outcome_table
 from activemq_fleet.printable import counted
 from activemq_fleet.profiles import PROFILES
 
-State = Literal["active", "standby", "starting", "stopped", "hung"]
 Act = Literal["start", "restart"]
 
 
@@ -29,7 +29,7 @@ class Look:
     pair: str
     role: str
     ha: str
-    state: State
+    state: BrokerState
     how: str = ""
     restart_required: bool = False
     store_used: bool | None = None
@@ -45,7 +45,7 @@ class Step:
 
     host: str
     act: Act
-    accept: tuple[State, ...] = ("active", "standby")
+    accept: tuple[BrokerState, ...] = ("active", "standby")
     port_only: bool = False
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,140 @@
+"""The state of a broker: one table of cases, for the judge and for everyone who asks it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+from ansible_collections.activemq.fleet.plugins.module_utils.host import judge as on_hosts
+from ansible_collections.activemq.fleet.plugins.module_utils.host import state
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection
+
+from activemq_fleet.host.broker_log import Phase
+from activemq_fleet.host.judge import STATES, BrokerState, Evidence, judge
+from activemq_fleet.host.probe import Answer
+from activemq_fleet.host.process import Process
+from activemq_fleet.lab import hosts as lab_hosts
+from activemq_fleet.lab import processes
+from activemq_fleet.logs import BrokerRun
+from tests.unit.lab_fleets import PAIR
+from tests.unit.test_lab_hosts import hosts_in
+
+ALIVE = Process(42, 1.0, "S", ("java",))
+FROZEN = replace(ALIVE, state="T")
+SERVES = Answer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
+REFUSES = Answer(False, None, "refuses connections")
+SILENT = Answer(False, False, "accepts connections and says nothing for 5 s")
+PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
+
+
+def evidence(found: Process | None, phase: str, *answers: Answer, **more: Any) -> Evidence:
+    named = {f"connector{number}": answer for number, answer in enumerate(answers)}
+    has_started = more.pop("has_started", phase == "started")
+    return Evidence(found, Phase(phase, "a record", has_started=has_started), named, **more)
+
+
+CASES: list[tuple[Evidence, BrokerState]] = [
+    (evidence(None, "started"), "stopped"),
+    (evidence(None, "unknown"), "stopped"),
+    (evidence(FROZEN, "started"), "hung"),
+    (evidence(FROZEN, "waiting"), "hung"),
+    (evidence(ALIVE, "started", SERVES, listens=True), "active"),
+    (evidence(ALIVE, "started", SERVES, REFUSES, listens=True), "active"),
+    (evidence(ALIVE, "unknown", SERVES, listens=True), "active"),  # the log has rolled since the start
+    (evidence(ALIVE, "waiting", REFUSES, REFUSES), "standby"),
+    (evidence(ALIVE, "waiting"), "standby"),
+    (evidence(ALIVE, "attached", pure=True, has_started=True), "standby"),
+    (evidence(ALIVE, "attached", REFUSES, pure=True, listens=True, has_started=True), "standby"),
+    (evidence(ALIVE, "attached", pure=True, holds_lock=True, has_started=True), "standby"),
+    (evidence(ALIVE, "waiting", pure=True, holds_lock=True), "standby"),
+    (evidence(ALIVE, "starting"), "starting"),
+    (evidence(ALIVE, "starting", REFUSES), "starting"),
+    (evidence(ALIVE, "stopping", REFUSES), "starting"),
+    (evidence(ALIVE, "failed", REFUSES), "starting"),
+    (evidence(ALIVE, "unknown", REFUSES), "starting"),
+    (evidence(ALIVE, "unknown", SILENT), "starting"),
+    (evidence(ALIVE, "unknown", SILENT, has_answered=True), "hung"),  # its log has rolled since it answered
+    (evidence(ALIVE, "started", SILENT), "hung"),
+    (evidence(ALIVE, "started", SILENT, listens=True), "hung"),
+    (evidence(ALIVE, "started", REFUSES), "starting"),  # the first connector opens before the last
+    (evidence(ALIVE, "started", pure=True), "active"),  # a promoted pure slave has no connectors
+    (evidence(ALIVE, "started", pure=True, holds_lock=True), "active"),
+    (evidence(ALIVE, "starting", SERVES, pure=True, listens=True), "starting"),  # a pure master without its slave
+    (evidence(ALIVE, "started", SERVES, pure=True, listens=True), "active"),
+    # No log outranks answers, ports and the lock.
+    *((evidence(ALIVE, phase, SERVES, listens=True), "active") for phase in PHASES),
+    *((evidence(ALIVE, phase, SERVES, listens=True, pure=True, has_started=True), "active") for phase in PHASES),
+    *((evidence(ALIVE, phase, SILENT, listens=True), "hung") for phase in PHASES),
+    *((evidence(ALIVE, phase, REFUSES, listens=True), "starting") for phase in PHASES),
+    *((evidence(ALIVE, phase, REFUSES, holds_lock=True), "starting") for phase in PHASES),
+]  # fmt: skip
+TABLE = pytest.mark.parametrize(("case", "expected"), CASES)
+# A module has not seen the process before.
+OF_MODULES = pytest.mark.parametrize(("case", "expected"), [one for one in CASES if not one[0].has_answered])
+# The lab reads the whole log of a run, so that the phase is known, and tells "begin" as starting.
+OF_LAB = pytest.mark.parametrize(
+    ("case", "expected"), [one for one in CASES if one[0].phase.name not in ("begin", "unknown")]
+)
+
+
+@TABLE
+def test_the_judge_concludes_the_state(case: Evidence, expected: BrokerState) -> None:
+    found = judge(case)
+    assert found.state == expected
+    assert found.reason
+
+
+def test_the_names_of_the_states_are_declared_once() -> None:
+    assert get_args(BrokerState) == STATES
+    assert {expected for _, expected in CASES} == set(STATES)
+
+
+@OF_MODULES
+def test_broker_info_tells_what_the_judge_concludes(
+    case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    deployed = SimpleNamespace(listeners=(), store="/store", pure=case.pure, persistence={})
+    monkeypatch.setattr(state, "find_broker", lambda *_: case.process)
+    monkeypatch.setattr(state, "_deployed", lambda *_: deployed)
+    monkeypatch.setattr(state.broker_log, "read_phase", lambda *_: case.phase)
+    monkeypatch.setattr(state, "_ask", lambda *_: case.answers)
+    monkeypatch.setattr(state.held_by_process, "is_listening", lambda *_: case.listens)
+    monkeypatch.setattr(state.held_by_process, "holds_lock", lambda *_: case.holds_lock)
+    found = state.look(str(tmp_path), None)
+    assert (found["state"], found["how"]) == (expected, judge(case).reason)
+
+
+@OF_LAB
+def test_the_lab_tells_what_the_judge_concludes(
+    case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hosts = hosts_in(tmp_path, **({"release": "5.5.1", "ha": "pure"} if case.pure else {}))
+    story = BrokerRun()
+    story.phase, story.has_started = case.phase.name, case.phase.has_started  # type: ignore[assignment]
+    run = processes.Run(PAIR[0], 42, 1.0, 1.0, "v1")
+    monkeypatch.setattr(processes, "run_of", lambda *_: run)
+    monkeypatch.setattr(processes, "find", lambda *_: case.process and SimpleNamespace(pid=42))
+    monkeypatch.setattr(hosts, "_story", lambda *_: story)
+    monkeypatch.setattr(lab_hosts, "read_process", lambda _: case.process)
+    monkeypatch.setattr(lab_hosts, "ask", lambda *_, **__: case.answers)
+    monkeypatch.setattr(lab_hosts, "is_listening", lambda *_: case.listens)
+    monkeypatch.setattr(lab_hosts, "holds_lock", lambda *_: case.holds_lock)
+    assert hosts.look(hosts.fleet.broker(PAIR[0])).state == expected
+
+
+@TABLE
+def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected: BrokerState) -> None:
+    found = hang_detection.classify(hang_detection.Sample(case))
+    assert found.state == expected
+    if found.kind == hang_detection.HUNG:
+        assert expected == "hung"
+    if found.kind == hang_detection.FINE:
+        assert expected in ("active", "starting")
+
+
+def test_both_names_are_one_file() -> None:
+    mine, theirs = Path(judge.__code__.co_filename), Path(on_hosts.__file__)
+    assert mine.resolve() == theirs.resolve()
