@@ -111,7 +111,8 @@ def test_broker_info_tells_what_the_judge_concludes(
 def test_the_lab_tells_what_the_judge_concludes(
     case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    hosts = hosts_in(tmp_path, **({"release": "5.5.1", "ha": "pure"} if case.pure else {}))
+    profile = {"release": "5.5.1", "ha": "pure"} if case.pure else {"release": "6.3.1"}
+    hosts = hosts_in(tmp_path, whole=False, **profile)
     story = BrokerRun()
     story.phase, story.has_started = case.phase.name, case.phase.has_started  # type: ignore[assignment]
     run = processes.Run(PAIR[0], 42, 1.0, 1.0, "v1")
