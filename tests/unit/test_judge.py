@@ -8,10 +8,12 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+import yaml
 from ansible_collections.activemq.fleet.plugins.module_utils.host import judge as on_hosts
 from ansible_collections.activemq.fleet.plugins.module_utils.host import state
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import hang_detection
 
+from activemq_fleet.host import timeouts
 from activemq_fleet.host.broker_log import Phase
 from activemq_fleet.host.judge import STATES, BrokerState, Evidence, judge
 from activemq_fleet.host.probe import Answer
@@ -22,6 +24,7 @@ from activemq_fleet.logs import BrokerRun
 from tests.unit.lab_fleets import PAIR
 from tests.unit.test_lab_hosts import hosts_in
 
+ROOT = Path(__file__).resolve().parents[2]
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
 SERVES = Answer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
@@ -139,3 +142,17 @@ def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected:
 def test_both_names_are_one_file() -> None:
     mine, theirs = Path(judge.__code__.co_filename), Path(on_hosts.__file__)
     assert mine.resolve() == theirs.resolve()
+
+
+def test_plays_give_a_broker_the_time_that_the_library_means() -> None:
+    role = yaml.safe_load((ROOT / "roles/broker/vars/main.yml").read_text())
+    drill = yaml.safe_load((ROOT / "playbooks/vars/drill.yml").read_text())
+    assert role["__activemq_ready_timeout"] == timeouts.READY
+    assert role["__activemq_settle_timeout"] == timeouts.SETTLE
+    # The watchdog has killed a frozen node by then, and its peer has taken over.
+    assert drill["__activemq_drill_hung"] >= 2 * timeouts.HUNG
+
+
+def test_the_watchdog_takes_a_broker_for_hung_before_operations_do() -> None:
+    # The first miss is seen at the latest one interval after the broker fell silent.
+    assert timeouts.MISSES * (timeouts.WATCH_INTERVAL + timeouts.PROBE) - timeouts.WATCH_INTERVAL <= timeouts.HUNG

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host import probe
+from ansible_collections.activemq.fleet.plugins.module_utils.host import probe, timeouts
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_configuration import Listener
 from ansible_collections.activemq.fleet.plugins.module_utils.host.broker_log import UNKNOWN, Phase
 from ansible_collections.activemq.fleet.plugins.module_utils.host.judge import Evidence
@@ -130,8 +130,8 @@ def test_whatever_its_log_says_a_frozen_broker_with_open_ports_is_hung(
 
 def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while() -> None:
     for phase, patience in (
-        ("starting", hang_detection.BUSY),
-        ("stopping", hang_detection.BUSY),
+        ("starting", timeouts.WATCH_BUSY),
+        ("stopping", timeouts.WATCH_BUSY),
         ("waiting", 0),
         ("started", 0),
     ):
@@ -240,7 +240,7 @@ class Rig:
 
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    monkeypatch.setattr(watchdog, "PATIENCE", 0.1)
+    monkeypatch.setattr(watchdog, "PROBE", 0.1)
     monkeypatch.setattr(watchdog, "_DUMP", 0.05)
     monkeypatch.setattr(watchdog, "_GONE", 60)
     rig = Rig(tmp_path)
@@ -345,7 +345,7 @@ def test_a_forged_log_does_not_keep_a_frozen_broker_with_open_ports_alive(rig: R
 def test_a_forged_log_keeps_a_silent_broker_with_open_ports_alive_for_a_while_only(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, forged: str
 ) -> None:
-    monkeypatch.setattr(hang_detection, "BUSY", 2.0)
+    monkeypatch.setattr(hang_detection, "WATCH_BUSY", 2.0)
     rig.log(STARTED)
     rig.log(forged)
     dog = rig.watchdog("kill")

@@ -22,6 +22,7 @@ from ..protocols import (
     protocol_of,
     supports_round_trip,
 )
+from .timeouts import PROBE
 
 TOPIC = "activemq.fleet.probe"
 _LIMIT = 1 << 20
@@ -65,7 +66,7 @@ class Blocked(Exception):
 _SILENCE = (TimeoutError, socket.timeout)
 
 
-def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = 5.0) -> Answer:
+def ask(scheme: str, address: tuple[str, int], login: Login, timeout: float = PROBE) -> Answer:
     """Ask one connector. Raises nothing: what goes wrong is the answer."""
     speak: Callable[[socket.socket, Login], str] | None = _PROTOCOLS.get(protocol_of(scheme))
     try:

@@ -21,11 +21,11 @@ from . import broker_log, health, held_by_process, probe
 from .broker_configuration import Deployed, read_deployed
 from .judge import Evidence, judge
 from .process import find_broker
+from .timeouts import HUNG
 from .versions import Layout
 
 _POLL = 0.5
 _HOPELESS = 3
-_HUNG = 30.0  # seconds: a machine under load, or one that collects garbage, may be slow to answer
 _JUST = 10
 _PRINTED = 200  # lines: a stack trace of Spring's has a hundred
 _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
@@ -45,7 +45,7 @@ def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] =
         result, more = _look_once(Layout(os.path.abspath(base)), unit, recent)
         first = first or result
         silent = (silent or time.monotonic()) if result["state"] == "hung" and not result["frozen"] else None
-        is_wanted = result["state"] in wanted and (silent is None or time.monotonic() >= silent + _HUNG)
+        is_wanted = result["state"] in wanted and (silent is None or time.monotonic() >= silent + HUNG)
         if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
             return {**result, **more()}
         time.sleep(_POLL)

@@ -19,12 +19,10 @@ from dataclasses import dataclass, replace
 
 from ..host.judge import BrokerState, Evidence, judge
 from ..host.process import Process
+from ..host.timeouts import MISSES, WATCH_BUSY
 
-MISSES = 3
 MOST_KILLS = 3
 KILLS_WITHIN = 3600.0
-BUSY = 120.0
-"""Seconds that a silent broker with open ports is given while its log says that it starts or ends."""
 REMIND = 600.0
 """Seconds until something that lasts is said again."""
 
@@ -90,7 +88,7 @@ def _unanswered(sample: Sample, state: BrokerState, seen: str) -> tuple[str, str
             return ODD, f"{seen}, and {logged}. No slave is attached, so nobody would take over. {_LOOK}", 0.0
         # Nobody starts or ends while it stands still, and nobody waits with open ports.
         is_busy = not serves and not evidence.is_frozen and phase.name not in _WAITING
-        return HUNG, f"{seen}, and {logged}", BUSY if is_busy else 0.0
+        return HUNG, f"{seen}, and {logged}", WATCH_BUSY if is_busy else 0.0
     if evidence.is_frozen:
         return ODD, f"{seen}, and {logged}: it cannot take over. {_GO_ON}", 0.0
     if phase.name == "unknown":

@@ -20,6 +20,7 @@ from ..host import (
     judge,
     probe,
     process,
+    timeouts,
     untrusted_paths,
     versions,
 )
@@ -40,6 +41,7 @@ PARTS: tuple[ModuleType, ...] = (
     process,
     protocols,
     held_by_process,
+    timeouts,
     untrusted_paths,
     versions,
     watchdog,

@@ -38,6 +38,7 @@ from ..host.process import (
     send_signal,
     uptime,
 )
+from ..host.timeouts import PROBE, WATCH_INTERVAL
 from ..host.versions import Layout
 from ..install import pending_restart
 from ..install.configuration_archive import InstallError
@@ -45,10 +46,6 @@ from ..printable import printable
 from ..protocols import supports_round_trip
 from . import hang_detection
 
-EVERY = 6.0
-"""Seconds between two looks. With what a look waits for, the third miss is seen within 27 s."""
-PATIENCE = 5.0
-"""Seconds that a connector has for each answer."""
 _REPLICATION = "replication"
 _DUMP = 2.0
 _GONE = 30.0
@@ -166,9 +163,7 @@ def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, pro
     if not listeners:
         return {}
     with ThreadPoolExecutor(len(listeners)) as pool:
-        asked = {
-            one.name: pool.submit(probe.ask, one.scheme, one.address, deployed.login, PATIENCE) for one in listeners
-        }
+        asked = {one.name: pool.submit(probe.ask, one.scheme, one.address, deployed.login, PROBE) for one in listeners}
     found = {name: answer.result() for name, answer in asked.items()}
     notify("WATCHDOG=1")
     return found
@@ -246,7 +241,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--base", required=True, help="the broker's directory, activemq_base/activemq_instance")
     parser.add_argument("--unit", required=True, help="the broker's unit, for what the journal is told")
     parser.add_argument("--ha", required=True, choices=("pure", "shared-file", "shared-jdbc", "none"))
-    parser.add_argument("--every", type=float, default=EVERY, help="seconds between two looks (%(default)s)")
+    parser.add_argument("--every", type=float, default=WATCH_INTERVAL, help="seconds between two looks (%(default)s)")
     parser.add_argument("action", choices=("warn", "kill"))
     return parser.parse_args(arguments)
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from activemq_fleet.host.judge import STATES, BrokerState
-from activemq_fleet.lab.lab import UP_TIMEOUT, Lab
+from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.status import Bridge, HostStatus
 from activemq_fleet.lab.stomp import Credentials
 
-__all__ = ["STATES", "UP_TIMEOUT", "Bridge", "BrokerState", "Credentials", "HostStatus", "Lab", "Substitution"]
+__all__ = ["STATES", "Bridge", "BrokerState", "Credentials", "HostStatus", "Lab", "Substitution"]

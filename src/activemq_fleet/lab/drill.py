@@ -13,15 +13,13 @@ from pathlib import Path
 
 from activemq_fleet.drills import DrillResult, Fault, What
 from activemq_fleet.errors import FleetError, InputError, LabError
+from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, candidates
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.operations.drill import NodeState, next_drill_step, refusal, schedule
 from activemq_fleet.operations.target import TargetHost, resolve_target
 
-HUNG = 30.0
-"""Seconds that a node stands still until its watchdog would have it killed: three misses in half a minute."""
-_PATIENCE = 120.0
 _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
 
 
@@ -39,7 +37,7 @@ class DrillOptions:
     rate: float = 100.0
     seed: int | None = None
     hung: float = HUNG
-    patience: float = _PATIENCE
+    patience: float = SETTLE
 
 
 def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:

@@ -17,13 +17,14 @@ from activemq_fleet.host.broker_log import Phase
 from activemq_fleet.host.held_by_process import holds_lock, is_listening
 from activemq_fleet.host.judge import BrokerState, Evidence, judge
 from activemq_fleet.host.process import read_process
+from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain
 from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.processes import Run
-from activemq_fleet.lab.readiness import PROBE_TIMEOUT, ask, listening_on, taken_port
+from activemq_fleet.lab.readiness import ask, listening_on, taken_port
 from activemq_fleet.lab.state import State as LabState
 from activemq_fleet.lab.state import make_store
 from activemq_fleet.logs import BrokerRun
@@ -63,7 +64,7 @@ class Hosts:
     def log(self, broker: Broker) -> Path:
         return self.data(broker) / LOG
 
-    def look(self, broker: Broker, *, timeout: float = PROBE_TIMEOUT) -> Sight:
+    def look(self, broker: Broker, *, timeout: float = LAB_PROBE) -> Sight:
         """How a broker stands now. One that listens, or that its log calls started, is asked for a message."""
         with self._locks[broker.host]:
             run = processes.run_of(self.layout, broker.host)

@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError, LinksDownError
 from activemq_fleet.host.judge import BrokerState
+from activemq_fleet.host.timeouts import LAB_READY
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.hosts import Hosts, Sight
@@ -33,9 +34,6 @@ from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.render import render_agent, render_clients
 from activemq_fleet.topology import Broker, Fleet, Pair
 
-UP_TIMEOUT = 120.0
-WAIT_TIMEOUT = 120.0
-"""Seconds to wait for what a broker does by itself; a busy machine needs many times what an idle one does."""
 _STOP_GRACE = 30.0
 _DOWN_GRACE = 10.0
 _HANDOVER = 10.0
@@ -137,7 +135,7 @@ class Lab:
         with self._layout.locked():
             return self._prepare()
 
-    def up(self, *, timeout: float = UP_TIMEOUT, fresh: bool = False) -> tuple[HostStatus, ...]:
+    def up(self, *, timeout: float = LAB_READY, fresh: bool = False) -> tuple[HostStatus, ...]:
         """Make the lab what the inventory says, and return when every broker is ready and every link is up.
 
         Brokers that run with another configuration are restarted. ``fresh`` begins with empty
@@ -186,7 +184,7 @@ class Lab:
 
     # -- one host -----------------------------------------------------------------------------
 
-    def start(self, host: str, *, timeout: float = UP_TIMEOUT, wait: bool = True) -> None:
+    def start(self, host: str, *, timeout: float = LAB_READY, wait: bool = True) -> None:
         """Start a broker that does not run, and return when it is ready.
 
         A pure master is waited for until its slave may attach: alone it is never ready.
@@ -270,7 +268,7 @@ class Lab:
         """The inventory name of a pair's active node, None while there is none."""
         return next((b.host for b in self._pair(pair).in_order if self._hosts.look(b).state == "active"), None)
 
-    def wait_active(self, pair: str, timeout: float = WAIT_TIMEOUT) -> str:
+    def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
         """Wait until a node of the pair is active; returns its inventory name."""
         found = _poll(lambda: self.active(pair), timeout)
         if found is None:
@@ -278,7 +276,7 @@ class Lab:
             raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
         return found
 
-    def wait_state(self, host: str, state: BrokerState, timeout: float = WAIT_TIMEOUT) -> None:
+    def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
         """Wait until a broker is in a state."""
         if _poll(lambda: self.state(host) == state or None, timeout) is None:
             broker = self._broker(host)
@@ -286,7 +284,7 @@ class Lab:
                 f"{broker.host} is {self.state(host)}, not {state}, after {timeout:g} s: {self._hosts.failure(broker)}"
             )
 
-    def wait_bridge(self, host: str, to: str, timeout: float = WAIT_TIMEOUT) -> Bridge:
+    def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> Bridge:
         """Wait until a broker has a bridge that it dialled to another host; returns it."""
         target = self._broker(to).host
 

@@ -8,17 +8,15 @@ import socket
 from activemq_fleet.addresses import Address
 from activemq_fleet.host import probe
 from activemq_fleet.host.probe import Answer, Login
+from activemq_fleet.host.timeouts import LAB_PROBE
 from activemq_fleet.lab.loopback_overlay import LAB_USER
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.protocols import is_encrypted, protocol_of, supports_round_trip
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
-PROBE_TIMEOUT = 10.0
-"""Seconds after which a broker that says nothing counts as silent: one of a busy machine may need several."""
 
-
-def ask(broker: Broker, address: str, *, timeout: float = PROBE_TIMEOUT) -> dict[str, Answer]:
+def ask(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str, Answer]:
     """Ask one connector of a broker, as hosts do, and return its answer by the connector's name.
 
     STOMP is preferred, then MQTT, over which a message must come back; then what else there is. Empty for a

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.host.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, Request, operation
 from activemq_fleet.profiles import PROFILES, Profile
 
@@ -142,7 +143,7 @@ def next_drill_step(
     faulted: Collection[str] = (),
     *,
     waited: float = 0.0,
-    settle: float = 120.0,
+    settle: float = SETTLE,
 ) -> Next:
     """What comes next, from fresh evidence. ``due`` is the pair whose fault is next, None when all are done.
 

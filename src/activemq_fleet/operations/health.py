@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.host.judge import BrokerState
+from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, Profile
 
 _OPTIONAL = ("pid", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
-SETTLE = 120.0
-"""Seconds that a broker found starting, stopping or taking over is given."""
 _BLINK = 4.0  # two looks at one moment are made one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
-_HUNG = 30.0  # a machine under load, or one that collects garbage, may be slow to answer
 _ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
 
@@ -149,7 +147,7 @@ def _runs(node: Node, settle: float) -> Iterator[Problem]:
         yield Problem(node.host, f"is neither active nor standby, it is starting ({node.how}): {see}", settle)
     elif node.state == "hung":
         what = "it holds the lock if it was active, so that nobody takes over; "
-        patience = _BLINK if node.frozen else _HUNG
+        patience = _BLINK if node.frozen else HUNG
         yield Problem(node.host, f"is hung ({node.how}): {what}end it with {kill}, systemd starts it again", patience)
 
 
@@ -210,7 +208,7 @@ def _store(node: Node, settle: float) -> Iterator[Problem]:
             node.host,
             f"could not take the lock of {node.store}, though its log says that it waits for it: {node.access}: "
             "put the share or its owner right",
-            min(settle, _HUNG),
+            min(settle, HUNG),
         )
     elif node.marker is None:
         yield Problem(

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.health import SETTLE, Node, Problem, node_of, problems_of
+from activemq_fleet.host.timeouts import SETTLE
+from activemq_fleet.operations.health import Node, Problem, node_of, problems_of
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.printable import counted
 
