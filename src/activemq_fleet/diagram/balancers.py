@@ -61,7 +61,7 @@ def draw_idle(canvas: Canvas, hosts: Sequence[str], x: float, y: float, width: f
     """Boxes of balancers that hold no group's address, in rows; returns the height they took."""
     left, top = x, y
     for host in hosts:
-        view = BalancerView(host, "", "no address", (), 0, pure=False)
+        view = BalancerView(host, "", "no address", (), 0, masters_only=False)
         needed = min(_MOST_WIDTH, _natural_width(view))
         if left > x and left + needed > x + width:
             left, top = x, top + _HEIGHT + _GAP

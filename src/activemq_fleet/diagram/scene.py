@@ -124,7 +124,7 @@ class BalancerView:
     address: str
     ports: tuple[str, ...]
     priority: int
-    pure: bool
+    masters_only: bool
 
     @property
     def served(self) -> str:
@@ -133,7 +133,7 @@ class BalancerView:
 
     @property
     def tooltip(self) -> str:
-        to = "preferred masters" if self.pure else "pairs"
+        to = "preferred masters" if self.masters_only else "pairs"
         ports = f" ({', '.join(self.ports)})" if self.ports else ""
         return f"load balancer {self.host}: {self.address}{ports} for the {to} of group {self.group}"
 
@@ -230,7 +230,7 @@ def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerVi
             one.address,
             tuple(f"{front.connector} {front.port}" for front in one.fronts),
             one.priority,
-            one.pure,
+            one.masters_only,
         )
         for balancer in balancers
         for one in balancer.addresses

@@ -64,7 +64,7 @@ class _Front(NamedTuple):
 
 class _Group(NamedTuple):
     name: Placeholder
-    pure: bool
+    masters_only: bool
     fronts: tuple[_Front, ...]
 
 
@@ -129,7 +129,7 @@ def _haproxy(balancer: Balancer, secrets: Secrets) -> bytes:
 
 def _group(balancer: Balancer, one: VirtualAddress, secrets: Secrets, v: Values) -> _Group:
     fronts = tuple([_front(balancer, one, front, secrets, v) for front in one.fronts])
-    return _Group(v(one.group), one.pure, fronts)
+    return _Group(v(one.group), one.masters_only, fronts)
 
 
 def _front(balancer: Balancer, one: VirtualAddress, front: Front, secrets: Secrets, v: Values) -> _Front:
@@ -151,7 +151,7 @@ def _front(balancer: Balancer, one: VirtualAddress, front: Front, secrets: Secre
 
 def _connections(one: VirtualAddress, front: Front) -> int:
     """As many clients as the brokers take that can be active at once; of a pair that shares a store that is one."""
-    together = sum if one.pure else max
+    together = sum if one.masters_only else max
     return sum(together([server.limit or _ANY_NUMBER for server in backend.servers]) for backend in front.backends)
 
 

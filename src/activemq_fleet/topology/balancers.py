@@ -84,7 +84,7 @@ def _address(
         priority=max(1, _HIGHEST - _STEP * position),
         source=literal[name] if unicast else None,
         peers=tuple(one for other, one in literal.items() if one and other != name) if unicast else (),
-        pure=_is_pure(group),
+        masters_only=_serves_by_masters_only(group),
         fronts=tuple(_fronts(group)),
     )
 
@@ -103,7 +103,7 @@ def router_id_of(vip: str) -> int:
     return last or 1 + int.from_bytes(hashlib.sha256(vip.encode()).digest()[:4], "big") % 255
 
 
-def _is_pure(group: Group) -> bool:
+def _serves_by_masters_only(group: Group) -> bool:
     return any(broker.profile.replicates for broker in group.brokers)
 
 
@@ -113,7 +113,7 @@ def _fronts(group: Group) -> Iterator[Front]:
     for pair in group.pairs:
         for broker in pair.in_order:
             for connector in broker.connectors:
-                if connector.name != "replication" and not (_is_pure(group) and broker.role != "master"):
+                if connector.name != "replication" and not (_serves_by_masters_only(group) and broker.role != "master"):
                     found.setdefault(connector.name, []).append((broker, connector))
     for name, members in found.items():
         broker, first = members[0]
@@ -133,7 +133,7 @@ def _fronts(group: Group) -> Iterator[Front]:
 def _backends(group: Group, connector: str, members: Sequence[tuple[Broker, Connector]]) -> Iterator[Backend]:
     by_unit: dict[str, list[Server]] = {}
     for broker, one in members:
-        unit = f"{group.name}.{connector}.masters" if _is_pure(group) else f"{broker.unit}.{connector}"
+        unit = f"{group.name}.{connector}.masters" if _serves_by_masters_only(group) else f"{broker.unit}.{connector}"
         address = (broker.address, one.port)
         server = Server(plain(broker.identity.host), address, _limit(one), name_in_certificate(broker))
         by_unit.setdefault(plain(unit), []).append(server)

@@ -121,8 +121,8 @@ def _listen(member: Member) -> Listening:
 
 def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) -> Iterator[Connector]:
     settings, release = member.settings, member.release
-    pure = settings.profile.replicates
-    if pure and member.identity.role == "slave":
+    replicates = settings.profile.replicates
+    if replicates and member.identity.role == "slave":
         return
     wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
     # Only one connector announces the broker: a second announcement would be a second bridge.
@@ -141,9 +141,9 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
         if settings.tls and settings.tls.client_auth:
             options = {**options, _ASKS_FOR_CERTIFICATE: "true"}
         yield Connector(connector.name, scheme, connector.port + settings.port_offset, options, discovery)
-        if pure and position == 0:
+        if replicates and position == 0:
             yield _replication(member)
-    if pure and not wanted:
+    if replicates and not wanted:
         yield _replication(member)
 
 

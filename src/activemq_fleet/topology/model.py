@@ -306,7 +306,7 @@ class VirtualAddress:
     """The address of one group, as one balancer holds it or waits for it.
 
     ``source`` and ``peers`` are what VRRP sends from and to; None and none where the balancers are
-    known by name only, and then it is multicast. ``pure`` groups have masters only.
+    known by name only, and then it is multicast. ``masters_only``: slaves of the group take no clients.
     """
 
     group: str
@@ -316,7 +316,7 @@ class VirtualAddress:
     priority: int
     source: str | None
     peers: tuple[str, ...]
-    pure: bool
+    masters_only: bool
     fronts: tuple[Front, ...]
 
 
