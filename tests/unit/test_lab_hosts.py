@@ -11,6 +11,7 @@ from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.loopback_overlay import merged, overlay
 from activemq_fleet.lab.state import State
+from activemq_fleet.render.service import environment_path, files
 from tests.unit.lab_fleets import PAIR, fleet_of, surroundings, variables
 
 A, B = PAIR
@@ -47,6 +48,18 @@ def test_jars_are_all_on_the_class_path(tmp_path: Path, monkeypatch: pytest.Monk
     command = command_of(hosts_in(tmp_path, release=release), A, monkeypatch)
     assert command[command.index("-cp") + 1] == "/software/lib/*"
     assert command[command.index("start") - 1] == "--noDefExt"
+
+
+def test_a_broker_starts_with_the_variables_of_its_environment_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts, seen = hosts_in(tmp_path), list[dict[str, str]]()
+    monkeypatch.setattr(processes, "launch", lambda _layout, _host, _command, variables, *_: seen.append(variables))
+    monkeypatch.setattr(Hosts, "installed", lambda _self, _broker: "v1")
+    hosts.launch(broker := hosts.fleet.broker(A))
+    written = files(broker)[environment_path(broker)].decode()
+    assert seen[0]["ACTIVEMQ_DATA"]
+    assert all(f"{name}=" in written and value.split()[0] in written for name, value in seen[0].items())
 
 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

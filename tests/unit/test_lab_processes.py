@@ -34,7 +34,7 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
 
 def launch(layout: Layout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> Run:
     command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
-    return processes.launch(layout, host, command, layout.base(host), "v1")
+    return processes.launch(layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.base(host), "v1")
 
 
 def living(layout: Layout, run: Run) -> psutil.Process:
@@ -53,6 +53,13 @@ def test_what_was_started_is_found_again_from_the_disk(layout: Layout) -> None:
 def test_a_broker_leads_a_session_of_its_own(layout: Layout) -> None:
     run = launch(layout)
     assert os.getsid(run.pid) == os.getpgid(run.pid) == run.pid
+
+
+def test_a_broker_has_the_environment_and_the_umask_of_its_unit(layout: Layout) -> None:
+    process = living(layout, launch(layout))
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    assert process.environ()["ACTIVEMQ_BASE"] == "/b"
+    assert next(line for line in status.splitlines() if line.startswith("Umask")).split()[1] == "0027"
 
 
 def test_a_killed_process_is_gone_and_leaves_no_zombie(layout: Layout) -> None:
@@ -143,7 +150,7 @@ def test_a_run_begins_where_the_log_ended(layout: Layout) -> None:
 
 def test_a_program_that_is_not_there_is_one_line(layout: Layout) -> None:
     with pytest.raises(LabError, match="a: /no/java cannot be started: No such file"):
-        processes.launch(layout, "a", ["/no/java"], layout.base("a"), "v1")
+        processes.launch(layout, "a", ["/no/java"], {}, layout.base("a"), "v1")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"host": "a"})])

@@ -141,7 +141,7 @@ class Hosts:
             raise LabError(f"{broker.host}: nothing is installed for it: run lab up")
         make_store(broker)
         command = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
-        processes.launch(self.layout, broker.host, command, self.data(broker), version)
+        processes.launch(self.layout, broker.host, command, service.environment(broker), self.data(broker), version)
 
     def kill(self, broker: Broker) -> float:
         """SIGKILL to its process group; returns when, in seconds since the epoch, once it is gone.

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from activemq_fleet.lab.loopback_overlay import MARK
 _SAME_START = 2.0  # seconds: the kernel counts from boot, and the boot time is rounded
 _KILLED = 60.0  # seconds that a killed process has to end: on a busy disk it may have much to write back
 _POLL = 0.02
+_UMASK = 0o027  # as of the unit
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME")
 # Processes of this very program, which must be waited for lest they stay as zombies.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -47,21 +48,25 @@ class Run:
     log_offset: int = 0
 
 
-def launch(layout: Layout, host: str, command: Sequence[str], data: Path, version: str) -> Run:
+def launch(
+    layout: Layout, host: str, command: Sequence[str], variables: Mapping[str, str], data: Path, version: str
+) -> Run:
     """Start a broker in a session of its own and write down its process.
 
-    What it prints goes to ``data/console.log``. Raises LabError when it cannot be started.
+    ``variables`` are those of its environment file. What it prints goes to ``data/console.log``.
+    Raises LabError when it cannot be started.
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     (data / "tmp").mkdir(mode=0o700, exist_ok=True)
     inode, offset = _log_mark(data / "activemq.log")
-    environment = {name: value for name in _KEPT_ENVIRONMENT if (value := os.environ.get(name))}
+    inherited = {name: value for name in _KEPT_ENVIRONMENT if (value := os.environ.get(name))}
     with (data / "console.log").open("wb") as output:
         try:
             child = subprocess.Popen(
                 command,
                 cwd=data,
-                env=environment,
+                env={**inherited, **variables},
+                umask=_UMASK,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

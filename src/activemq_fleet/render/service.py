@@ -207,11 +207,12 @@ def _release_options(broker: Broker) -> Iterator[str]:
 
 def _environment_file(broker: Broker) -> bytes:
     v = Values()
-    variables = tuple([(name, v(_quoted(value))) for name, value in _environment(broker).items()])
+    variables = tuple([(name, v(_quoted(value))) for name, value in environment(broker).items()])
     return shapes.render("broker/environment.j2", v, variables=variables)
 
 
-def _environment(broker: Broker) -> dict[str, str]:
+def environment(broker: Broker) -> dict[str, str]:
+    """The variables of the environment file, with which the unit and the lab start the broker."""
     where, home = paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
