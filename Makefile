@@ -79,12 +79,13 @@ bench: ## the table of the README
 	@scripts/setup.sh --java
 	@$(PY) -m benchmarks --output build/bench
 
-package: ## the wheels of library and agent and the Galaxy archive, into dist/
+package: ## the wheels of library and agent, the agent's wheelhouse and the Galaxy archive, into dist/
 	@scripts/setup.sh
 	@$(PY) -m scripts.check_packages
 	@$(PY) -m build --wheel --no-isolation --outdir dist .
 	@$(PY) -m build --wheel --no-isolation --outdir dist agent
 	@ansible-galaxy collection build --force --output-path dist
+	@$(PY) -m scripts.wheelhouse dist/activemq-agent-wheelhouse
 
 vulnerabilities: ## pinned packages against the published advisories; it needs a network that reaches their service
 	@scripts/setup.sh

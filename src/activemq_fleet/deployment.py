@@ -132,6 +132,7 @@ def agent_facts(agent: Agent) -> dict[str, Any]:
         "home": settings.agent_home,
         "state": settings.agent_state,
         "config": settings.agent_config,
+        "wheelhouse": settings.agent_wheelhouse,
         "package": settings.agent_package,
         "is_requirement": names_one_version(settings.agent_package or ""),
         "python": settings.agent_python,

@@ -24,6 +24,8 @@ from tests.hosts.playbooks import NODES, RELEASE, Controller, ended
 from tests.waiting import LateError
 
 UNIT = "activemq-agent.service"
+INDEX = "index.service"
+"""A web server on the agent's host, which pip there takes for its index."""
 HOST, ADDRESS = "kiosk01.example.com", "10.77.0.33"
 STATE = "/var/lib/activemq-agent"
 PROGRAM = "/opt/activemq-agent/bin/activemq-agent"
@@ -45,6 +47,7 @@ class Kiosk:
     controller: Controller
     machine: Machine
     inventory: Path
+    wheelhouse: Path
 
     def site(self, *arguments: str, code: int = 0) -> str:
         return ended(self.controller.play("site", f"--inventory={self.inventory}", *arguments), code)
@@ -95,20 +98,21 @@ def kiosk(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
     place = tmp_path_factory.mktemp("kiosk")
     rack.up({**NODES, HOST: ADDRESS}, shares=["/srv/activemq", "/srv/wheels"], owner=os.getpid())
     rack.serve(jars_for(Release.of(RELEASE)))
-    shutil.copytree(wheels.requirements(), rack.shared("/srv/wheels"), dirs_exist_ok=True)
+    wheelhouse = wheels.make(place / "wheelhouse")
     handlers = place / "handlers.d"
     handlers.mkdir()
     (handlers / "HelloEvent").write_text(HANDLER)
     inventory = place / "agents.yml"
-    inventory.write_text(yaml.safe_dump({"activemq_agents": {"hosts": {HOST: variables(rack, handlers, place)}}}))
-    # As an operator without a network would have it: pip.conf says where packages come from.
-    rack[HOST].run("tee", "/etc/pip.conf", stdin="[global]\nno-index = true\nfind-links = /srv/wheels\n")
-    kiosk = Kiosk(Controller(repository, rack), rack[HOST], inventory)
+    inventory.write_text(yaml.safe_dump({"activemq_agents": {"hosts": {HOST: variables(rack, handlers, wheelhouse)}}}))
+    # Whatever pip asks an index for is seen there, and is not found.
+    rack[HOST].run("systemd-run", f"--unit={INDEX}", "python3", "-um", "http.server", "--bind=127.0.0.1", "8099")
+    rack[HOST].run("tee", "/etc/pip.conf", stdin="[global]\nindex-url = http://127.0.0.1:8099/simple\nretries = 0\n")
+    kiosk = Kiosk(Controller(repository, rack), rack[HOST], inventory, wheelhouse)
     kiosk.site()
     return kiosk
 
 
-def variables(rack: Rack, handlers: Path, place: Path) -> dict[str, Any]:
+def variables(rack: Rack, handlers: Path, wheelhouse: Path) -> dict[str, Any]:
     return {
         "ansible_host": ADDRESS,
         "ansible_user": "root",
@@ -119,7 +123,7 @@ def variables(rack: Rack, handlers: Path, place: Path) -> dict[str, Any]:
         "activemq_agent_topics": ["kiosk/#"],
         "activemq_agent_handlers": "/etc/activemq-agent-handlers.d",
         "activemq_agent_handlers_source": str(handlers),
-        "activemq_agent_package": str(wheels.build(place)),
+        "activemq_agent_wheelhouse": str(wheelhouse),
         "activemq_agent_metrics_address": "127.0.0.1:9464",
     }
 
@@ -148,6 +152,19 @@ def greet(kiosk: Kiosk) -> float:
     """Publish an event and see it handled; seconds from one to the other."""
     name = kiosk.agent("publish", "kiosk/HelloEvent", json.dumps({"at": time.time()})).strip()
     return kiosk.wait_until(lambda: name in kiosk.handled(), f"{name} is handled")
+
+
+def test_the_agent_is_installed_from_the_wheelhouse_on_a_host_without_a_network(kiosk: Kiosk) -> None:
+    assert "default" not in kiosk.machine.run("ip", "route")
+    assert "GET" not in journal_of(kiosk.machine, INDEX)
+    pip = ("/opt/activemq-agent/bin/python", "-m", "pip", "--disable-pip-version-check")
+    installed = json.loads(kiosk.machine.run(*pip, "list", "--format=json"))
+    assert {entry["name"].replace("_", "-") for entry in installed} - {"pip", "setuptools"} == {
+        "activemq-agent", "click", "paho-mqtt", "prometheus-client", "structlog",
+    }  # fmt: skip
+    # Without --no-index pip asks its index, and that is seen.
+    kiosk.machine.attempt(*pip, "download", "--dest=/tmp/wheels", "structlog")
+    assert "GET /simple/structlog/" in journal_of(kiosk.machine, INDEX)
 
 
 def test_the_agent_starts_connects_to_the_preferred_master_and_handles(connected: Kiosk) -> None:
@@ -285,4 +302,15 @@ def test_a_key_that_the_agent_does_not_know_is_told_once(connected: Kiosk) -> No
         assert connected.shown("ActiveState", "NRestarts") == {"ActiveState": "failed", **restarts}
     finally:
         connected.site()
+    greet(connected)
+
+
+def test_what_a_wheel_alone_needs_comes_from_where_pip_conf_says(connected: Kiosk) -> None:
+    shutil.copytree(connected.wheelhouse, connected.controller.rack.shared("/srv/wheels"), dirs_exist_ok=True)
+    connected.machine.run("tee", "/etc/pip.conf", stdin="[global]\nno-index = true\nfind-links = /srv/wheels\n")
+    (wheel,) = connected.wheelhouse.glob("activemq_agent-*.whl")
+    connected.site(
+        "--extra-vars", json.dumps({"activemq_agent_wheelhouse": None, "activemq_agent_package": str(wheel)})
+    )
+    assert str(wheel) in connected.machine.run("cat", "/opt/activemq-agent/.fleet-installed")
     greet(connected)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from activemq_fleet.settings.agent import names_one_version
+from activemq_fleet.settings.agent import AgentSettings, names_one_version
+from scripts.wheelhouse import WheelhouseError, refuse_native_code
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "activemq-agent"
@@ -41,6 +42,14 @@ def wheel(
     return path
 
 
+def wheels_of_requirements(directory: Path) -> None:
+    """Make a wheel of each of the agent's requirements in its pinned version, with other bytes than the real one."""
+    for line in (ROOT / "requirements" / "agent.txt").read_text().splitlines():
+        if line[:1].isalpha():
+            name, version = line.split()[0].split("==")
+            wheel(directory, version, name.replace("-", "_"))
+
+
 class Host:
     """This machine, on which the role's task file that installs software is run with a host's facts."""
 
@@ -52,12 +61,13 @@ class Host:
             f"here ansible_connection=local ansible_python_interpreter={sys.executable}\n"
         )
 
-    def install(self, package: str | None) -> tuple[int, str]:
+    def install(self, package: str | None = None, *, wheelhouse: Path | None = None) -> tuple[int, str]:
         """Run ``software.yml``; the index has a package of the agent's name that somebody registered."""
         planted = self.root / "index"
         wheel(planted, "99.0", body="PLANTED = True\n")
         facts = {
             "home": str(self.home),
+            "wheelhouse": str(wheelhouse) if wheelhouse else None,
             "package": package,
             "python": sys.executable,
             "is_requirement": names_one_version(package or ""),
@@ -136,10 +146,7 @@ def test_an_activemq_fleet_that_brought_the_program_makes_room_for_the_agent(hos
 
 def test_what_a_wheel_alone_needs_is_installed_by_hash_only(host: Host) -> None:
     """The index has every name, with other bytes; the environment gets none of them, nor the agent."""
-    for line in (ROOT / "requirements" / "agent.txt").read_text().splitlines():
-        if line[:1].isalpha():
-            name, version = line.split()[0].split("==")
-            wheel(host.root / "index", version, name.replace("-", "_"))
+    wheels_of_requirements(host.root / "index")
     code, said = host.install(str(wheel(host.root / "here", "1.0")))
     assert code != 0
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in said, said
@@ -148,3 +155,33 @@ def test_what_a_wheel_alone_needs_is_installed_by_hash_only(host: Host) -> None:
 
 def test_the_role_has_the_hashes_that_this_project_is_tested_with() -> None:
     assert (ROOT / "roles/agent/files/requirements.txt").read_bytes() == (ROOT / "requirements/agent.txt").read_bytes()
+
+
+def test_a_wheel_of_the_wheelhouse_that_is_not_the_known_one_is_not_installed(host: Host) -> None:
+    wheel(host.root / "wheelhouse", "1.0")
+    wheels_of_requirements(host.root / "wheelhouse")
+    code, said = host.install(wheelhouse=host.root / "wheelhouse")
+    assert code != 0
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in said, said
+    assert not host.installed().keys() - {"pip", "setuptools"}
+
+
+@pytest.mark.parametrize("versions", [(), ("1.0", "2.0")])
+def test_a_wheelhouse_that_does_not_hold_one_agent_is_refused(host: Host, versions: tuple[str, ...]) -> None:
+    for version in versions:
+        wheel(host.root / "wheelhouse", version)
+    code, said = host.install(wheelhouse=host.root / "wheelhouse")
+    assert code != 0
+    assert f"holds {len(versions)} wheels of activemq-agent" in " ".join(said.split()), said
+    assert host.installed() == {}
+
+
+def test_wheelhouse_and_package_are_not_set_together() -> None:
+    with pytest.raises(ValueError, match="activemq_agent_wheelhouse and activemq_agent_package are both set"):
+        AgentSettings(agent_wheelhouse="wheels", agent_package="activemq-agent==1.0")
+
+
+def test_a_requirement_with_native_code_is_refused_for_the_wheelhouse(tmp_path: Path) -> None:
+    (tmp_path / "orjson-3.11-cp311-cp311-manylinux_2_17_x86_64.whl").touch()
+    with pytest.raises(WheelhouseError, match=r"orjson-3.11-cp311-cp311-manylinux_2_17_x86_64.whl is not for every"):
+        refuse_native_code(tmp_path)

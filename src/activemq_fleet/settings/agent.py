@@ -106,6 +106,7 @@ class AgentSettings(BaseModel):
     agent_home: fields.AbsolutePath = "/opt/activemq-agent"
     agent_state: fields.AbsolutePath = "/var/lib/activemq-agent"
     agent_config: fields.AbsolutePath = "/etc/activemq-agent"
+    agent_wheelhouse: fields.Line | None = None
     agent_package: fields.Line | None = None
     agent_python: fields.Line = "python3"
     agent_install: bool = True
@@ -115,6 +116,8 @@ class AgentSettings(BaseModel):
     def _agents_own(self) -> Self:
         if (self.agent_tls_certificate is None) != (self.agent_tls_key is None):
             raise ValueError("activemq_agent_tls_certificate and activemq_agent_tls_key go together")
+        if self.agent_wheelhouse and self.agent_package:
+            raise ValueError("activemq_agent_wheelhouse and activemq_agent_package are both set: set one of them")
         if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
             raise ValueError(
                 f"activemq_agent_publish_prefixes has {wrong!r}: name each prefix of events, a/b for events a/b/EVENT; "

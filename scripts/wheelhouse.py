@@ -1,0 +1,71 @@
+"""Makes the wheelhouse of the agent: its wheel and the wheels of its pinned requirements, for a host without a network.
+
+    python -m scripts.wheelhouse DIRECTORY
+
+DIRECTORY is made anew. Each wheel is pure Python: one wheelhouse serves every Python from 3.11 and every machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class WheelhouseError(Exception):
+    """A wheel could not be built or fetched, or serves one kind of machine only."""
+
+
+def make(directory: Path) -> None:
+    """Fill a new directory with the agent's wheel and those of requirements/agent.txt, each verified by its hash."""
+    shutil.rmtree(directory, ignore_errors=True)
+    download_requirements(directory)
+    build_agent(directory)
+
+
+def download_requirements(directory: Path) -> None:
+    """Download the wheels of requirements/agent.txt; WheelhouseError if one is not for every Python 3 and machine."""
+    directory.mkdir(parents=True)
+    _run(
+        "pip", "download", "--quiet", "--only-binary=:all:", "--require-hashes", "--no-deps", f"--dest={directory}",
+        f"--requirement={ROOT / 'requirements/agent.txt'}",
+    )  # fmt: skip
+    refuse_native_code(directory)
+
+
+def refuse_native_code(directory: Path) -> None:
+    """Raise WheelhouseError for a wheel whose tags say one Python or one kind of machine."""
+    for wheel in sorted(directory.glob("*.whl")):
+        python, abi, platform = wheel.stem.split("-")[-3:]
+        if "py3" not in python.split(".") or (abi, platform) != ("none", "any"):
+            raise WheelhouseError(f"{wheel.name} is not for every Python 3 and every machine")
+
+
+def build_agent(directory: Path) -> Path:
+    """Build this checkout's agent as a wheel in ``directory``; returns its path."""
+    _run("build", "--wheel", "--no-isolation", f"--outdir={directory}", str(ROOT / "agent"))
+    (wheel,) = directory.glob("activemq_agent-*.whl")
+    return wheel
+
+
+def _run(*module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *module],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise WheelhouseError(f"{module[0]}: {done.stdout[-2000:]}")
+
+
+if __name__ == "__main__":
+    try:
+        make(Path(sys.argv[1]))
+    except WheelhouseError as error:
+        sys.exit(f"wheelhouse: error: {error}")
