@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -158,12 +159,14 @@ def test_the_role_has_the_hashes_that_this_project_is_tested_with() -> None:
 
 
 def test_a_wheel_of_the_wheelhouse_that_is_not_the_known_one_is_not_installed(host: Host) -> None:
-    wheel(host.root / "wheelhouse", "1.0")
+    agent = wheel(host.root / "wheelhouse", "1.0")
     wheels_of_requirements(host.root / "wheelhouse")
     code, said = host.install(wheelhouse=host.root / "wheelhouse")
     assert code != 0
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in said, said
     assert not host.installed().keys() - {"pip", "setuptools"}
+    pins = (host.home / "requirements.txt").read_text().splitlines()
+    assert f"activemq-agent==1.0 --hash=sha256:{hashlib.sha256(agent.read_bytes()).hexdigest()}" in pins
 
 
 @pytest.mark.parametrize("versions", [(), ("1.0", "2.0")])
