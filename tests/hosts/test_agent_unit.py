@@ -104,6 +104,7 @@ def kiosk(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
     (handlers / "HelloEvent").write_text(HANDLER)
     inventory = place / "agents.yml"
     inventory.write_text(yaml.safe_dump({"activemq_agents": {"hosts": {HOST: variables(rack, handlers, wheelhouse)}}}))
+    rack[HOST].run("ip", "route", "del", "default")
     # Whatever pip asks an index for is seen there, and is not found.
     rack[HOST].run("systemd-run", f"--unit={INDEX}", "python3", "-um", "http.server", "--bind=127.0.0.1", "8099")
     rack[HOST].run("tee", "/etc/pip.conf", stdin="[global]\nindex-url = http://127.0.0.1:8099/simple\nretries = 0\n")
