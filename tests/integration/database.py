@@ -52,7 +52,7 @@ class Database:
             "-baseDir",
             str(data),
         ]
-        processes.launch(ground.layout, "database", command, data, "")
+        processes.launch(ground.layout, "database", command, {}, data, "")
         if not until(lambda: is_open((self._address, _PORT)), 120):
             raise AssertionError((data / "console.log").read_text())
 

@@ -151,7 +151,7 @@ class Planted:
     def launch(self) -> None:
         """Start the process and wait for nothing."""
         layout = self._ground.layout
-        self._run = processes.launch(layout, self.name, self._command(), self.data, "")
+        self._run = processes.launch(layout, self.name, self._command(), {}, self.data, "")
         # Not looked up by the lab's mark: a command that becomes another has no arguments for a moment.
         self._process = psutil.Process(self._run.pid)
         self._tail = LogTail(self.data, self._run)

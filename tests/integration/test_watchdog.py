@@ -35,7 +35,7 @@ def watched(broker: Planted) -> watchdog.Watchdog:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is only busy must not look like a broker that hangs."""
-    monkeypatch.setattr(watchdog, "PATIENCE", 12.0)
+    monkeypatch.setattr(watchdog, "PROBE", 12.0)
 
 
 def fill(producer: StompConnection) -> None:
