@@ -88,8 +88,8 @@ class ActionModule(ActionBase):
 
     def _facts(self, host: str, about: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
         """``host.json``: what audit reads, and what else is known."""
-        seen = dict(result["facts"])
-        broker = seen.get("broker") or {}
+        facts = dict(result["facts"])
+        broker = facts.get("broker") or {}
         known = {key: about.get(key) for key in ("group", "pair", "role", "peer", "ha")}
         return {
             "host": host,
@@ -99,7 +99,7 @@ class ActionModule(ActionBase):
             "store": broker.get("store") or about.get("store"),
             **{key: broker.get(key) for key in ("state", "how", "since", "pid")},
             "java": about.get("java"),
-            **seen,
+            **facts,
             "left_out": result["left_out"],
             "notes": result["notes"],
         }

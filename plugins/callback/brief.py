@@ -131,10 +131,10 @@ def _host(result: Any) -> str:
 
 
 def _lines(result: Mapping[str, Any]) -> list[str]:
-    told = result.get("msg", "")
-    if isinstance(told, (list, tuple)):
-        return [str(line) for line in told]
-    return [] if told == _QUIET else str(told).splitlines()
+    message = result.get("msg", "")
+    if isinstance(message, (list, tuple)):
+        return [str(line) for line in message]
+    return [] if message == _QUIET else str(message).splitlines()
 
 
 def _has_failed_items(result: Mapping[str, Any]) -> bool:
@@ -143,5 +143,5 @@ def _has_failed_items(result: Mapping[str, Any]) -> bool:
 
 
 def _message(result: Mapping[str, Any]) -> str:
-    told = result.get("msg") or result.get("exception") or result.get("stderr") or "it failed without a word"
-    return "\n".join(map(str, told)) if isinstance(told, (list, tuple)) else str(told)
+    message = result.get("msg") or result.get("exception") or result.get("stderr") or "it failed without a word"
+    return "\n".join(map(str, message)) if isinstance(message, (list, tuple)) else str(message)

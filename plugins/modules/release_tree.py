@@ -74,11 +74,15 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install import rele
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "placed": lambda asked: release_tree.place(asked["home"], asked["release"], asked["source"]),
-    "exchanged": lambda asked: release_tree.replace_running(asked["home"], asked["release"], asked["unit"]),
-    "restored": lambda asked: release_tree.roll_back(asked["home"], asked["release"], asked["unit"]),
-    "recovered": lambda asked: release_tree.recover(asked["home"], asked["unit"]),
-    "cleared": lambda asked: release_tree.clear(asked["home"], asked["release"]),
+    "placed": lambda parameters: release_tree.place(parameters["home"], parameters["release"], parameters["source"]),
+    "exchanged": lambda parameters: release_tree.replace_running(
+        parameters["home"], parameters["release"], parameters["unit"]
+    ),
+    "restored": lambda parameters: release_tree.roll_back(
+        parameters["home"], parameters["release"], parameters["unit"]
+    ),
+    "recovered": lambda parameters: release_tree.recover(parameters["home"], parameters["unit"]),
+    "cleared": lambda parameters: release_tree.clear(parameters["home"], parameters["release"]),
 }
 
 

@@ -87,16 +87,16 @@ from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store
 def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     """The module's result. Raises InstallError, OSError."""
     directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
-    seen = store_marker.look(directory, user)
+    marker_state = store_marker.look(directory, user)
     if state == "look":
-        return {"changed": False, **seen}
+        return {"changed": False, **marker_state}
     if check:
-        return {"changed": state == "claimed" and seen["marked"] is None}
+        return {"changed": state == "claimed" and marker_state["marked"] is None}
     if state == "claimed":
         return {"changed": store_marker.claim(directory, parameters["pair"], word, user)}
     if state == "withdrawn":
         return {"changed": store_marker.withdraw(directory, word, user)}
-    if word not in (seen["marked"] or ()):
+    if word not in (marker_state["marked"] or ()):
         raise InstallError(
             f"{directory} is not the directory that the other node of {parameters['pair']} has: mount the share on both"
         )

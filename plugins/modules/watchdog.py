@@ -82,13 +82,13 @@ def main() -> None:
         supports_check_mode=True,
         required_if=[("state", "present", ["unit"])],
     )
-    given = module.params
-    place = Place(given["instance"], given["directory"], given["units"], module.check_mode)
+    parameters = module.params
+    place = Place(parameters["instance"], parameters["directory"], parameters["units"], module.check_mode)
     try:
-        is_wanted = given["state"] == "present"
-        done = install(place, program(sys.executable), given["unit"]) if is_wanted else remove(place)
+        is_wanted = parameters["state"] == "present"
+        done = install(place, program(sys.executable), parameters["unit"]) if is_wanted else remove(place)
     except (InstallError, OSError) as error:
-        module.fail_json(msg=f"the watchdog of {given['instance']}: {error}")
+        module.fail_json(msg=f"the watchdog of {parameters['instance']}: {error}")
     module.exit_json(changed=bool(done), done=done)
 
 

@@ -62,14 +62,16 @@ class Reading:
     loader: Any
     inventory: Any
     variables: Any
-    _said: DeferredWarningContext
+    _warnings: DeferredWarningContext
 
     def warnings(self) -> tuple[str, ...]:
         """What Ansible and its plugins warned about so far, one line each.
 
         Not what our own plugin says: the fleet that is built from the same hosts says it too.
         """
-        texts = (" ".join(format_event_brief_message(warning.event).split()) for warning in self._said.get_warnings())
+        texts = (
+            " ".join(format_event_brief_message(warning.event).split()) for warning in self._warnings.get_warnings()
+        )
         return tuple(text for text in texts if not _OUR_OWN.match(text))
 
 
@@ -88,7 +90,7 @@ def reading(
     """
     # The command line's own words may be templates, as ansible-playbook takes them.
     options = {"extra_vars": tuple(map(trust_as_template, extra_vars)), "inventory": tuple(sources)}
-    with _globals_of(options), DeferredWarningContext(variables={}) as said:
+    with _globals_of(options), DeferredWarningContext(variables={}) as warnings:
         if not AnsibleCollectionConfig.collection_finder:
             init_plugin_loader(collections_path())
         loader = DataLoader()
@@ -102,10 +104,10 @@ def reading(
         loader.set_vault_secrets(secrets)
         VaultSecretsContext._current = VaultSecretsContext(secrets)
         _check_extra_vars(loader)
-        inventory = _Manager(loader, sources, said)
+        inventory = _Manager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
         HostVars(inventory, variables, loader)  # registers itself, so that templates find hostvars
-        yield Reading(loader, inventory, variables, said)
+        yield Reading(loader, inventory, variables, warnings)
 
 
 def _check_extra_vars(loader: Any) -> None:
@@ -148,8 +150,8 @@ def _forget_files() -> None:
 class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no types
     """Ansible's manager, except that it stops at a source which Ansible would pass over."""
 
-    def __init__(self, loader: Any, sources: Sequence[str], said: DeferredWarningContext) -> None:
-        self._said = said
+    def __init__(self, loader: Any, sources: Sequence[str], warnings: DeferredWarningContext) -> None:
+        self._warnings = warnings
         super().__init__(loader=loader, sources=list(sources))
 
     def parse_source(self, source: str, cache: bool = False) -> bool:
@@ -158,7 +160,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         if source.endswith(_PLUGIN_FILES) and not _reads_plugin_files():
             self._group_brokers(source)
             return True
-        before = len(self._said.get_warnings())
+        before = len(self._warnings.get_warnings())
         if not super().parse_source(source, cache=cache):
             raise InputError(self._refusal(source, before))
         return True
@@ -170,7 +172,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         """
         refused = f"{source}: cannot be read as an inventory"
         causes = {}
-        for warning in self._said.get_warnings()[before:]:
+        for warning in self._warnings.get_warnings()[before:]:
             plugin = _FAILED_PLUGIN.match(warning.event.msg)
             if plugin and warning.event.chain:
                 causes[plugin[1]] = warning.event.chain.event

@@ -25,14 +25,14 @@ _REQUIREMENT = re.compile(
 
 def refusals_of(fleet: Fleet) -> Iterator[Finding]:
     """A warning for each refusal of ``site``, once for the hosts of a group that share it."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
+    hosts_by_refusal: dict[tuple[str, str, str], list[str]] = {}
     for broker in fleet.brokers:
         for message, fix in _of_broker(broker):
-            alike.setdefault((broker.group, message, fix), []).append(broker.host)
+            hosts_by_refusal.setdefault((broker.group, message, fix), []).append(broker.host)
     for agent in fleet.agents:
         for message, fix in _of_agent(agent):
-            alike.setdefault((agent.group, message, fix), []).append(agent.host)
-    for (_, message, fix), hosts in alike.items():
+            hosts_by_refusal.setdefault((agent.group, message, fix), []).append(agent.host)
+    for (_, message, fix), hosts in hosts_by_refusal.items():
         text = f"site will refuse it{_others(hosts)}: {message}"
         yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix)
 

@@ -120,7 +120,9 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     with AgentLoadGenerator(spec, tmp_path / "load", sockets) as generator:
         generator.start(120)
         until(
-            lambda: generator.last_handled() > 0, PATIENCE, lambda: f"events are handled: {generator.subscriber.said}"
+            lambda: generator.last_handled() > 0,
+            PATIENCE,
+            lambda: f"events are handled: {generator.subscriber.last_line}",
         )
         frozen_at = time.time()
         with frozen(generator):
@@ -128,7 +130,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
             until(
                 lambda: waiting(generator, frozen_at) > 2 * PREFETCH,
                 240,
-                lambda: f"events wait: {generator.publisher.said}",
+                lambda: f"events wait: {generator.publisher.last_line}",
             )
             active = lab.wait_active(PAIR)
             lab.kill(B if active == A else A)
@@ -138,7 +140,11 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
             bring_back(lab, A)
         bring_back(lab, B)
         again = time.time()
-        until(lambda: generator.last_handled() > again, PATIENCE, lambda: f"handled again: {generator.subscriber.said}")
+        until(
+            lambda: generator.last_handled() > again,
+            PATIENCE,
+            lambda: f"handled again: {generator.subscriber.last_line}",
+        )
         generator.finish()
     account, _ = settle(tmp_path / "load", PAIR, "MQTT", [])
 

@@ -166,13 +166,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the edge: each becomes lines
         if os.environ.get(DEBUG_VARIABLE):
             traceback.print_exception(error)
-        code, lines = _told(error)
+        code, lines = _error_lines(error)
         for line in lines:
             click.echo(f"{PROGRAM}: error: {_safe(line)}", err=True)
         return code
 
 
-def _told(error: BaseException) -> tuple[int, list[str]]:
+def _error_lines(error: BaseException) -> tuple[int, list[str]]:
     """Exit code, and what the user is told."""
     match error:
         case ConfigError():

@@ -127,7 +127,7 @@ def _up_to(most: int, *, above: int | None = None) -> Callable[[str], float]:
     return parse
 
 
-def _whole(least: int, most: int) -> Callable[[str], int]:
+def _whole_number(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = _integer(text)
         if value < least:
@@ -188,7 +188,7 @@ _MADE = {
     "socket": "agent.sock in state.directory",
 }
 _SECONDS = _up_to(YEAR, above=0)
-_ROWS = _whole(1, 1 << 40)
+_ROWS = _whole_number(1, 1 << 40)
 
 
 def _at(config: Config, path: tuple[str, ...]) -> Any:
@@ -224,7 +224,12 @@ KEYS: tuple[Entry, ...] = (
         _SECONDS,
         "seconds from acceptance until an event that was not sent expires",
     ),
-    _key("mb.publisher.window", "publisher_window", _whole(1, 10_000), "publishes that wait for their PUBACK at most"),
+    _key(
+        "mb.publisher.window",
+        "publisher_window",
+        _whole_number(1, 10_000),
+        "publishes that wait for their PUBACK at most",
+    ),
     _key(
         "publisher.envelope",
         "publisher_envelope",
@@ -253,7 +258,7 @@ KEYS: tuple[Entry, ...] = (
     _key(
         "packet.bytes",
         "packet_bytes",
-        _whole(4096, 268_435_455),
+        _whole_number(4096, 268_435_455),
         "the largest MQTT packet that is received; larger messages stay with the broker",
     ),
     _key("handlers", "handlers", Path, "directory of executables, one named as each event"),
@@ -261,7 +266,7 @@ KEYS: tuple[Entry, ...] = (
     _key(
         "handler.attempts",
         "handler_attempts",
-        _whole(1, 1000),
+        _whole_number(1, 1000),
         "runs of a handler before its event goes into quarantine",
     ),
     _key("handler.pause", "handler_pause", _SECONDS, "seconds before the second run; doubled before each more"),

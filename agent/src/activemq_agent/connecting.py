@@ -265,9 +265,9 @@ class Machine:
         connection = self._connection
         if connection is None or connection.conn != event.conn:
             return ()
-        return self._told(event, connection, now)
+        return self._connection_event(event, connection, now)
 
-    def _told(
+    def _connection_event(
         self, event: Opened | Accepted | Denied | Failed | Lost | CanaryCameBack, connection: _Connection, now: float
     ) -> tuple[Action, ...]:
         is_up = connection.up_at is not None

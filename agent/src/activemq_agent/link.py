@@ -160,7 +160,7 @@ class Link:
         """
         if self._tell:
             wait = 0.0
-        yield from self._told()
+        yield from self._state_changes()
         due = self._machine.due
         if due is not None:
             wait = min(wait, due - self._clock())
@@ -175,7 +175,7 @@ class Link:
         due = self._machine.due
         if due is not None and due <= self._clock():
             self._step(Tick())
-            yield from self._told()
+            yield from self._state_changes()
 
     def contain(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
         """Call ``handle`` with an event; returns whether it returned true, or raised: the event is dealt with then.
@@ -205,7 +205,7 @@ class Link:
             case TransportUp() | Connack() | Gone():
                 self._note_failure(item)
                 self._step(_for_machine(item))
-                yield from self._told()
+                yield from self._state_changes()
             case _:
                 yield item
 
@@ -235,7 +235,7 @@ class Link:
                 self.dropped.note("not a canary of ours", topic=item.topic)
                 return True
             self._came_back, self._fruitless = True, 0
-            self._back(number)
+            self._canary_came_back(number)
             return True
         if isinstance(item, Suback):
             if item.mid != self._canary_mid:
@@ -249,10 +249,10 @@ class Link:
             return False
         self._acknowledged = True
         if self._refused or self._fruitless >= FRUITLESS:
-            self._back(number_sent)
+            self._canary_came_back(number_sent)
         return True
 
-    def _back(self, number: int) -> None:
+    def _canary_came_back(self, number: int) -> None:
         sent_at = self._sent_at.pop(number, None)
         if sent_at is not None:
             self.round_trip = self._clock() - sent_at
@@ -264,9 +264,9 @@ class Link:
         for action in self._machine.step(event, self._clock()):
             self._do(action)
 
-    def _told(self) -> Iterator[Up | Down]:
-        told, self._tell = self._tell, []
-        yield from told
+    def _state_changes(self) -> Iterator[Up | Down]:
+        changes, self._tell = self._tell, []
+        yield from changes
 
     def _do(self, action: Action) -> None:
         match action:

@@ -131,7 +131,8 @@ class Publisher:
         self._woken = False
         self._up = False
         self._reset()
-        self._done: dict[bool, list[int]] = {True: [], False: []}  # acknowledged and not yet recorded, by proved
+        # Acknowledged and not yet recorded, by proved.
+        self._unrecorded: dict[bool, list[int]] = {True: [], False: []}
         self._wire: list[tuple[int, int, int, str]] = []  # sent and not yet recorded
         self._since = 0.0  # when the first of both came
         self._recording: deque[tuple[Future[None], list[int], bool]] = deque()
@@ -143,7 +144,7 @@ class Publisher:
         """Forget what belonged to one connection: the outbox is read from its beginning again."""
         self._flying: dict[int, _Flying] = {}
         self._prefixes: dict[str, _Prefix] = {}
-        self._asked: dict[str, str] = {}  # prefix by canary topic
+        self._prefix_of_canary: dict[str, str] = {}  # prefix by canary topic
         self._subscribing: dict[int, str] = {}  # prefix by packet number
         self._held = 0
         self._buffer: deque[Outgoing] = deque()
@@ -184,11 +185,11 @@ class Publisher:
             self.turn()
         self.link.stop()
         self._record(force=True)
-        self._settle(0)
+        self._record_acknowledged(0)
 
     def turn(self) -> None:
         """One round of the loop: what happened, then what is to be sent and recorded."""
-        waiting = bool(self._wire or self._done[True] or self._done[False])
+        waiting = bool(self._wire or self._unrecorded[True] or self._unrecorded[False])
         for event in self.link.turn(FLUSH if waiting else POLL):
             self.link.contain(event, self._handle)
         now = self.tick = self._clock()
@@ -215,7 +216,7 @@ class Publisher:
                     self._give_up_on(prefix, "the broker refuses the subscription to its canary")
             case Up():
                 self._record(force=True)
-                self._settle(0)  # what is acknowledged must be gone before the outbox is read again
+                self._record_acknowledged(0)  # what is acknowledged must be gone before the outbox is read again
                 self._reset()
                 self._up = True
             case Down():
@@ -240,7 +241,7 @@ class Publisher:
         """A canary of a prefix, if it is ours: the prefix is proved."""
         if message.qos and self.link.session is not None:
             self.link.session.ack(message.mid)
-        name = self._asked.get(message.topic)
+        name = self._prefix_of_canary.get(message.topic)
         prefix = self._prefixes.get(name) if name is not None else None
         if name is None or prefix is None:
             self.link.dropped.note("not asked for", topic=message.topic)
@@ -269,7 +270,7 @@ class Publisher:
 
     def _finish(self, seqs: list[int], *, proved: bool) -> None:
         self._mark()
-        self._done[proved] += seqs
+        self._unrecorded[proved] += seqs
 
     def _is_answered(self, now: float) -> bool:
         """Whether the broker acknowledges in time; if not, it is left."""
@@ -290,7 +291,7 @@ class Publisher:
         self._used[name] = None
         while len(self._used) > MOST_PREFIXES:
             del self._used[next(iter(self._used))]
-        self._asked[canary_topic(name, self._config.agent)] = name
+        self._prefix_of_canary[canary_topic(name, self._config.agent)] = name
         self._send_canary(name)
         return prefix
 
@@ -307,7 +308,7 @@ class Publisher:
         self._give_up_on(name, f"more than {MOST_PREFIXES} prefixes are in use")
         del self._prefixes[name]
         topic = canary_topic(name, self._config.agent)
-        self._asked.pop(topic, None)
+        self._prefix_of_canary.pop(topic, None)
         if self.link.session is not None:
             self.link.session.unsubscribe(topic)
 
@@ -329,7 +330,7 @@ class Publisher:
         if session is None or broker is None:
             return
         unrecorded = sum(len(seqs) for _, seqs, _ in self._recording)
-        if unrecorded + len(self._done[True]) + len(self._done[False]) > DELETE_BATCH:
+        if unrecorded + len(self._unrecorded[True]) + len(self._unrecorded[False]) > DELETE_BATCH:
             self._record(force=False)
             if self._recording:
                 self._recording[0][0].add_done_callback(lambda _: self.wake())
@@ -366,22 +367,22 @@ class Publisher:
     # -- what is to be recorded -------------------------------------------------------------------
 
     def _mark(self) -> None:
-        if not (self._wire or self._done[True] or self._done[False]):
+        if not (self._wire or self._unrecorded[True] or self._unrecorded[False]):
             self._since = self._clock()
 
     def _record(self, *, force: bool) -> None:
         """Hand what was sent and acknowledged to the store, some at a time."""
         while self._recording and self._recording[0][0].done():
             self._recorded(*self._recording.popleft())
-        many = len(self._done[True]) + len(self._done[False]) >= DELETE_BATCH // 2
+        many = len(self._unrecorded[True]) + len(self._unrecorded[False]) >= DELETE_BATCH // 2
         if not (force or many or self._clock() - self._since >= FLUSH) or self._disk_is_full(force):
             return
         if self._wire:
             wire, self._wire = self._wire, []
             self._recording.append((self._store.sent_later(wire), [], True))
-        for proved, seqs in self._done.items():
+        for proved, seqs in self._unrecorded.items():
             if seqs:
-                self._done[proved] = []
+                self._unrecorded[proved] = []
                 self._recording.append((self._store.acknowledged_later(seqs, proved), seqs, proved))
 
     def _disk_is_full(self, force: bool) -> bool:
@@ -396,9 +397,9 @@ class Publisher:
             if self._disk_since is None:
                 self._log.error("what brokers acknowledged cannot be recorded", reason=str(error))
             self._disk_since = self._clock()
-            self._done[proved] = seqs + self._done[proved]
+            self._unrecorded[proved] = seqs + self._unrecorded[proved]
 
-    def _settle(self, most: int) -> None:
+    def _record_acknowledged(self, most: int) -> None:
         """Wait until at most so many requests are with the store."""
         while len(self._recording) > most:
             self._recorded(*self._recording.popleft())

@@ -125,10 +125,10 @@ class AgentProcess:
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AgentError(f"{self.name} does not end within {timeout:g} s: {self.said}") from None
+            raise AgentError(f"{self.name} does not end within {timeout:g} s: {self.last_line}") from None
         self._process = None
         if code:
-            raise AgentError(f"{self.name} ended with {code}: {self.said}")
+            raise AgentError(f"{self.name} ended with {code}: {self.last_line}")
 
     def kill(self) -> None:
         """SIGKILL to it and all that it started."""
@@ -141,7 +141,7 @@ class AgentProcess:
     def check(self) -> None:
         """Raises AgentError when it has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
-            raise AgentError(f"{self.name} ended by itself with {self._process.returncode}: {self.said}")
+            raise AgentError(f"{self.name} ended by itself with {self._process.returncode}: {self.last_line}")
 
     def count(self, kind: str) -> int:
         """How many records of a kind there are."""
@@ -166,8 +166,8 @@ class AgentProcess:
             session.close()
 
     @property
-    def said(self) -> str:
-        """The end of what it printed; of a record of its log, which is JSON, event and error."""
+    def last_line(self) -> str:
+        """Return its last line of output, of a JSON record event and error; at most 400 characters."""
         lines = self._output.read_text(errors="replace").splitlines() if self._output.exists() else []
         return _plain(lines[-1])[-400:] if lines else "it said nothing"
 

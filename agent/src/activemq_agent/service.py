@@ -189,7 +189,7 @@ class Service:
 
     def _watch(self) -> None:
         """Until something has died or the agent is to stop."""
-        pulse, is_ready, told = Pulse(), False, ""
+        pulse, is_ready, last_status = Pulse(), False, ""
         interval = self._notifier.interval or 10.0
         fed_at = time.monotonic() - interval
         while not self._stop.is_set() and not self._died:
@@ -205,8 +205,8 @@ class Service:
                     self._log.error("loops stand still", loops=",".join(still), overdue=",".join(self.handlers.overdue))
                 else:
                     self._notifier.send("WATCHDOG=1")
-            if (status := self._one_line()) != told:
-                told = status
+            if (status := self._one_line()) != last_status:
+                last_status = status
                 self._notifier.send(f"STATUS={status}")
             self._look.wait(LOOK)
             self._look.clear()

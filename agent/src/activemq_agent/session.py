@@ -136,7 +136,7 @@ class Session:
     ) -> None:
         self._client: Any = client  # None once it is over: its sockets go with the last reference
         self._intake = intake
-        self._asked = 0  # SUBSCRIBEs that are not answered
+        self._unanswered_subscribes = 0  # SUBSCRIBEs that are not answered
         self._conn = conn
         self._address = address
         self._keepalive = keepalive
@@ -197,7 +197,7 @@ class Session:
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
         """Ask for one filter; the answer is a ``Suback`` with the number returned, None if the connection is gone."""
         client = self._client
-        self._asked += 1
+        self._unanswered_subscribes += 1
         rc, mid = client.subscribe(topic_filter, qos) if client is not None else (1, None)
         return int(mid) if rc == 0 and mid is not None else None
 
@@ -270,11 +270,11 @@ class Session:
         self._over(text, silent=silent)
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
-        if self._asked <= 0:
+        if self._unanswered_subscribes <= 0:
             from activemq_agent.packet_limits import ViolationError
 
             raise ViolationError("sent a SUBACK that nobody asked for")
-        self._asked -= 1
+        self._unanswered_subscribes -= 1
         self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:

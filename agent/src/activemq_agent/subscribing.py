@@ -128,7 +128,7 @@ class Subscriber:
             log=log,
             clock=clock,
         )
-        self._asked: dict[int, str] = {}  # filter by packet number
+        self._pending_filters: dict[int, str] = {}  # filter by packet number
         self._lanes: dict[str, _Lane] = {}
         self._ask_at: float | None = None
         self._up_at = 0.0
@@ -180,7 +180,7 @@ class Subscriber:
 
     def _forget(self) -> None:
         """What is not stored comes again: it was never acknowledged."""
-        self._asked.clear()
+        self._pending_filters.clear()
         self._lanes.clear()
         self.granted.clear()
         self._ask_at = None
@@ -193,10 +193,10 @@ class Subscriber:
         for topic_filter in filters:
             mid = session.subscribe(topic_filter, 1) if session is not None else None
             if mid is not None:
-                self._asked[mid] = topic_filter
+                self._pending_filters[mid] = topic_filter
 
     def _answered(self, event: Suback) -> None:
-        topic_filter = self._asked.pop(event.mid, None)
+        topic_filter = self._pending_filters.pop(event.mid, None)
         if topic_filter is None:
             return
         broker, conn = self.link.broker, event.conn

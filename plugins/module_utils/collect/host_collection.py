@@ -133,23 +133,23 @@ class _Work:
 
     def _broker(self, broker: Mapping[str, Any], home: Layout, process: Process | None) -> dict[str, Any]:
         try:
-            seen: dict[str, Any] = look(home.base, broker.get("unit"))
+            broker_state: dict[str, Any] = look(home.base, broker.get("unit"))
         except (InstallError, OSError) as error:
             self.notes.append(f"the broker's state is not known: {error}")
-            seen = {"state": None, "how": str(error)}
-        seen.pop("changed", None)
+            broker_state = {"state": None, "how": str(error)}
+        broker_state.pop("changed", None)
         if process:
-            self._process(process, seen["state"])
-        running = seen.get("previous")
+            self._process(process, broker_state["state"])
+        running = broker_state.get("previous")
         directory = home.directory(running) if running else ""
         if running and os.path.isdir(directory):
             self.notes.append(f"the broker runs with version {running}, which is in running/, and not with current")
             tree = deployed_files.read_tree(directory, self.known, self.bundle, "running/")
             deployed_files.add_tree(tree, self.bundle, "running/")
-        for name, place in (("store", seen.get("store") or broker.get("store")), ("data", home.data)):
+        for name, place in (("store", broker_state.get("store") or broker.get("store")), ("data", home.data)):
             if place:
                 self._listing(name, place, account_of_broker(home.base))
-        return seen
+        return broker_state
 
     def _process(self, process: Process, state: str | None) -> None:
         status = thread_dumps.contents(f"/proc/{process.pid}/status") + thread_dumps.contents(

@@ -160,11 +160,11 @@ def _become(process: Process) -> int | None:
     if os.geteuid() != 0:
         return None
     with open(f"/proc/{process.pid}/status") as file:
-        said = dict(line.split(":", 1) for line in file if ":" in line)
+        status = dict(line.split(":", 1) for line in file if ":" in line)
     # Opened as root: who may look at a process is another question than who may open a file.
     root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    uid, gid = int(said["Uid"].split()[1]), int(said["Gid"].split()[1])
-    os.setgroups([int(word) for word in said["Groups"].split()])
+    uid, gid = int(status["Uid"].split()[1]), int(status["Gid"].split()[1])
+    os.setgroups([int(word) for word in status["Groups"].split()])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
     return root

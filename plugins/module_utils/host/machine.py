@@ -135,11 +135,11 @@ def cloud(root: str = "/") -> str | None:
     for name in ("sys_vendor", "product_name", "chassis_asset_tag"):
         try:
             with open(f"{root}sys/class/dmi/id/{name}") as file:
-                said = file.read().strip()
+                text = file.read().strip()
         except OSError:
             continue
-        if name == "chassis_asset_tag" and said == _AZURE:
+        if name == "chassis_asset_tag" and text == _AZURE:
             return "Microsoft Azure"
-        if said in _CLOUDS:
-            return _CLOUDS[said]
+        if text in _CLOUDS:
+            return _CLOUDS[text]
     return None

@@ -142,16 +142,16 @@ def _of_file(path: str) -> Callable[[], str]:
 
 def _of_journal(pid: int) -> Callable[[], str]:
     command = ["journalctl", f"_PID={pid}", "--output=cat", "--no-pager", "--quiet", f"--since=@{time.time():.3f}"]
-    seen = 0
+    read_bytes = 0
 
     def read() -> str:
-        nonlocal seen
+        nonlocal read_bytes
         try:
             done = subprocess.run(command, capture_output=True, timeout=30, check=True)
         except (OSError, subprocess.SubprocessError):
             return ""
-        more = done.stdout[seen:]
-        seen += len(more)
+        more = done.stdout[read_bytes:]
+        read_bytes += len(more)
         return more.decode(errors="replace")
 
     return read

@@ -141,7 +141,7 @@ def _install(
     if not check:
         _clean(layout)
     if current and name and not changed:
-        return _settled(layout, name, check)
+        return _outcome(layout, name, check)
     diff = differences(current, tree, drift)
     restart = pending_restart.reasons(changed_contents(current, tree, drift), current, tree) if name else []
     drifted = tuple(f"{path} {what}" for path, what in sorted(drift.items()))
@@ -163,7 +163,7 @@ def _install(
     return Outcome(True, version, name, tuple(changed), drifted, tuple(diff), tuple(restart))
 
 
-def _settled(layout: Layout, name: str, check: bool) -> Outcome:
+def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
     """Nothing to install. A restart may still be owed from a run that was cut short."""
     owed = pending_restart.read(layout)
     if owed is None:
@@ -191,7 +191,7 @@ def put_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
 def _put_back(layout: Layout, version: str, check: bool) -> Outcome:
     name = layout.current_name()
     if name == version:
-        return _settled(layout, version, check)
+        return _outcome(layout, version, check)
     is_known = pending_restart.is_known_to_broker(layout, version)
     reasons = [] if is_known else [f"version {version} was put back"]
     if not check:
@@ -242,9 +242,9 @@ def _validate(layout: Layout, version: str, validate: Check) -> None:
     try:
         validate(directory)
     except InstallError:
-        away = layout.directory(f".old-{version}")
-        disk.rename(directory, away)
-        disk.remove_tree(away)
+        old_directory = layout.directory(f".old-{version}")
+        disk.rename(directory, old_directory)
+        disk.remove_tree(old_directory)
         raise
 
 
@@ -284,6 +284,6 @@ def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> Non
     needed = {version, previous, owed.previous if owed else None}
     for name in layout.names()[keep:]:
         if name not in needed:
-            away = layout.directory(f".old-{name}")
-            disk.rename(layout.directory(name), away)
-            disk.remove_tree(away)
+            old_directory = layout.directory(f".old-{name}")
+            disk.rename(layout.directory(name), old_directory)
+            disk.remove_tree(old_directory)

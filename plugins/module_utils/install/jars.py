@@ -39,14 +39,14 @@ def release_of_jar(name: str, file: IO[bytes]) -> str | None:
     found = _BROKER_JAR.fullmatch(name)
     if found is None:
         return None
-    told = None
+    version = None
     # The account of a broker chooses what its process has open, and zipfile raises whatever its decoders do.
     with contextlib.suppress(Exception):
         if _is_small(file):
             with zipfile.ZipFile(file) as jar:
                 record = _text(jar, f"META-INF/maven/org.apache.activemq/{found[1]}/pom.properties")
-                told = _VERSION_LINE.search(record) or _IMPLEMENTATION.search(_text(jar, "META-INF/MANIFEST.MF"))
-    return told[1] if told else found[2]
+                version = _VERSION_LINE.search(record) or _IMPLEMENTATION.search(_text(jar, "META-INF/MANIFEST.MF"))
+    return version[1] if version else found[2]
 
 
 def _is_small(file: IO[bytes]) -> bool:

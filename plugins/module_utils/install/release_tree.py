@@ -127,17 +127,17 @@ def _complete_exchange(home: str) -> bool:
     return True
 
 
-def _exchange(source: str, home: str, away: str) -> None:
+def _exchange(source: str, home: str, backup: str) -> None:
     """``source`` becomes ``home``, and what was ``home`` becomes ``away``; or nothing changes."""
-    disk.remove_tree(away)
+    disk.remove_tree(backup)
     try:
-        disk.rename(home, away)
+        disk.rename(home, backup)
         disk.rename(source, home)
     except OSError:
-        if os.path.lexists(away):
+        if os.path.lexists(backup):
             if os.path.lexists(home):
                 disk.rename(home, source)
-            disk.rename(away, home)
+            disk.rename(backup, home)
         raise
 
 

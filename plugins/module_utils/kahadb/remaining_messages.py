@@ -153,15 +153,17 @@ class Replay:
             topic: {message: position for position, message in enumerate(messages)}
             for topic, messages in self._topics.items()
         }
-        left = {pair: self._left(positions.get(pair[0], {}), pair) for pair in named}
+        remaining = {pair: self._remaining(positions.get(pair[0], {}), pair) for pair in named}
         return Counts(
             queues={name.partition(":")[2]: len(ids) for name, ids in self._queues.items() if ids},
-            subscriptions={(topic.partition(":")[2], key): number for (topic, key), number in sorted(left.items())},
+            subscriptions={
+                (topic.partition(":")[2], key): number for (topic, key), number in sorted(remaining.items())
+            },
             topics={name.partition(":")[2]: len(ids) for name, ids in self._topics.items() if ids},
             prepared=sum(xa for xa, _ in self._prepared),
         )
 
-    def _left(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
+    def _remaining(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
         """Messages of a topic since the subscription was made, without those it took; in the time of its own."""
         born = self._born.get(pair, 0)
         taken = sum(1 for message in self._acked.get(pair, ()) if positions.get(message, -1) >= born)

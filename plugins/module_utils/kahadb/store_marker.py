@@ -64,12 +64,12 @@ def claim(directory: str, pair: str, word: str, user: str | None = None) -> bool
     The directory itself is made only below a mount point. Returns False when the marker is there
     already. Raises InstallError for a store that may not be claimed.
     """
-    seen = look(directory, user)
-    if seen["marked"] is not None:
+    marker_state = look(directory, user)
+    if marker_state["marked"] is not None:
         return False
-    if seen["used"]:
+    if marker_state["used"]:
         raise InstallError(f"{directory} holds messages and no marker: it is not claimed")
-    if not seen["exists"] and not seen["mounted"]:
+    if not marker_state["exists"] and not marker_state["mounted"]:
         raise InstallError(f"{directory} is not there and nothing is mounted above it: it is not made")
     account = account_for(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)

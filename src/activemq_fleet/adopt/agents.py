@@ -58,35 +58,35 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
         home = _home(file, brokers)
         if home is None or proposal.naming.identify(file.host) or not _HOST.fullmatch(file.host):
             continue  # a broker's host, or nobody's of this fleet
-        said = _variables(file)
-        if said.get("agent_client_id") == file.host:
-            del said["agent_client_id"]
+        variables = _variables(file)
+        if variables.get("agent_client_id") == file.host:
+            del variables["agent_client_id"]
         name = file.entries.get("mb.username", "")
-        said["agent_password"] = proposal.secrets.of(name, "", f"password of the agent {name}")
+        variables["agent_password"] = proposal.secrets.of(name, "", f"password of the agent {name}")
         if len({broker.group for broker in brokers.values()}) > 1:
-            said["agent_group"] = home.group
-        proposal.agents[file.host] = {name: value for name, value in said.items() if fits(name, value)}
-        placed = {agent.host: agent.pair for agent in proposal.fleet().agents}
-        if file.host not in placed:
+            variables["agent_group"] = home.group
+        proposal.agents[file.host] = {name: value for name, value in variables.items() if fits(name, value)}
+        homes = {agent.host: agent.pair for agent in proposal.fleet().agents}
+        if file.host not in homes:
             del proposal.agents[file.host]
-        elif placed[file.host] != home.pair:
+        elif homes[file.host] != home.pair:
             proposal.agents[file.host]["agent_pair"] = home.pair
 
 
 def _variables(file: AgentFile) -> Variables:
     """What the file and its unit say, a variable a key."""
-    said: Variables = {}
+    variables: Variables = {}
     for key, text in file.entries.items():
         variable = _CALLED.get(key, f"agent_{key.removeprefix('mb.').replace('.', '_')}")
         if key not in _COMPUTED and variable in NAMES:
-            said[variable] = text.split(",") if variable == "agent_topics" else literal(text)
+            variables[variable] = text.split(",") if variable == "agent_topics" else literal(text)
     if "mb.password.file" in file.entries:
-        said["agent_config"] = str(Path(file.entries["mb.password.file"]).parent)
+        variables["agent_config"] = str(Path(file.entries["mb.password.file"]).parent)
     for variable, pattern in (("agent_user", _USER), ("agent_home", _PROGRAM)):
         match = pattern.search(file.unit)
         if match:
-            said[variable] = match[1]
-    return said
+            variables[variable] = match[1]
+    return variables
 
 
 def _by_address(fleet: Fleet) -> dict[tuple[str, int], Broker]:

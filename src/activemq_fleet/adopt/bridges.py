@@ -53,8 +53,8 @@ def bridges_of(document: Document) -> Iterator[Bridge]:
 def _bridge(node: XmlElement) -> Bridge | None:
     uri, name, ttl = node.get("uri"), node.get("name"), _ttl(node)
     addresses = tuple((host.strip("[]"), int(port)) for host, port in _DIALLED.findall(uri))
-    include = _destinations(node.one("dynamicallyIncludedDestinations"))
-    exclude = _destinations(node.one("excludedDestinations"))
+    include = _destinations(node.first("dynamicallyIncludedDestinations"))
+    exclude = _destinations(node.first("excludedDestinations"))
     whole = len(addresses) == len(re.findall(r"[a-z+]+://(?=[^(])", uri))
     if not uri.startswith(("static:", "masterslave:")) or not addresses or not whole:
         return None
@@ -109,10 +109,10 @@ def propose_letters(proposal: Proposal) -> None:
                 proposal.set(document.host, "master_node", letter)
 
 
-def propose_addresses(proposal: Proposal, told: Mapping[str, str]) -> None:
+def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) -> None:
     """``activemq_address`` of hosts that their peers dial by another name; ``told`` are known already."""
     said: dict[str, Counter[str]] = defaultdict(Counter)
-    for host, address in told.items():
+    for host, address in known_addresses.items():
         said[host][address] += 1
     by_name = _by_name(proposal.documents)
     unknown: list[tuple[Bridge, Document]] = []
@@ -134,7 +134,7 @@ def propose_addresses(proposal: Proposal, told: Mapping[str, str]) -> None:
         for owner, address in _named_by_link(bridge, proposal):
             said[owner][address] += 1
     for owner, counted in said.items():
-        address = told.get(owner) or counted.most_common(1)[0][0]
+        address = known_addresses.get(owner) or counted.most_common(1)[0][0]
         if address != owner:
             proposal.set(owner, "address", address)
 

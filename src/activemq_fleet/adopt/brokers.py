@@ -58,7 +58,7 @@ def propose_brokers(proposal: Proposal) -> None:
 
 def _propose_limits(proposal: Proposal, document: Document) -> None:
     for name, path in _LIMITS.items():
-        usage = document.broker.one(f"systemUsage/systemUsage/{path}")
+        usage = document.broker.first(f"systemUsage/systemUsage/{path}")
         default = (
             memory_limit(proposal[document.host].get("heap", HEAP))
             if name == "memory_limit"
@@ -93,7 +93,7 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
 
 def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
     names = Counter(node.get("name") for node in connectors(document))
-    if document.broker.one("services/masterConnector") and proposal.profile(document.host).replicates:
+    if document.broker.first("services/masterConnector") and proposal.profile(document.host).replicates:
         return
     for node in connectors(document):
         parsed = _LISTENS.fullmatch(node.get("uri"))
@@ -124,12 +124,12 @@ def _options(query: str) -> dict[str, str]:
 
 def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener]) -> list[Listener]:
     """``activemq_tls``, where every connector is TLS; the connectors without what it adds."""
-    context = document.broker.one("sslContext/sslContext")
+    context = document.broker.first("sslContext/sslContext")
     if context is None or not listeners:
         return listeners
     if any(document.release.tls_scheme(listener.scheme) != listener.scheme for listener in listeners):
         return listeners
-    asked = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in listeners)
+    needs_certificates = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in listeners)
     stores = {
         "keystore": context.get("keyStore").removeprefix("file:"),
         "keystore_password": proposal.secrets.of(
@@ -140,10 +140,10 @@ def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener])
             "truststore", context.get("trustStorePassword"), "password of the trust store"
         ),
     }
-    if not proposal.set(document.host, "tls", stores | ({"client_auth": True} if asked else {})):
+    if not proposal.set(document.host, "tls", stores | ({"client_auth": True} if needs_certificates else {})):
         return listeners
     return [
-        replace(listener, options=dict(list(listener.options.items())[: -1 if asked else None]))
+        replace(listener, options=dict(list(listener.options.items())[: -1 if needs_certificates else None]))
         for listener in listeners
     ]
 

@@ -31,14 +31,14 @@ def propose_host(proposal: Proposal) -> None:
         if heap:
             proposal.set(document.host, "heap", heap[1])
         if _OURS in environment:
-            said = dict(_ASSIGNED.findall(environment))
-            base = Path(said.get("ACTIVEMQ_BASE", "").strip('"'))
-            home = said.get("ACTIVEMQ_HOME", "").strip('"')
+            assigned = dict(_ASSIGNED.findall(environment))
+            base = Path(assigned.get("ACTIVEMQ_BASE", "").strip('"'))
+            home = assigned.get("ACTIVEMQ_HOME", "").strip('"')
             proposal.set(document.host, "instance", base.name)
             proposal.set(document.host, "base", str(base.parent))
             if home.endswith(f"-{document.release.text}"):
                 proposal.set(document.host, "home", home.removesuffix(f"-{document.release.text}"))
-            proposal.set(document.host, "java_home", said.get("JAVA_HOME", "").strip('"') or None)
+            proposal.set(document.host, "java_home", assigned.get("JAVA_HOME", "").strip('"') or None)
         user = _USER.search(_first(document, ("systemd/",)))
         if user:
             proposal.set(document.host, "user", user[1])
@@ -47,9 +47,9 @@ def propose_host(proposal: Proposal) -> None:
 def propose_console(proposal: Proposal) -> None:
     """Where the console listens; its port is without the offset."""
     for document in proposal.documents:
-        said = _first(document, ("jetty",))
+        jetty = _first(document, ("jetty",))
         for name, pattern in _CONSOLE.items():
-            found = pattern.search(said)
+            found = pattern.search(jetty)
             if found:
                 text = next(filter(None, found.groups()))
                 offset = proposal[document.host].get("port_offset", 0)

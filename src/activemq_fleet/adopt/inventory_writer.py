@@ -92,11 +92,11 @@ def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Vari
         "{{ inventory_hostname_short }}": {broker.host: broker.identity.host for broker in fleet.brokers},
     }
     for name in ("broker_name", "store_directory"):
-        said = {host: mine[name] for host, mine in variables.items() if name in mine}
+        values_by_host = {host: mine[name] for host, mine in variables.items() if name in mine}
         for expression, of in names.items():
-            general = {text.replace(of[host], expression) for host, text in said.items()}
-            if len(general) == 1 and len(set(said.values())) > 1 and expression in next(iter(general)):
-                for host in said:
+            general = {text.replace(of[host], expression) for host, text in values_by_host.items()}
+            if len(general) == 1 and len(set(values_by_host.values())) > 1 and expression in next(iter(general)):
+                for host in values_by_host:
                     found[host][name] = next(iter(general))
                 break
     return found

@@ -31,17 +31,17 @@ def propose_missing(proposal: Proposal, document: Document, rendered: XmlElement
     found = []
     for child in document.broker.children:
         same = next((other for other in broker.children if other.tag == child.tag), None)
-        lacking = _without(child, skip) if same is None else _property(child, same, skip)
-        if lacking is not None:
-            found.append(_entry(proposal, document, lacking, None))
-    there = Counter(child.key for child in rendered.children)
+        missing = _without(child, skip) if same is None else _property(child, same, skip)
+        if missing is not None:
+            found.append(_entry(proposal, document, missing, None))
+    there = Counter(child.comparison_key for child in rendered.children)
     for child in document.root.children:
         if child is document.broker or id(child) in skip or is_console(child):
             continue
         if child.get("class").endswith(PLACEHOLDERS):
             continue  # two would each refuse what only the other resolves
-        if there[child.key]:
-            there[child.key] -= 1
+        if there[child.comparison_key]:
+            there[child.comparison_key] -= 1
         else:
             found.append(_entry(proposal, document, child, "beans"))
     if found:
@@ -89,12 +89,12 @@ def _without(node: XmlElement, skip: Collection[int]) -> XmlElement | None:
 
 def _property(original: XmlElement, rendered: XmlElement, skip: Collection[int]) -> XmlElement | None:
     """What a property lacks: beans, and what they lack."""
-    lacking = []
+    missing = []
     there = list(rendered.children)
     for child in original.children:
         if id(child) in skip:
             continue
-        equal = next((other for other in there if other.key == child.key), None)
+        equal = next((other for other in there if other.comparison_key == child.comparison_key), None)
         if equal is not None:
             there.remove(equal)
             continue
@@ -103,9 +103,9 @@ def _property(original: XmlElement, rendered: XmlElement, skip: Collection[int])
         same = next((other for other in rendered.children if _joins(other, child, rendered)), None)
         found = child if same is None else _bean(child, same, skip)
         if found is not None:
-            lacking.append(found)
+            missing.append(found)
     attributes = _changed(original, rendered)
-    return XmlElement(original.tag, attributes, "", tuple(lacking)) if lacking or attributes else None
+    return XmlElement(original.tag, attributes, "", tuple(missing)) if missing or attributes else None
 
 
 def _same_rights(one: XmlElement, other: XmlElement) -> bool:
@@ -114,19 +114,19 @@ def _same_rights(one: XmlElement, other: XmlElement) -> bool:
 
 def _bean(original: XmlElement, rendered: XmlElement, skip: Collection[int]) -> XmlElement | None:
     """What a bean lacks: attributes, and properties or what they lack."""
-    lacking = []
+    missing = []
     for child in original.children:
         same = next((other for other in rendered.children if other.tag == child.tag), None)
         found = child if same is None else _property(child, same, skip)
         if found is not None:
-            lacking.append(found)
+            missing.append(found)
     attributes = _changed(original, rendered)
-    if not lacking and not attributes:
+    if not missing and not attributes:
         return None
     told_apart = {
         name: original.get(name) for name in _TOLD_APART_BY.get(original.name, ()) if name in original.attributes
     }
-    return XmlElement(original.tag, {**told_apart, **attributes}, "", tuple(lacking))
+    return XmlElement(original.tag, {**told_apart, **attributes}, "", tuple(missing))
 
 
 def _changed(original: XmlElement, rendered: XmlElement) -> dict[str, str]:

@@ -69,13 +69,13 @@ def entries_for(links: Sequence[Carried], fleet: Fleet) -> tuple[list[Entry], li
     for link in links:
         if id(link) in done:
             continue
-        alike = groups[kinds[id(link)]]
+        same_settings = groups[kinds[id(link)]]
         for source, target in _ends(home[link.source], home[link.target]):
             ends = [(a, b) for a in members[source] for b in members[target] if a != b]
             several = len({b for _, b in ends}) > 1
-            free = all(pair in alike and id(alike[pair]) not in done for pair in ends)
+            free = all(pair in same_settings and id(same_settings[pair]) not in done for pair in ends)
             if free and not (several and link.own_name):
-                made = tuple(alike[pair] for pair in ends)
+                made = tuple(same_settings[pair] for pair in ends)
                 done |= {id(one) for one in made}
                 entries.append(Entry(source, target, made))
                 break

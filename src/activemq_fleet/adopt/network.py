@@ -64,22 +64,22 @@ def propose_network(proposal: Proposal) -> None:
 
 def _propose_user(proposal: Proposal) -> bool:
     """``activemq_network_username``: whoever bridges log in as. True where nobody did."""
-    said: Counter[str] = Counter()
+    names: Counter[str] = Counter()
     linked = False
     for document in proposal.documents:
         for node in [*network_connectors(document), *filter(None, [master_connector(document)])]:
             linked = True
             if node.get("userName"):
-                said[node.get("userName")] += 1
-    if not said:
-        said.update(
+                names[node.get("userName")] += 1
+    if not names:
+        names.update(
             account.get("username")
             for document in proposal.documents
             for account in accounts(document)
             if NETWORK_GROUP in groups_of(account)
         )
-    name = said.most_common(1)[0][0] if said else _NEW_USER
-    if not (said or linked):
+    name = names.most_common(1)[0][0] if names else _NEW_USER
+    if not (names or linked):
         return False
     values = Counter(_password(proposal.documents, name))
     value = values.most_common(1)[0][0] if values else ""
@@ -87,7 +87,7 @@ def _propose_user(proposal: Proposal) -> bool:
     for document in proposal.documents:
         if proposal.set(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret
-    return not said
+    return not names
 
 
 def _password(documents: Iterable[Document], name: str) -> Iterable[str]:
@@ -120,14 +120,14 @@ def _sort_bridges(proposal: Proposal, base: Fleet, found: _Found) -> None:
         by_unit[base.broker(document.host).unit].append(document)
     found.carried, found.pair_links = [], {}
     for unit, documents in by_unit.items():
-        seen: dict[str, dict[str, tuple[Bridge, str]]] = defaultdict(dict)
+        connectors_by_name: dict[str, dict[str, tuple[Bridge, str]]] = defaultdict(dict)
         for document in documents:
             for bridge in bridges_of(document):
                 if (document.host, bridge.name) not in found.raw:
                     target = _target(proposal, base, addresses, document, bridge, found)
                     if target:
-                        seen[bridge.name][document.host] = bridge, target
-        for by_host in seen.values():
+                        connectors_by_name[bridge.name][document.host] = bridge, target
+        for by_host in connectors_by_name.values():
             carried = _carried(proposal, unit, documents, by_host, found)
             if carried:
                 found.carried.append(carried)
@@ -293,8 +293,8 @@ def _propose_ttl(proposal: Proposal, found: _Found, entries: Sequence[Entry], mu
             if document.identity.group not in multicast:
                 proposal[document.host]["network_ttl"] = next(iter(wanted))
         return
-    said = {entry for entry in entries if any(link in wrong for link in entry.links)}
-    _set_entries(proposal, entries, said)
+    rejected = {entry for entry in entries if any(link in wrong for link in entry.links)}
+    _set_entries(proposal, entries, rejected)
     by_host: dict[str, set[Ttl]] = defaultdict(set)
     for link in _wrong_ttl(proposal, found):
         for host in link.hosts:
@@ -303,7 +303,9 @@ def _propose_ttl(proposal: Proposal, found: _Found, entries: Sequence[Entry], mu
         if len(ttls) == 1 and "unlimited" not in ttls:
             proposal[host]["network_ttl"] = ttls.pop()
     wrong = _wrong_ttl(proposal, found)
-    _set_entries(proposal, entries, said | {entry for entry in entries if any(link in wrong for link in entry.links)})
+    _set_entries(
+        proposal, entries, rejected | {entry for entry in entries if any(link in wrong for link in entry.links)}
+    )
 
 
 def _wrong_ttl(proposal: Proposal, found: _Found) -> list[Carried]:

@@ -45,7 +45,7 @@ def propose_profiles(proposal: Proposal) -> None:
 
 def master_connector(document: Document) -> XmlElement | None:
     """Through which a pure slave dials its master."""
-    return document.broker.one("services/masterConnector")
+    return document.broker.first("services/masterConnector")
 
 
 def dialled_master(document: Document) -> tuple[str, int] | None:
@@ -87,7 +87,7 @@ def _only_for_slaves(connector: XmlElement) -> bool:
 
 
 def _store(document: Document) -> XmlElement | None:
-    adapter = document.broker.one("persistenceAdapter")
+    adapter = document.broker.first("persistenceAdapter")
     return adapter.children[0] if adapter and adapter.children else None
 
 
@@ -98,7 +98,7 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     if len(stores) != 2 or len(directories) != 1 or not next(iter(directories)).startswith("/"):
         return False
     names = {document.broker.get("brokerName") for document in documents}
-    locked = all(store.one("locker") or any(name in store.attributes for name in _LOCKED) for store in stores)
+    locked = all(store.first("locker") or any(name in store.attributes for name in _LOCKED) for store in stores)
     return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
@@ -106,7 +106,7 @@ def _propose_file_lock(proposal: Proposal, document: Document) -> None:
     store = _store(document)
     if store is None:
         return
-    locker = store.one("locker/shared-file-locker")
+    locker = store.first("locker/shared-file-locker")
     acquire = locker.get("lockAcquireSleepInterval") if locker else store.get("databaseLockedWaitDelay")
     _propose_interval(proposal, document, "lock_acquire_interval", acquire, 1000)
     _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), 2000)
@@ -144,7 +144,7 @@ def data_source(document: Document) -> XmlElement | None:
 def properties(bean: XmlElement) -> dict[str, str]:
     """Name -> value of a Spring bean's properties."""
     return {
-        child.get("name"): child.get("value") or next((value.said for value in child.children), "")
+        child.get("name"): child.get("value") or next((value.normalized_text for value in child.children), "")
         for child in bean.children
         if child.name == "property" and not bean.get("class").endswith(PLACEHOLDERS)
     }
@@ -164,7 +164,7 @@ def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
             continue
         proposal.stands_for(data_source(document))
         store = _store(document)
-        locker = store.one("locker/lease-database-locker") if store else None
+        locker = store.first("locker/lease-database-locker") if store else None
         acquire = locker.get("lockAcquireSleepInterval") if locker else ""
         _propose_interval(proposal, document, "lock_acquire_interval", acquire, 10_000)
         keep_alive = store.get("lockKeepAlivePeriod") if store else ""

@@ -105,9 +105,9 @@ def _host_of(path: Path, naming: Naming) -> str:
     )
 
 
-def _releases(said: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
+def _releases(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
     chosen: dict[str, str] = {}
-    for text in said:
+    for text in arguments:
         name, separator, release = text.rpartition("=")
         if not separator:
             chosen = dict.fromkeys(hosts, release) | chosen
@@ -119,10 +119,10 @@ def _releases(said: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
     return chosen
 
 
-def read_addresses(said: Sequence[str], documents: Sequence[Document]) -> dict[str, str]:
+def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> dict[str, str]:
     """``HOST=ADDRESS`` -> address by host. Raises InputError for a host without a file, or no address."""
     found = {}
-    for text in said:
+    for text in arguments:
         name, separator, address = text.partition("=")
         named = [document.host for document in documents if name in (document.host, document.identity.host)]
         if not separator or len(named) != 1:

@@ -67,18 +67,18 @@ class XmlElement:
         return self.name in _CHAINS if self.is_core else self.tag != f"{{{BEANS}}}beans"
 
     @cached_property
-    def said(self) -> str:
-        """Its own text, where any white space is one space."""
+    def normalized_text(self) -> str:
+        """Return its own text with any white space as one space."""
         return " ".join(" ".join([self.text, *(child.tail for child in self.children)]).split())
 
     @cached_property
-    def key(self) -> tuple[Any, ...]:
-        """Equal for two elements that say the same."""
-        children = [child.key for child in self.children]
+    def comparison_key(self) -> tuple[Any, ...]:
+        """Return a value that is equal for elements that mean the same."""
+        children = [child.comparison_key for child in self.children]
         return (
             self.tag,
             tuple(sorted(self.attributes.items())),
-            self.said,
+            self.normalized_text,
             tuple(children if self.is_chain else sorted(children)),
         )
 
@@ -93,8 +93,8 @@ class XmlElement:
             found = [child for node in found for child in node.children if child.tag == f"{{{CORE}}}{name}"]
         return found
 
-    def one(self, path: str) -> XmlElement | None:
-        """The first of them."""
+    def first(self, path: str) -> XmlElement | None:
+        """Return the first element at a path, or None."""
         return next(iter(self.all(path)), None)
 
 
@@ -166,7 +166,7 @@ class _Comparison:
     """Each element, by ``id``, as it may be shown."""
 
     def of(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
-        if original.key == rendered.key:
+        if original.comparison_key == rendered.comparison_key:
             return
         yield from self._of_attributes(path, original, rendered)
         pairs, lacking, added = _paired(original.children, rendered.children)
@@ -187,8 +187,8 @@ class _Comparison:
             if original.attributes.get(name) != rendered.attributes.get(name):
                 place = f"{path}/@{_prefixed(name)}"
                 yield self._difference(place, before.attributes.get(name), after.attributes.get(name))
-        if original.said != rendered.said:
-            yield self._difference(f"{path}/text()", before.said or None, after.said or None)
+        if original.normalized_text != rendered.normalized_text:
+            yield self._difference(f"{path}/text()", before.normalized_text or None, after.normalized_text or None)
 
     def _of_order(
         self, path: str, pairs: Sequence[tuple[XmlElement, XmlElement]], original: XmlElement, rendered: XmlElement
@@ -211,7 +211,7 @@ def _paired(
     """Which children answer each other, in the original's order; what is left on either side."""
     answers: dict[int, XmlElement] = {}
     left = list(rendered)
-    for same in (lambda node: node.key, _identity):
+    for same in (lambda node: node.comparison_key, _identity):
         waiting: dict[Any, list[XmlElement]] = defaultdict(list)
         for node in left:
             waiting[same(node)].append(node)
@@ -241,10 +241,10 @@ def _step(node: XmlElement, siblings: Iterable[XmlElement]) -> str:
     for name in _TOLD_APART_BY.get(node.name, ()):
         if node.get(name):
             return f"{node.name}[@{name}='{node.get(name)}']"
-    alike = [sibling for sibling in siblings if sibling.tag == node.tag]
-    if len(alike) < 2:
+    same_tag = [sibling for sibling in siblings if sibling.tag == node.tag]
+    if len(same_tag) < 2:
         return node.name
-    return f"{node.name}[{next(place for place, sibling in enumerate(alike, 1) if sibling is node)}]"
+    return f"{node.name}[{next(place for place, sibling in enumerate(same_tag, 1) if sibling is node)}]"
 
 
 def _prefixed(name: str) -> str:

@@ -39,12 +39,12 @@ def java(minimum: int = 0) -> Path:
 def java_feature(executable: Path) -> int:
     """Feature release of a ``java``: 8 for 1.8.0, 17 for 17.0.15. Raises ArtifactError."""
     try:
-        said = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ArtifactError(f"{executable} does not run: {error}") from None
-    match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
-        raise ArtifactError(f"{executable} -version does not tell its version (exit code {said.returncode})")
+        raise ArtifactError(f"{executable} -version does not tell its version (exit code {answer.returncode})")
     return int(match[1])
 
 

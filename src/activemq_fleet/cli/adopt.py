@@ -82,7 +82,7 @@ def command(
         echo(json.dumps([difference.to_dict() for difference in adopted.differences], indent=2))
     else:
         echo("\n".join(_as_text(output, adopted)))
-    for line in _told(output, adopted):
+    for line in _summary(output, adopted):
         echo(line, err=form == "json")
     return 0
 
@@ -126,16 +126,17 @@ def _findings(fleet: Fleet) -> Iterable[Finding]:
 
 
 def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
-    alike: dict[tuple[str, str, str | None, str | None], list[Difference]] = defaultdict(list)
+    by_difference: dict[tuple[str, str, str | None, str | None], list[Difference]] = defaultdict(list)
     for one in adopted.differences:
-        alike[one.path, one.direction, one.original, one.rendered].append(one)
+        by_difference[one.path, one.direction, one.original, one.rendered].append(one)
     number = len(adopted.fleet.brokers)
     yield f"{output}: {counted(number, 'host')}, {counted(len(adopted.files), 'file')}"
-    if not alike:
+    if not by_difference:
         yield "It renders the same documents."
         return
-    yield f"It renders documents that differ from the files in {len(alike)} place{'s' if len(alike) > 1 else ''}:"
-    for (path, direction, original, rendered), found in alike.items():
+    plural = "s" if len(by_difference) > 1 else ""
+    yield f"It renders documents that differ from the files in {len(by_difference)} place{plural}:"
+    for (path, direction, original, rendered), found in by_difference.items():
         yield f"\n{path}: {direction}"
         yield f"    hosts:    {_named([one.host for one in found])}"
         if original is not None:
@@ -144,7 +145,7 @@ def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
             yield f"    rendered: {_short(rendered)}"
 
 
-def _told(output: Path, adopted: Adopted) -> Iterable[str]:
+def _summary(output: Path, adopted: Adopted) -> Iterable[str]:
     for note in adopted.notes:
         yield f"note: {note}"
     for label, what in adopted.secrets.items():

@@ -13,7 +13,7 @@ def assign_lanes(spans: Sequence[Span], apart: float = 0.0) -> list[int]:
     The shortest come first, so that a line that goes farther runs around those that do not.
     """
     lanes: list[list[Span]] = []
-    given = [0] * len(spans)
+    lanes_of_spans = [0] * len(spans)
     for position in sorted(range(len(spans)), key=lambda p: (spans[p][1] - spans[p][0], spans[p], p)):
         start, end = spans[position]
         lane = next(
@@ -23,5 +23,5 @@ def assign_lanes(spans: Sequence[Span], apart: float = 0.0) -> list[int]:
         if lane == len(lanes):
             lanes.append([])
         lanes[lane].append((start, end))
-        given[position] = lane
-    return given
+        lanes_of_spans[position] = lane
+    return lanes_of_spans

@@ -92,9 +92,9 @@ def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width
     heights = [max(26.0, _LINE * len(lines) + 11) for lines in wrapped]
     share = sum(heights) / columns
     tops = [y + 28.0] * columns
-    at, taken = 0, 0.0
+    at, used_height = 0, 0.0
     for sign, lines, height in zip(signs, wrapped, heights, strict=True):
-        if taken + height / 2 > share * (at + 1) and at < columns - 1:
+        if used_height + height / 2 > share * (at + 1) and at < columns - 1:
             at += 1
         left, top = x + at * column, tops[at]
         with canvas.group(at=(left, top)):
@@ -102,7 +102,7 @@ def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width
             for row, line in enumerate(lines):
                 canvas.text(_SAMPLE, 14 + _LINE * row, line, "note ink")
         tops[at] += height
-        taken += height
+        used_height += height
     return max(tops) - y
 
 

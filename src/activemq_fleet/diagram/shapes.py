@@ -55,11 +55,11 @@ def _path(pairs: Sequence[str], beside: Mapping[str, set[str]]) -> tuple[str, ..
     """The pairs along their links from an end, or () where they are not all on one line."""
     position = {name: index for index, name in enumerate(pairs)}
     here = next((name for name in pairs if len(beside[name]) == 1), pairs[0])
-    path, seen = [here], {here}
-    while onward := beside[here] - seen:
+    path, visited = [here], {here}
+    while onward := beside[here] - visited:
         here = min(onward, key=lambda name: position[name])
         path.append(here)
-        seen.add(here)
+        visited.add(here)
     return tuple(path) if len(path) == len(pairs) else ()
 
 

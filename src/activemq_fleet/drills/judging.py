@@ -69,15 +69,15 @@ def highest_chance(faults: int) -> float:
 
 
 def _losses(accounts: Sequence[Account]) -> list[str]:
-    said = []
+    sentences = []
     for name, words in (("lost", "lost"), ("stuck", "stuck"), ("duplicate", "handled more than once")):
         for account in accounts:
             count = getattr(account, name)
             if count:
                 first = next((unit for unit in account.units if unit.verdict == name), None)
                 why = f" ({first.event_id}: {first.reason})" if first else ""
-                said.append(f"{count} of {account.accepted} events of {account.pair} {words}{why}")
-    return said
+                sentences.append(f"{count} of {account.accepted} events of {account.pair} {words}{why}")
+    return sentences
 
 
 def _mishaps(faults: Sequence[Fault]) -> list[str]:
@@ -86,12 +86,12 @@ def _mishaps(faults: Sequence[Fault]) -> list[str]:
 
 def _weaknesses(faults: Sequence[Fault], accounts: Sequence[Account], wanted: int) -> list[str]:
     counted = [fault for fault in faults if fault.void is None]
-    said = []
+    sentences = []
     if len(counted) < wanted:
         last = next((fault.void for fault in reversed(faults) if fault.void), None)
-        said.append(f"{len(counted)} of {wanted} faults count" + (f": {last}" if last else ""))
-    said += [f"no event of {account.pair} was accepted" for account in accounts if not account.accepted]
-    return said
+        sentences.append(f"{len(counted)} of {wanted} faults count" + (f": {last}" if last else ""))
+    sentences += [f"no event of {account.pair} was accepted" for account in accounts if not account.accepted]
+    return sentences
 
 
 def _s(count: int) -> str:

@@ -25,7 +25,7 @@ def agent_title(agent: Agent) -> str:
 def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
     """Home, what it is told, what happens when a broker dies, files."""
     pair = fleet.pairs[agent.pair]
-    return [_home(fleet, agent, pair), _told(agent, pair), _dies(pair), _files(agent)]
+    return [_home(fleet, agent, pair), _reports(agent, pair), _dies(pair), _files(agent)]
 
 
 def _home(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
@@ -52,7 +52,7 @@ def _home(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
     return Section("home", "Its home, and why", (group, home, *nodes), intro=intro)
 
 
-def _told(agent: Agent, pair: Pair) -> Section:
+def _reports(agent: Agent, pair: Pair) -> Section:
     settings, urls = agent.settings, mb_urls(pair)
     shown = [
         Entry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),

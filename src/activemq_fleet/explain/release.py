@@ -11,7 +11,7 @@ from activemq_fleet.topology import Broker, Fleet
 def release_section(fleet: Fleet, broker: Broker) -> Section:
     """Only answers that change this broker's files or its fate; the others are left out."""
     release = broker.release
-    asked = set_by(
+    release_entry = set_by(
         broker.settings,
         "release",
         "release",
@@ -23,7 +23,7 @@ def release_section(fleet: Fleet, broker: Broker) -> Section:
     entries = (
         Entry("has" if good else "lacks", text, data={"has": good, "what": name}) for name, good, text in answers
     )
-    return Section("release", "Its release", (asked, *entries))
+    return Section("release", "Its release", (release_entry, *entries))
 
 
 _Answer = tuple[str, bool, str]

@@ -30,8 +30,8 @@ def explain_route(
     what = f" for {destination}" if destination else ""
     intro = "A message is sent here while a consumer waits there and nowhere else; bridges have had time to form."
     sections = (
-        Section("way", "The way", (_said("outcome", answer), *_hops(fleet, answer)), intro=intro),
-        Section("back", "The way back", (_said("outcome", back), *_hops(fleet, back))),
+        Section("way", "The way", (_outcome_entry("outcome", answer), *_hops(fleet, answer)), intro=intro),
+        Section("back", "The way back", (_outcome_entry("outcome", back), *_hops(fleet, back))),
         Section(
             "failures", "When one broker is down", tuple(_failures(fleet, routes, here, there, destination, answer))
         ),
@@ -52,7 +52,7 @@ def _place(fleet: Fleet, name: str) -> str:
     return pair.preferred_master.host
 
 
-def _said(label: str, answer: Answer) -> Entry:
+def _outcome_entry(label: str, answer: Answer) -> Entry:
     return Entry(label, answer.outcome, why=answer.why, data={"outcome": answer.outcome, "arrives": answer.arrives})
 
 
@@ -80,21 +80,21 @@ def _failures(
 
     ``well``: the answer while all are well. Where a death changes nothing of it, it is not said again.
     """
-    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    hosts_by_outcome: dict[tuple[str, str], list[str]] = defaultdict(list)
     unchanged: list[str] = []
     for broker in fleet.brokers:
         answer = routes.reaches(here, there, down=broker.host, destination=destination)
         if not answer.arrives and (answer.outcome, answer.why) == (well.outcome, well.why):
             unchanged.append(broker.host)
         elif not answer.arrives:
-            alike[answer.outcome, answer.why].append(broker.host)
-    for (outcome, why), hosts in alike.items():
+            hosts_by_outcome[answer.outcome, answer.why].append(broker.host)
+    for (outcome, why), hosts in hosts_by_outcome.items():
         yield _failure(outcome, why, hosts)
     if unchanged:
-        which = f"any one of {len(unchanged)}" + (" others" if alike else " brokers")
+        which = f"any one of {len(unchanged)}" + (" others" if hosts_by_outcome else " brokers")
         data = {"down": unchanged, "outcome": well.outcome}
         yield Entry(which, "changes nothing", why=f"{well.outcome}, as with all well", data=data)
-    elif not alike:
+    elif not hosts_by_outcome:
         yield Entry("any one", "reaches", why=f"it arrives whichever of the {len(fleet.brokers)} brokers is down")
 
 

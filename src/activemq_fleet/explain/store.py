@@ -31,11 +31,11 @@ def locking_of(broker: Broker) -> dict[str, int | str]:
     if store is None:
         return found
     locker = store.find("c:locker/*", _CORE)
-    asked = {
+    configured = {
         "acquire": store.get("databaseLockedWaitDelay") if locker is None else locker.get("lockAcquireSleepInterval"),
         "keepalive": store.get("lockKeepAlivePeriod"),
     }
-    found |= {name: int(value) for name, value in asked.items() if value}
+    found |= {name: int(value) for name, value in configured.items() if value}
     if locker is not None and locker.get("leaseHolderId"):
         found["holder"] = locker.get("leaseHolderId", "")
     return found

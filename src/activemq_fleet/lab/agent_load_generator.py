@@ -74,13 +74,13 @@ class AgentLoadGenerator:
         _until(
             lambda: self.subscriber.count("subscribed") >= topics,
             timeout,
-            lambda: f"{self.subscriber.name} has no subscription after {timeout:g} s: {self.subscriber.said}",
+            lambda: f"{self.subscriber.name} has no subscription after {timeout:g} s: {self.subscriber.last_line}",
         )
         self.publisher.start()
         _until(
             lambda: self.publisher.count("connected"),
             timeout,
-            lambda: f"{self.publisher.name} is not connected after {timeout:g} s: {self.publisher.said}",
+            lambda: f"{self.publisher.name} is not connected after {timeout:g} s: {self.publisher.last_line}",
         )
         for number in range(_THREADS):
             worker = threading.Thread(target=self._publish, name=f"load-{self.name}-{number}", daemon=True)

@@ -198,11 +198,11 @@ def _pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
         # A link of the fleet's leads to one pair whatever its nodes are called; their names are not looked at.
         ours = next(one for one in broker.links if one.name == link.get("name"))
         return (parts[0], parts[1]) if len(ours.addresses) > 1 and len(parts) > 1 else None
-    alike: dict[str, list[Uri]] = {}
+    same_names: dict[str, list[Uri]] = {}
     for part in parts:
         if (name := _without_role(part.host)) is not None:
-            alike.setdefault(name, []).append(part)
-    for first, *others in alike.values():
+            same_names.setdefault(name, []).append(part)
+    for first, *others in same_names.values():
         if second := next((part for part in others if part.host != first.host), None):
             return first, second
     return None

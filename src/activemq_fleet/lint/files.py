@@ -136,7 +136,7 @@ def document_findings(
     document: Document, host: str, file: str = ACTIVEMQ_XML, selection: Selection = _EVERY_RULE
 ) -> Iterator[Finding]:
     """What the file rules say about a document, in the order of the rules; of each rule the first hundred."""
-    for one in _asked(document.release, selection):
+    for one in _applicable_rules(document.release, selection):
         found = iter(findings_of(one, one.check(document), host, file))
         yield from islice(found, _MOST)
         if further := next(found, None):
@@ -145,7 +145,7 @@ def document_findings(
 
 
 @lru_cache(maxsize=256)
-def _asked(release: Release, selection: Selection) -> tuple[Rule, ...]:
+def _applicable_rules(release: Release, selection: Selection) -> tuple[Rule, ...]:
     return tuple(one for one in rules("file") if selection.takes(one.id) and one.applies_to(release))
 
 

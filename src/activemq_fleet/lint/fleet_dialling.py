@@ -96,12 +96,12 @@ def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
 def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
     """One problem for the links of a unit that are refused for one reason."""
-    alike: dict[tuple[str, str], list[Refused]] = {}
+    refusals: dict[tuple[str, str], list[Refused]] = {}
     for one in view.refused_links:
         is_told = one.refusal.kind == "account" and not one.refusal.user  # N036 has said so
         if one.refusal.is_certain == certain and not is_told:
-            alike.setdefault((one.unit, one.refusal.kind), []).append(one)
-    for (_, kind), links in alike.items():
+            refusals.setdefault((one.unit, one.refusal.kind), []).append(one)
+    for (_, kind), links in refusals.items():
         first = links[0]
         broker = view.fleet.broker(first.host)
         names = list(dict.fromkeys(one.line.name for one in links))

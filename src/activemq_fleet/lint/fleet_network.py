@@ -184,13 +184,13 @@ def one_hop_short(view: FleetView) -> Iterator[Problem]:
         distances = found.distances(component)
         longest = max(max(hops.values()) for hops in distances.values())
         for unit in sorted(component):
-            told: set[str] = set()
+            reported: set[str] = set()
             for bridge in found.of_unit(unit):
                 enough = all(hops >= longest or hops == UNLIMITED for hops in (bridge.message_ttl, bridge.consumer_ttl))
-                if enough or bridge.name in told:
+                if enough or bridge.name in reported:
                     continue
                 if message := _short(bridge, distances, found.groups):
-                    told.add(bridge.name)
+                    reported.add(bridge.name)
                     yield bridge.problem(view, f"link {bridge.name}: {message}", "networkTTL")
 
 

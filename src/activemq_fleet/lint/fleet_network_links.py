@@ -52,7 +52,7 @@ class Bridge:
     def shares_with(self, other: Bridge) -> bool:
         """Whether some destination may go over both."""
         if self.include and other.include:
-            return any(_alike(mine, theirs) for mine in self.include for theirs in other.include)
+            return any(_may_overlap(mine, theirs) for mine in self.include for theirs in other.include)
         for one, two in ((self, other), (other, self)):
             if one.include and all(any(_covers(out, name) for out in two.exclude) for name in one.include):
                 return False
@@ -65,7 +65,7 @@ def _covers(pattern: str, name: str) -> bool:
     return kind == other and covers(wanted, given)
 
 
-def _alike(one: str, other: str) -> bool:
+def _may_overlap(one: str, other: str) -> bool:
     return _covers(one, other) or _covers(other, one)
 
 
@@ -125,11 +125,11 @@ class Bridges:
             joined[first] |= members
             for member in members:
                 joined[member].add(first)
-        found, seen = [], set[str]()
+        found, reached = [], set[str]()
         for unit in joined:
-            if unit not in seen:
+            if unit not in reached:
                 component = _reached(unit, joined)
-                seen |= component
+                reached |= component
                 if len(component) > 1:
                     found.append(frozenset(component))
         return found
@@ -155,12 +155,12 @@ def _different(view: FleetView) -> Iterator[Broker]:
 
 
 def _reached(start: str, onward: Mapping[str, set[str]]) -> set[str]:
-    seen, frontier = {start}, [start]
+    reached, frontier = {start}, [start]
     while frontier:
-        new = onward[frontier.pop()] - seen
-        seen |= new
+        new = onward[frontier.pop()] - reached
+        reached |= new
         frontier += new
-    return seen
+    return reached
 
 
 def _hops(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:

@@ -72,14 +72,14 @@ def dead_partner_not_noticed(view: FleetView) -> Iterator[Problem]:
     """
     if not any_link(view, lambda link: link.duplex):
         return
-    told: set[str] = set()
+    reported: set[str] = set()
     for bridge in bridges(view).planned:
         if not bridge.duplex or len(view.units[bridge.source]) < 2:
             continue
         for broker in view.units[bridge.target]:
             listener = broker.openwire
-            if listener and broker.host not in told and _is_slow(listener):
-                told.add(broker.host)
+            if listener and broker.host not in reported and _is_slow(listener):
+                reported.add(broker.host)
                 message = f"connector {listener.name} has {_INACTIVITY}={listener.options[_INACTIVITY]}"
                 yield view.problem(
                     broker, f"{message}, and the pair {bridge.source} opens duplex link {bridge.name} to it"

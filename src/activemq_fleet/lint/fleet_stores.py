@@ -189,12 +189,12 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}, orders-mq02-a: {}, orders-mq02-b: {}}
     """
     owners: dict[tuple[str, ...], str] = dict(view.fleet.rest.stores) if view.fleet.rest else {}
-    told: set[str] = set()
+    reported: set[str] = set()
     for broker in view.brokers:
         store = store_of(broker.settings, broker.address, broker.store_directory)
         owner = owners.setdefault(store, broker.unit)
-        if owner != broker.unit and broker.unit not in told:
-            told.add(broker.unit)
+        if owner != broker.unit and broker.unit not in reported:
+            reported.add(broker.unit)
             yield view.problem(broker, f"{store[-1]} is the store of {owner} too: one of the two waits for ever")
 
 

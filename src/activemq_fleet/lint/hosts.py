@@ -42,7 +42,7 @@ class Subject:
     @classmethod
     def of(cls, host: str, facts: Mapping[str, Any]) -> Subject:
         """From ``broker_facts``. Raises ReleaseError for a release that nobody knows."""
-        return _taken(cls, {**facts, "host": host, "release": Release.of(facts["release"])})
+        return _of_fields(cls, {**facts, "host": host, "release": Release.of(facts["release"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +74,10 @@ class HostFacts:
     @classmethod
     def of(cls, evidence: Mapping[str, Any]) -> HostFacts:
         """From what the preflight's module returned; keys that are not known here are passed over."""
-        return _taken(cls, evidence)
+        return _of_fields(cls, evidence)
 
 
-def _taken(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
+def _of_fields(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
     names = {item.name for item in fields(cls)}
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value

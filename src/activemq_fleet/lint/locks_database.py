@@ -63,7 +63,7 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         lease, renewed = _lease(store, locker), _renewed(store)
         if lease is None or renewed is None or 0 < renewed < lease:
             continue
-        said = "" if store.has("lockKeepAlivePeriod") else " (the default)"
+        default_note = "" if store.has("lockKeepAlivePeriod") else " (the default)"
         length = "" if locker.has("lockAcquireSleepInterval") else " (the default)"
         if not document.release.has_adjustable_lease:
             length = f" (always, in {document.release.line})"
@@ -71,7 +71,7 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         where = (store, "lockKeepAlivePeriod")
         if not store.has("lockKeepAlivePeriod"):
             where = (locker, "lockAcquireSleepInterval")
-        yield where[0].problem(f"the lease of {lease} ms{length} is {when}{said}", where[1])
+        yield where[0].problem(f"the lease of {lease} ms{length} is {when}{default_note}", where[1])
 
 
 def _lease(store: Element, locker: Element) -> int | None:

@@ -84,11 +84,11 @@ def looks_where_it_is_not_announced(document: Document) -> Iterator[Problem]:
     """
     if not document.connectors or document.all("masterConnector"):
         return
-    seen = [(node, attribute, uri) for node, attribute, uri in _multicast(document) if not _UNKNOWN.search(uri.text)]
-    announced = {_meeting_point(uri) for _, attribute, uri in seen if attribute == "discoveryUri"}
+    uses = [(node, attribute, uri) for node, attribute, uri in _multicast(document) if not _UNKNOWN.search(uri.text)]
+    announced = {_meeting_point(uri) for _, attribute, uri in uses if attribute == "discoveryUri"}
     if not announced and any(_UNKNOWN.search(one.get("discoveryUri")) for one in document.connectors):
         return
-    for node, attribute, uri in seen:
+    for node, attribute, uri in uses:
         if attribute != "uri" or _meeting_point(uri) in announced:
             continue
         place, group = _meeting_point(uri)

@@ -20,13 +20,17 @@ _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*
 
 def covers(pattern: str, name: str) -> bool:
     """Whether a destination's wildcard matches a name, or all that another wildcard matches."""
-    wanted, given = pattern.split("."), name.split(".")
-    for position, part in enumerate(wanted):
+    pattern_levels, name_levels = pattern.split("."), name.split(".")
+    for position, part in enumerate(pattern_levels):
         if part == ">":
             return True
-        if position >= len(given) or given[position] == ">" or (part != "*" and part != given[position]):
+        if (
+            position >= len(name_levels)
+            or name_levels[position] == ">"
+            or (part != "*" and part != name_levels[position])
+        ):
             return False
-    return len(wanted) == len(given)
+    return len(pattern_levels) == len(name_levels)
 
 
 def _listed(link: Element, where: str) -> list[Element]:
@@ -96,9 +100,9 @@ def topics_in_double(document: Document) -> Iterator[Problem]:
 def _leaves_out(link: Element, kind: str) -> bool:
     """True where the link asks for no destination of a kind."""
     included = _listed(link, "dynamicallyIncludedDestinations")
-    wanted = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
+    patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
     excluded = [node.get("physicalName") for node in _listed(link, "excludedDestinations") if node.name == kind]
-    return all(any(covers(pattern, name) for pattern in excluded) for name in wanted)
+    return all(any(covers(pattern, name) for pattern in excluded) for name in patterns)
 
 
 @rule("N027", "error", source="DemandForwardingBridgeSupport, AuthorizationBroker")

@@ -72,20 +72,20 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
     if not links:
         return
     entries = _queue_policies(document)
-    asked = any(_replays(entry) is not False for entry in entries)
+    may_replay = any(_replays(entry) is not False for entry in entries)
     for entry in entries:
         found = _filter(entry)
         if _replays(entry) is not False:
             continue
         if found is not None and found.has("replayWhenNoConsumers"):
             yield found.problem("replayWhenNoConsumers is false", "replayWhenNoConsumers")
-        elif asked or found is not None:
+        elif may_replay or found is not None:
             message = f"policyEntry queue={entry.get('queue')!r} has no replayWhenNoConsumers, and no other counts"
             yield (found or entry).problem(message, "" if found else "queue")
         elif document.broker is not None or entry.get("queue") == ">":
             yield _without(entry, document)
-    told = any(entry.get("queue") == ">" for entry in entries)
-    if document.broker is None and not asked and not told:
+    has_entry_for_all = any(entry.get("queue") == ">" for entry in entries)
+    if document.broker is None and not may_replay and not has_entry_for_all:
         yield _without(links[0], document)
 
 

@@ -78,15 +78,15 @@ def schema_not_at_hand(document: Document) -> Iterator[Problem]:
         </beans>
     """
     hints: dict[str, tuple[Element, str]] = {}
-    asked: set[str] = set()
+    checked: set[str] = set()
     for element in _checked(document.tree):
         node = Element(element, document)
         words = node.get(_SCHEMA_LOCATION).split()
         for named, address in zip(words[::2], words[1::2], strict=False):
             hints.setdefault(named, (node, address))
         namespace = etree.QName(element).namespace
-        if namespace is not None and namespace not in asked:
-            asked.add(namespace)
+        if namespace is not None and namespace not in checked:
+            checked.add(namespace)
             yield from _missing(document, node, namespace, hints.get(namespace))
 
 

@@ -95,7 +95,7 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
     properties = {
         entry.name: entry for file in _CREDENTIALS if _mentions(document, file) for entry in entries(document, file)
     }
-    told = set()
+    reported = set()
     for node in document.all(*_LOGINS):
         for user_attribute, password_attribute in _LOGINS[node.name]:
             user, _ = _resolved(node, user_attribute, properties)
@@ -108,7 +108,7 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
                     f"{whose} has the account {user} with the password of the releases", password_attribute
                 )
             else:
-                told.add(entry)
+                reported.add(entry)
                 yield entry.problem(
                     f"{whose} has the account {user} with the password of the releases, from {entry.name}"
                 )
@@ -116,7 +116,7 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
     if (
         own
         and secret
-        and secret not in told
+        and secret not in reported
         and is_default_credential(own.value, secret.value)
         and console_imports(document)
     ):
@@ -140,7 +140,7 @@ def _of_the_console(document: Document) -> Iterator[Problem]:
     realm = any(b"jetty-realm.properties" in document.beside[page.name] for page in console)
     if not (realm if console else document.release.console_accounts == "realm"):
         return
-    asked = not any(
+    login_is_required = not any(
         (place := property_of(bean, "authenticate")) and value_of(place).strip().lower() == "false"
         for page in console
         for bean in page.beans("Constraint")
@@ -149,8 +149,8 @@ def _of_the_console(document: Document) -> Iterator[Problem]:
         if is_default_credential(entry.name, entry.value.partition(",")[0].strip()):
             yield entry.problem(
                 f"the console's account {entry.name} has the password of the releases"
-                + ("" if asked else ", as soon as the console asks for one"),
-                used=asked,
+                + ("" if login_is_required else ", as soon as the console asks for one"),
+                used=login_is_required,
             )
 
 

@@ -46,15 +46,15 @@ def children_out_of_order(document: Document) -> Iterator[Problem]:
     """
     for broker in document.brokers:
         last: Element | None = None
-        seen: set[str] = set()
+        names: set[str] = set()
         for child in broker.children():
             if child.name == "bean":  # of Spring's namespace: has no place in the order
                 continue
-            if child.name in seen:
+            if child.name in names:
                 yield child.problem(f"<broker> holds a second <{child.name}>, and {document.release.line} takes one")
             elif last is not None and child.name < last.name:
                 yield child.problem(f"<{child.name}> stands after <{last.name}>, and must stand before it")
-            seen.add(child.name)
+            names.add(child.name)
             if last is None or child.name > last.name:
                 last = child
 

@@ -171,12 +171,12 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://south:61616)"/>
         <networkConnector name="east" uri="static:(tcp://east:61616)"/>
     """
-    taken: dict[tuple[Element | None, str], Element] = {}
+    first_uses: dict[tuple[Element | None, str], Element] = {}
     for node in _beans(document):
         scope = node.within("beans")
         own = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
         for attribute, name in own:
-            other = taken.get((scope, name))
+            other = first_uses.get((scope, name))
             if other is not None:
                 yield node.problem(
                     f'"{name}" is the {attribute} of this <{node.name}> and of the <{other.name}> of line '
@@ -185,7 +185,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
                     name,
                 )
                 break
-        taken |= {(scope, name): node for _, name in own if (scope, name) not in taken}
+        first_uses |= {(scope, name): node for _, name in own if (scope, name) not in first_uses}
 
 
 def _beans(document: Document) -> Iterator[Element]:

@@ -96,15 +96,15 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         known |= {*_keys_of(source)}
         known |= {key for name in _files_of(source) for key in _keys(document.beside.get(name, b""))}
     configurers = {node for bean in configured for node in (bean, *bean.all())}
-    told: set[str] = set()
+    reported: set[str] = set()
     for node, attribute, value in _values(document):
         for match in _PLACEHOLDER.finditer(value):
             name = match[1]
             names = system if node in configurers else known  # their own locations Spring looks up itself
             is_set = match[2] or name in names or _ENVIRONMENT.fullmatch(name)
-            if name in told or (configured and is_set) or not _is_asked(document, match[0]):
+            if name in reported or (configured and is_set) or not _is_asked(document, match[0]):
                 continue
-            told.add(name)
+            reported.add(name)
             text = f"nothing here sets ${{{name}}}: -D{name}= or a properties file must"
             if not configured:
                 text = f"nothing replaces ${{{name}}}: the file has no PropertyPlaceholderConfigurer"

@@ -284,15 +284,15 @@ def _refusal(text: str, data: Data) -> str:
     if match is None:
         newest = data.newest(list(data.lines)[-1])
         return f"{shown!r} is not a release of ActiveMQ; say one such as {newest}"
-    asked = int(match[1]), int(match[2] or 0)
+    requested = int(match[1]), int(match[2] or 0)
 
     def distance(line: str) -> tuple[int, int]:
         major, minor = map(int, line.split("."))
         # from another major the nearest line is the one at the edge, whatever the minor says
-        edge = asked[1] if major == asked[0] else (0 if asked[0] < major else 10_000)
-        return abs(major - asked[0]), abs(minor - edge)
+        edge = requested[1] if major == requested[0] else (0 if requested[0] < major else 10_000)
+        return abs(major - requested[0]), abs(minor - edge)
 
     nearest = min(data.lines, key=distance)
-    if f"{asked[0]}.{asked[1]}" == nearest and match[2]:
+    if f"{requested[0]}.{requested[1]}" == nearest and match[2]:
         return f"{shown!r} is not a release; say a whole one such as {data.newest(nearest)}"
     return f"release {shown!r} is not known; the nearest line is {nearest}, say {data.newest(nearest)}"

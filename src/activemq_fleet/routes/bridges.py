@@ -253,14 +253,14 @@ class Network:
         left = dict.fromkeys(self.units)
         while left:
             first = next(iter(left))
-            seen, waiting = {first}, [first]
+            component, waiting = {first}, [first]
             while waiting:
-                fresh = joined[waiting.pop()] - seen
-                seen |= fresh
+                fresh = joined[waiting.pop()] - component
+                component |= fresh
                 waiting += fresh
-            for name in seen:
+            for name in component:
                 del left[name]
-            components.append(tuple(sorted(seen, key=place.__getitem__)))
+            components.append(tuple(sorted(component, key=place.__getitem__)))
         return components
 
     def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:

@@ -87,20 +87,20 @@ class _Walk:
 
     def always_near(self, source: int) -> bool:
         """Every broker that can be passed has a bridge to the consumer's, which no path is too long for."""
-        seen, waiting = {source, self.target}, [source]
+        visited, waiting = {source, self.target}, [source]
         while waiting:
             bridges = self.bridges(waiting.pop())
             if not any(peer == self.target and ttl >= self._ample_ttl for peer, ttl in bridges):
                 return False
-            fresh = {peer for peer, _ in bridges} - seen
-            seen |= fresh
+            fresh = {peer for peer, _ in bridges} - visited
+            visited |= fresh
             waiting += fresh
         return True
 
     def may_stop(self, source: int, *, usual: bool) -> bool | None:
         """True where some choice ends before the consumer; None where there are too many."""
         waiting = [_State(source, 0, 0)]
-        seen = set(waiting)
+        visited = set(waiting)
         while waiting:
             state = waiting.pop()
             moves = self._moves(state)
@@ -115,10 +115,10 @@ class _Walk:
             path, hops = state.path | 1 << state.broker, min(state.hops + 1, self.shape.longest_limit)
             for peer in moves - {self.target}:
                 following = _State(peer, path, hops)
-                if following not in seen:
-                    seen.add(following)
+                if following not in visited:
+                    visited.add(following)
                     waiting.append(following)
-            if len(seen) > self.patience:
+            if len(visited) > self.patience:
                 return None
         return False
 

@@ -35,16 +35,16 @@ class Loss:
 def losses(shape: Shape) -> tuple[Loss, ...]:
     """For each broker, what is cut off between the others when it and its bridges are gone."""
     found = tuple(Loss() for _ in range(shape.size))
-    asked = _certain(shape, found)
+    certain = _certain(shape, found)
     if shape.ample:
         for target in range(shape.size):
-            sources = [source for source, targets in enumerate(asked) if targets >> target & 1]
+            sources = [source for source, targets in enumerate(certain) if targets >> target & 1]
             for dead, lost in _cut_off(shape, target, sources) if sources else ():
                 for source in lost:
                     found[dead].add(source, 1 << target)
         return found
     for dead in range(shape.size):
-        doubtful = {s: t & shape.spread[s].through.get(dead, 0) for s, t in enumerate(asked)}
+        doubtful = {s: t & shape.spread[s].through.get(dead, 0) for s, t in enumerate(certain)}
         if any(doubtful.values()):
             left = shape.without(dead)
             for source, targets in doubtful.items():
@@ -55,15 +55,15 @@ def losses(shape: Shape) -> tuple[Loss, ...]:
 
 def _certain(shape: Shape, found: tuple[Loss, ...]) -> list[int]:
     """Count what has one way only; returns for each source the targets that must be asked again."""
-    asked = []
+    certain = []
     for source, spread in enumerate(shape.spread):
         direct = 0
         for peer, _, mask in shape.onward[source]:
             direct |= mask & 1 << peer
         for dead, through in spread.through.items():
             found[dead].add(source, through & ~spread.forked)
-        asked.append(spread.arrives & spread.forked & ~direct)
-    return asked
+        certain.append(spread.arrives & spread.forked & ~direct)
+    return certain
 
 
 def _cut_off(shape: Shape, target: int, sources: list[int]) -> Iterator[tuple[int, list[int]]]:

@@ -168,13 +168,13 @@ def _idle(routes: Routes) -> Iterator[Finding]:
 
 def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
     """R004, once for a network: where the ordinary choice of a broker strands messages."""
-    found, asked = _stranding(state.shape)
+    found, checked = _stranding(state.shape)
     if found.example:
         source_name, target_name = (state.names[end] for end in found.example)
         yield _finding(
             "R004",
             routes.network.units[source_name].first.host,
-            f"messages of {'at least ' * (asked == _MOST_PAIRS)}{counted(found.count, 'ordered pair')} of brokers "
+            f"messages of {'at least ' * (checked == _MOST_PAIRS)}{counted(found.count, 'ordered pair')} of brokers "
             "may take a way on which they cannot go on, such as those sent at "
             f"{source_name} for consumers at {target_name}",
             "give all links of this network one TTL, the length of the longest way, or in a mesh "
@@ -185,14 +185,14 @@ def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
 @lru_cache(maxsize=512)
 def _stranding(shape: Shape) -> tuple[Loss, int]:
     """Of the first pairs of brokers those whose messages the ordinary choice strands, and how many were asked."""
-    found, asked = Loss(), 0
+    found, checked = Loss(), 0
     if shape.ample and not shape.merges:
-        return found, asked
+        return found, checked
     for source, spread in enumerate(shape.spread):
         for target in bits(spread.arrives & spread.forked):
-            if asked == _MOST_PAIRS:
+            if checked == _MOST_PAIRS:
                 break
-            asked += 1
+            checked += 1
             if strands(shape, source, target, patience=_PATIENCE):
                 found.add(source, 1 << target)
-    return found, asked
+    return found, checked

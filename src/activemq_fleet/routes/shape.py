@@ -229,17 +229,17 @@ def _aims(shape: Shape, edge: Edge, ways: _Ways) -> int:
         return 0
     if edge.consumer_ttl == 1:
         return 1 << edge.target
-    seen = 1 << edge.source
+    visited = 1 << edge.source
     goal = shape.everyone
     level = min(edge.consumer_ttl, shape.size) - 1
     waiting = {level: 1 << edge.target}
     while waiting:
         level = max(waiting)
-        fresh = waiting.pop(level) & ~seen
+        fresh = waiting.pop(level) & ~visited
         if not fresh:
             continue
-        seen |= fresh
-        if seen == goal:
+        visited |= fresh
+        if visited == goal:
             break
         if level == 0:
             continue
@@ -250,7 +250,7 @@ def _aims(shape: Shape, edge: Edge, ways: _Ways) -> int:
                 there = min(level, ttl) - 1
                 if there >= 0:
                     waiting[there] = waiting.get(there, 0) | peers
-    return seen & ~(1 << edge.source)
+    return visited & ~(1 << edge.source)
 
 
 def _is_fed(shape: Shape, brokers: int, avoided: int) -> bool:
@@ -261,7 +261,7 @@ def _is_fed(shape: Shape, brokers: int, avoided: int) -> bool:
 def _spread(shape: Shape, source: int, targets: int) -> Spread:
     """Breadth first from ``source``, for all consumers' brokers at once."""
     arrives = forked = 0
-    seen = {source: targets}
+    visited = {source: targets}
     frontier = {source: targets}
     hops = 0
     onward, forks = shape.onward, shape.forks
@@ -272,17 +272,17 @@ def _spread(shape: Shape, source: int, targets: int) -> Spread:
             for target, ttl, mask in onward[broker]:
                 fresh = aims & mask
                 if fresh and hops < ttl:
-                    fresh &= ~seen.get(target, 0)
+                    fresh &= ~visited.get(target, 0)
                     if fresh:
                         following[target] = following.get(target, 0) | fresh
         frontier = {}
         for target, aims in following.items():
-            seen[target] = seen.get(target, 0) | aims
+            visited[target] = visited.get(target, 0) | aims
             arrives |= aims & 1 << target
             if left := aims & ~(1 << target):
                 frontier[target] = left
         frontier = {broker: left for broker, aims in frontier.items() if (left := aims & ~arrives)}
         hops += 1
-    del seen[source]
-    through = {broker: on for broker, aims in seen.items() if (on := aims & arrives & ~(1 << broker))}
+    del visited[source]
+    through = {broker: on for broker, aims in visited.items() if (on := aims & arrives & ~(1 << broker))}
     return Spread(arrives, forked, through)

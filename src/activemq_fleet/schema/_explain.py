@@ -83,9 +83,9 @@ class Explainer:
             return tuple(sorted(problems | self._in_its_words(root, entries[:_MOST], at)))
         quick = self._misspelt(root)
         if quick is not None:
-            return tuple(sorted(problems | {at(*told) for told in quick}))
+            return tuple(sorted(problems | {at(*explained) for explained in quick}))
         for error in islice(self._schema.iter_errors(root), _MOST):
-            problems.add(at(*self._told(error)))
+            problems.add(at(*self._explain_error(error)))
         if not problems:  # the two validators disagree; the quick one decides
             self._compiled.validate(root)
             problems = self._in_its_words(root, cast("Iterable[etree._LogEntry]", self._compiled.error_log), at)
@@ -106,10 +106,10 @@ class Explainer:
         """
         left = deepcopy(root)
         original = dict(zip(left.iter(), root.iter(), strict=True))
-        told: list[tuple[etree._Element, str, str]] = []
+        explained: list[tuple[etree._Element, str, str]] = []
         for _ in range(_ROUNDS):
             if self._compiled.validate(left):
-                return told
+                return explained
             entries = list(cast("Iterable[etree._LogEntry]", self._compiled.error_log))
             prefixes = _prefixes(left)
             places = [_at(left, entry, prefixes) for entry in entries]
@@ -119,7 +119,7 @@ class Explainer:
                 problem = self._without(element, entry, original[element])
                 if problem is None:
                     return None
-                told.append(problem)
+                explained.append(problem)
         return None
 
     def _without(
@@ -143,7 +143,7 @@ class Explainer:
         parent.remove(element)
         return place, self._misplaced(outer, place), ""
 
-    def _told(self, error: XMLSchemaValidationError) -> tuple[etree._Element, str, str]:
+    def _explain_error(self, error: XMLSchemaValidationError) -> tuple[etree._Element, str, str]:
         from xmlschema import XMLSchemaChildrenValidationError
 
         element, reason = cast("etree._Element", error.elem), error.reason or ""

@@ -241,12 +241,12 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _jars_have_no_console(cls, said: Any) -> Any:
+    def _jars_have_no_console(cls, variables: Any) -> Any:
         # The console is a web application of the whole distribution; with jars alone, or Debian's package,
         # the broker would not start (ClassNotFoundException of its Jetty beans, seen on 6.3.1).
-        if isinstance(said, dict) and said.get("install") in ("jars", "package"):
-            return {"console": False} | said
-        return said
+        if isinstance(variables, dict) and variables.get("install") in ("jars", "package"):
+            return {"console": False} | variables
+        return variables
 
     @model_validator(mode="after")
     def _together(self) -> Self:

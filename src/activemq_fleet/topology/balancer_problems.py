@@ -36,12 +36,12 @@ def _idle(balancers: Sequence[Balancer], every: KnownGroups) -> Iterator[Finding
     for balancer in balancers:
         if balancer.addresses:
             continue
-        said = any(one.settings.vip for one in balancers)
+        is_set_elsewhere = any(one.settings.vip for one in balancers)
         yield error(
             "T020",
             balancer.host,
             "is in activemq_loadbalancers, and activemq_vip is "
-            + ("not said in the variables of any group of brokers" if said else "not set"),
+            + ("not said in the variables of any group of brokers" if is_set_elsewhere else "not set"),
             f"set activemq_vip in the variables of the groups to balance: {every.text}",
             why="clients need an address, and it says for which group",
         )
@@ -117,24 +117,24 @@ def _doubled(
     addresses: Sequence[VirtualAddress], balancers: Sequence[Balancer], groups: Sequence[Group]
 ) -> Iterator[Finding]:
     """T022 and T023: what two groups, or a group and a host, cannot share."""
-    taken: dict[str, tuple[str, str]] = {}
+    owners: dict[str, tuple[str, str]] = {}
     for group in groups:
         for broker in group.brokers:
-            taken[broker.address] = (f"the address of {broker.host}", "activemq_vip")
+            owners[broker.address] = (f"the address of {broker.host}", "activemq_vip")
     for balancer in balancers:
-        taken[balancer.settings.address or balancer.host] = (f"the address of {balancer.host}", "activemq_vip")
+        owners[balancer.settings.address or balancer.host] = (f"the address of {balancer.host}", "activemq_vip")
     routers: dict[int, VirtualAddress] = {}
     by_name = {group.name: group for group in groups}
     for one in addresses:
         host = by_name[one.group].brokers[0].host
-        if one.address in taken:
+        if one.address in owners:
             yield error(
                 "T022",
                 host,
-                f"activemq_vip of group {one.group} is {one.address}, which is {taken[one.address][0]}",
+                f"activemq_vip of group {one.group} is {one.address}, which is {owners[one.address][0]}",
                 "give the group an address that no host has; it moves between the balancers",
             )
-        taken.setdefault(one.address, (f"that of group {one.group}", "activemq_vip"))
+        owners.setdefault(one.address, (f"that of group {one.group}", "activemq_vip"))
         other = routers.setdefault(one.router_id, one)
         if other is not one and other.address != one.address:
             yield error(
@@ -149,9 +149,9 @@ def _doubled(
 
 def _doubled_ports(address: VirtualAddress, group: Group) -> Iterator[Finding]:
     """T006: two connectors of a group that would be one port of its address."""
-    taken: dict[int, Front] = {}
+    owners: dict[int, Front] = {}
     for front in address.fronts:
-        other = taken.setdefault(front.port, front)
+        other = owners.setdefault(front.port, front)
         if other is not front:
             yield error(
                 "T006",

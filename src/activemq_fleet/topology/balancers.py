@@ -47,13 +47,13 @@ def place_balancers(
     every = every or KnownGroups.of([group.name for group in groups])
     said = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
     served = [(group, vip) for group in groups if (vip := said[group.name]) is not None]
-    placed = []
+    result = []
     for position, name in enumerate(names):
         addresses = tuple(
             _address(group, vip, position, name, [(other, settings[other]) for other in names]) for group, vip in served
         )
-        placed.append(Balancer(name, settings[name], addresses))
-    return tuple(sorted(placed, key=lambda balancer: balancer.host)), list(problems_of(placed, groups, every))
+        result.append(Balancer(name, settings[name], addresses))
+    return tuple(sorted(result, key=lambda balancer: balancer.host)), list(problems_of(result, groups, every))
 
 
 def _vip_of(group: Group, every: KnownGroups, balancers: Sequence[Settings]) -> str | None:

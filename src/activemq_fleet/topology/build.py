@@ -81,10 +81,10 @@ def build_fleet(
     pairs = {name: _pair(unit) for name, unit in _by_pair(brokers).items()}
     fleet_groups = _groups(pairs.values())
     known = rest.groups if rest else KnownGroups.of([group.name for group in fleet_groups])
-    placed = _agents(agents, settings, fleet_groups, known, findings)
+    placed_agents = _agents(agents, settings, fleet_groups, known, findings)
     balancing, found = place_balancers(balancers, settings, fleet_groups, known)
     findings += found
-    brokers = _complete(brokers, network, placed, balancing, findings)
+    brokers = _complete(brokers, network, placed_agents, balancing, findings)
     said = [settings[name] for name in (*identities, *agents, *balancers)]
     waivers, warnings = (list(rest.waivers), []) if rest else _waivers(said, today or date.today())
     release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
@@ -92,7 +92,7 @@ def build_fleet(
     return Fleet(
         brokers=tuple(brokers),
         groups=_groups(complete.values()),
-        agents=placed,
+        agents=placed_agents,
         balancers=balancing,
         findings=tuple(waive(findings, waivers)),
         waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
@@ -205,13 +205,13 @@ def _network(brokers: Sequence[Broker], findings: list[Finding], rest: Rest | No
     for unit in units.values():
         by_group[unit.group].append(unit)
     plans = [plan for members in by_group.values() for plan in plan_group(members)]
-    plans += _links_between(_said(brokers, rest), units, by_group, findings, partly=rest is not None)
+    plans += _links_between(_configured_links(brokers, rest), units, by_group, findings, partly=rest is not None)
     network = Network.of(units, plans)
     findings += problems.networks(network)
     return network
 
 
-def _said(brokers: Sequence[Broker], rest: Rest | None) -> dict[LinkSettings, tuple[str, int]]:
+def _configured_links(brokers: Sequence[Broker], rest: Rest | None) -> dict[LinkSettings, tuple[str, int]]:
     """Every entry of ``activemq_links`` once, with the first host that says so and its position there."""
     if rest is not None:
         return {link: (host, position) for link, host, position in rest.links}
@@ -279,13 +279,13 @@ def _agents(
     findings: list[Finding],
 ) -> tuple[Agent, ...]:
     by_name = {group.name: group for group in groups}
-    placed = []
+    placed_agents = []
     for name in sorted(names):
         agent, found = place_agent(name, settings[name], by_name, known)
         findings += found
         if agent:
-            placed.append(agent)
-    return tuple(placed)
+            placed_agents.append(agent)
+    return tuple(placed_agents)
 
 
 def _complete(

@@ -202,12 +202,12 @@ def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
 def _reach(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     """Hops to each unit that can be reached, breadth first."""
     hops, frontier = {start: 0}, {start}
-    seen = {start}  # a set beside the dict: subtracting the keys of a dict walks all of them
+    reached = {start}  # a set beside the dict: subtracting the keys of a dict walks all of them
     for distance in count(1):
-        frontier = set().union(*(onward[here] for here in frontier)) - seen
+        frontier = set().union(*(onward[here] for here in frontier)) - reached
         if not frontier:
             break
-        seen |= frontier
+        reached |= frontier
         hops |= dict.fromkeys(frontier, distance)
     return hops
 
@@ -257,8 +257,8 @@ def _planned_link(broker: Broker, plan: Plan, target: Unit, network: Network, *,
         chosen = "failover"  # T011 has said so; the rest of the fleet is still worth checking
     if len(target.addresses) == 1:
         chosen = "static"
-    asked = plan.ttl or broker.settings.network_ttl
-    unlimited = asked is None and network.pure_mesh[broker.unit] and broker.release.has_consumer_ttl
+    requested_ttl = plan.ttl or broker.settings.network_ttl
+    unlimited = requested_ttl is None and network.pure_mesh[broker.unit] and broker.release.has_consumer_ttl
     scheme = target.listeners[0].scheme
     return Link(
         name=plan.name,
@@ -267,7 +267,7 @@ def _planned_link(broker: Broker, plan: Plan, target: Unit, network: Network, *,
         uri=uris.bridge(target.addresses, broker.release, chosen, scheme=scheme),
         addresses=target.addresses,
         duplex=duplex,
-        network_ttl=None if unlimited else asked or network.longest[broker.unit],
+        network_ttl=None if unlimited else requested_ttl or network.longest[broker.unit],
         consumer_ttl=1 if unlimited else None,
         message_ttl=-1 if unlimited else None,
         include=plan.include,

@@ -168,10 +168,10 @@ def groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
 
 def ports(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """T006: two brokers with one port on one address, or one broker with a port twice."""
-    taken: dict[tuple[str, int], tuple[str, str]] = {}
+    owners: dict[tuple[str, int], tuple[str, str]] = {}
     for broker in brokers:
         for name, port in broker.ports.items():
-            owner = taken.setdefault((broker.address.lower(), port), (broker.host, name))
+            owner = owners.setdefault((broker.address.lower(), port), (broker.host, name))
             if owner != (broker.host, name):
                 host, other = owner
                 whose = f"{other} of {host}" if host != broker.host else f"its own {other}"
@@ -186,12 +186,12 @@ def ports(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 def instances(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """T009: two brokers on one machine must have directories and units of their own."""
-    taken: dict[tuple[str, str, str], Broker] = {}
+    owners: dict[tuple[str, str, str], Broker] = {}
     for broker in brokers:
         if broker.settings.service == "none":
             continue
         key = (broker.address.lower(), broker.settings.base, broker.settings.instance)
-        owner = taken.setdefault(key, broker)
+        owner = owners.setdefault(key, broker)
         if owner is not broker:
             yield error(
                 "T009",
@@ -260,20 +260,20 @@ def doubled_names(broker: Broker) -> Iterator[Finding]:
     names = [*(connector.name for connector in broker.connectors), *(link.name for link in broker.links)]
     if len({"broker", "store", *names}) == 2 + len(names):
         return
-    taken = {"broker": "the broker itself"}
+    owners = {"broker": "the broker itself"}
     if broker.profile.has_database_lease:
-        taken["store"] = "the data source"
+        owners["store"] = "the data source"
     named = [("connector", connector.name) for connector in broker.connectors]
     for kind, name in (*named, *(("link", link.name) for link in broker.links)):
-        if name in taken:
+        if name in owners:
             yield error(
                 "T012",
                 broker.host,
-                f"{kind} {name} has the name of {taken[name]}",
+                f"{kind} {name} has the name of {owners[name]}",
                 "give one of them another name in activemq_links or activemq_connectors, "
                 "or take out the link that activemq_topology makes",
             )
-        taken.setdefault(name, "another link" if kind == "link" else "a connector")
+        owners.setdefault(name, "another link" if kind == "link" else "a connector")
 
 
 def _unequal(

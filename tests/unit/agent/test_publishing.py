@@ -45,7 +45,7 @@ class Bench:
             self.publisher.turn()
             self.clock.now += seconds
         self.publisher._record(force=True)
-        self.publisher._settle(0)
+        self.publisher._record_acknowledged(0)
 
     def empty(self, step: float = 0.02) -> None:
         """Let the loop turn until the outbox is empty."""

@@ -108,7 +108,7 @@ def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -
         new.execute("BEGIN")
         create(new)
         counters = _copy(image, new)
-        _settle(new)
+        _finish(new)
         # A damaged write-ahead file may have held later counters: ids must never be given out twice.
         goes_on = counters is not None and not ahead.damaged
         kept, missing, gaps, epoch = _write_counters(new, agent, counters, goes_on)
@@ -147,7 +147,7 @@ def _age(counters: Values) -> tuple[Any, ...]:
     return known["position"], known["place"], known["elapsed"]
 
 
-def _settle(new: sqlite3.Connection) -> None:
+def _finish(new: sqlite3.Connection) -> None:
     """Old copies of pages may show a row in two states: rather send once more, never handle once more."""
     for table in ("expired", "unconfirmed"):
         new.execute(f"DELETE FROM {table} WHERE place IN (SELECT place FROM outbox)")  # noqa: S608 -- constants

@@ -24,11 +24,11 @@ def write(report: Report) -> str:
         order = sorted(report.findings, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule))
     else:
         order = sorted(report.findings, key=lambda f: (f.host, SEVERITIES.index(f.severity), f.rule, f.line or 0))
-    alike: dict[Hashable, list[Finding]] = {}
+    same_findings: dict[Hashable, list[Finding]] = {}
     for finding in order:
-        alike.setdefault(_likeness(finding), []).append(finding)
+        same_findings.setdefault(_likeness(finding), []).append(finding)
     groups: dict[tuple[str, ...], list[list[Finding]]] = {}
-    for findings in alike.values():
+    for findings in same_findings.values():
         groups.setdefault(tuple(dict.fromkeys(map(subject_of, findings))), []).append(findings)
     lines: list[str] = []
     for subjects, same in sorted(groups.items(), key=lambda group: -len(group[0])):
