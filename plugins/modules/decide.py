@@ -13,7 +13,8 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbooks of this collection. It is no interface for other playbooks and may
     change at any time.
-  - V(roll) puts starts and restarts into an order. One node of a pair at a time, the one that serves last.
+  - V(roll) finds the pairs in which C(site) has brokers to start or to restart, and fails for a host that was lost.
+  - V(site) says the next start or restart. One node of a pair at a time, the one that serves last.
     Pure pairs are started only when neither store was ever used, and never restarted.
   - V(collect) says which brokers and agents C(activemq_target) means.
   - V(preflight) asks the rules about hosts, and fails for an error that no waiver lets pass.
@@ -68,13 +69,15 @@ requirements:
 """
 
 EXAMPLES = r"""
-- name: Put the restarts into an order
+- name: Decide what is next
   activemq.fleet.decide:
-    operation: roll
+    operation: restart
     brokers: "{{ compiled.brokers }}"
+    target: "{{ target }}"
     evidence: "{{ evidence }}"
+    options: "{{ options }}"
   run_once: true
-  register: roll
+  register: next
 """
 
 RETURN = r"""
@@ -83,14 +86,19 @@ findings:
   type: list
   elements: dict
   returned: for V(preflight)
-order:
-  description: The hosts, in order.
+acts:
+  description: What would be done, V(start) or V(restart) and the host, in order.
   type: list
   elements: str
   returned: for V(roll)
-steps:
-  description: For each of them C(act), V(start) or V(restart), and the states that end it, C(accept).
+batches:
+  description: For each of RV(hosts) all nodes of its pair.
   type: dict
+  returned: for V(roll)
+sizes:
+  description: How many nodes each pair has, in the order of RV(hosts).
+  type: list
+  elements: int
   returned: for V(roll)
 notes:
   description: What is left to somebody else, one line each.
@@ -125,10 +133,10 @@ claims:
   type: dict
   returned: for V(stores)
 hosts:
-  description: All of them.
+  description: Of new stores, of pairs with something to start, or all that are meant.
   type: list
   elements: str
-  returned: for V(stores)
+  returned: for V(stores), V(roll) and V(collect)
 """
 
 from ansible.module_utils.basic import AnsibleModule

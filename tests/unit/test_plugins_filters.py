@@ -76,6 +76,20 @@ def test_identity_takes_a_pattern_and_a_letter() -> None:
     assert plugin("filter", "identity")("orders-mq01-2", pattern, "2")["role"] == "master"
 
 
+FACTS: dict[str, dict[str, Any]] = {"web01": {}, A: {"state": {"skipped": True}}, B: {"state": {"hosts": [A]}}}
+
+
+def test_facts_by_host_leaves_out_who_does_not_have_it() -> None:
+    found = plugin("filter", "facts_by_host")([B, A, "web01"], FACTS, "state")
+    assert list(found.items()) == [(B, {"hosts": [A]}), (A, {"skipped": True})]
+
+
+def test_the_result_of_a_task_that_ran_once_is_found_wherever_it_is() -> None:
+    run_once_result = plugin("filter", "run_once_result")
+    assert run_once_result(FACTS, "state", "hosts", {"hosts": []}) == {"hosts": [A]}
+    assert run_once_result(FACTS, "state", "claims", {"hosts": []}) == {"hosts": []}
+
+
 def test_jndi_properties_holds_the_failover_uri() -> None:
     lines = plugin("filter", "jndi_properties")([A, B], "orders").splitlines()
     assert lines[0].startswith("# Java clients of group orders")

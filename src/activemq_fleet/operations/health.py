@@ -14,7 +14,7 @@ from activemq_fleet.host.judge import BrokerState
 from activemq_fleet.host.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, Profile
 
-_OPTIONAL = ("pid", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
+_OPTIONAL = ("store_used", "pid", "version", "previous", "previous_intact", "unit", "age", "clock", "release")
 _BLINK = 4.0  # two looks at one moment are made one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
 _ROOM = 256 << 20  # log files and a journal file or two; less, and the next start may be the last
@@ -29,6 +29,7 @@ class Node:
     clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``access``
     is why the broker's account could not open the lock of the store, empty when it can. ``free``
     are bytes by directory. ``is_packaged``: its release comes with a package of the system.
+    ``store_used``: whether its store ever held anything.
     """
 
     host: str
@@ -55,6 +56,7 @@ class Node:
     previous_intact: bool | None = None
     unit: Mapping[str, str] | None = None
     store: str | None = None
+    store_used: bool | None = None
     marker: tuple[str, ...] | None = None
     access: str | None = None
     free: Mapping[str, int] | None = None

@@ -53,15 +53,20 @@ class Request:
 
 
 _OPERATIONS: dict[str, Callable[[Request], Decision]] = {}
+_WITHOUT_TABLE: set[str] = set()
 
 
-def operation(name: str) -> Callable[[Callable[[Request], Decision]], Callable[[Request], Decision]]:
-    """Register a function as what decides the operation ``name``."""
+def operation(
+    name: str, *, has_table: bool = True
+) -> Callable[[Callable[[Request], Decision]], Callable[[Request], Decision]]:
+    """Register a function as what decides the operation ``name``; ``has_table``: a table of what was done ends it."""
 
     def register(function: Callable[[Request], Decision]) -> Callable[[Request], Decision]:
         if name in _OPERATIONS:
             raise ValueError(f"two functions decide {name}")
         _OPERATIONS[name] = function
+        if not has_table:
+            _WITHOUT_TABLE.add(name)
         return function
 
     return register
@@ -83,7 +88,7 @@ def decide(name: str, request: Request) -> Decision:
 
 def _with_table(name: str, request: Request, decision: Decision) -> Decision:
     options = request.options
-    if decision.get("step", {}).get("act") != "done" or "before" not in options or name == "jumps":
+    if decision.get("step", {}).get("act") != "done" or "before" not in options or name in _WITHOUT_TABLE:
         return decision
     before = {host: evidence for host, evidence in options["before"].items() if evidence}
     gaps = {host: gap for host, gap in options["gaps"].items() if gap not in (None, "")}

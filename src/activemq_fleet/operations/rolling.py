@@ -26,6 +26,7 @@ class NextStep:
     """``act``: what to do on ``hosts``, or ``wait`` (``seconds``), or ``done``. ``say``: that in one line.
 
     ``peer`` is who stands in meanwhile, None for a broker on its own. ``notes`` are for a warning.
+    ``accept``: the states of a host that end an act.
     """
 
     act: str
@@ -35,6 +36,7 @@ class NextStep:
     was: str = ""
     seconds: int = 0
     notes: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ("active", "standby")
 
     def to_dict(self) -> dict[str, Any]:
         """As playbooks read it."""
@@ -46,6 +48,7 @@ class NextStep:
             "was": self.was,
             "seconds": self.seconds,
             "notes": list(self.notes),
+            "accept": list(self.accept),
         }
 
 
@@ -100,7 +103,7 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
             raise RefusalError(
                 head_of(run), [f"{node.host}: {run.act} was done in this run and does not show: see what the host says"]
             )
-        return _touch(node, pair, run.act, notes)
+        return next_touch(node, pair, run.act, notes)
     return NextStep("done", _end(pairs, run), notes=notes)
 
 
@@ -130,12 +133,18 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> N
     return NextStep("done", f"active: {names}", notes=notes)
 
 
-def pairs_of(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[str, ...]]:
-    """The nodes by pair, without pure ones. Raises RefusalError when none is left."""
+def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    """The nodes by the name of their pair; a broker on its own is by its host."""
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
         # Two brokers without a common store do not stand in for each other, whatever their names say.
         pairs.setdefault(node.pair if node.profile.has_peer else node.host, []).append(node)
+    return pairs
+
+
+def pairs_of(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[str, ...]]:
+    """The nodes by pair, without pure ones. Raises RefusalError when none is left."""
+    pairs = nodes_by_pair(nodes)
     pure = [
         f"{pair}: pure brokers are left alone: what would be a {run.act} of theirs is the playbook resync"
         for pair, members in sorted(pairs.items())
@@ -158,8 +167,13 @@ def wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | None
         return None
     if any(problem.patience <= run.waited for problem in problems):
         raise RefusalError(head_of(run), list(_lines(problems, run.waited)))
+    return pause("; ".join(map(str, problems)), run)
+
+
+def pause(text: str, run: Run) -> NextStep:
+    """A step that waits for what ``text`` says to pass: the longer, the longer it was waited already."""
     seconds = max(1, min(10, int(run.waited / 3)))
-    return NextStep("wait", f"wait {seconds} s and look again: {'; '.join(map(str, problems))}", seconds=seconds)
+    return NextStep("wait", f"wait {seconds} s and look again: {text}", seconds=seconds)
 
 
 def _lines(problems: Sequence[Problem], waited: float) -> Iterator[str]:
@@ -172,14 +186,17 @@ def head_of(run: Run) -> str:
     return "nothing further is touched:" if run.acted else "nothing was touched:"
 
 
-def _touch(node: Node, pair: Sequence[Node], act: str, notes: tuple[str, ...]) -> NextStep:
+def next_touch(node: Node, pair: Sequence[Node], act: str, notes: tuple[str, ...] = ()) -> NextStep:
+    """The step that does ``act`` to a node of a pair, and the line that says who serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
         say = f"{act} {node.host}, which has no peer: its clients wait"
     elif node.state == "active":
         say = f"{act} {node.host}, which is active: {peer.host} takes over ({peer.how})"
     else:
-        say = f"{act} {node.host}, the standby: {peer.host} serves ({peer.how})"
+        how = "the standby" if node.state == "standby" else f"which is {node.state}"
+        serves = "serves" if peer.state == "active" else f"is {peer.state}"
+        say = f"{act} {node.host}, {how}: {peer.host} {serves} ({peer.how})"
     return NextStep(act, say, (node.host,), peer.host if peer else None, node.state, notes=notes)
 
 

@@ -178,7 +178,7 @@ def _jump(pair: Sequence[Node], active: Node, stores: Stores) -> Jump:
     return judge_jump(found, wanted, stores.now, stores.then, holder=holder)
 
 
-@operation("jumps")
+@operation("jumps", has_table=False)
 def decide_jumps(request: Request) -> Decision:
     """Return what the upgrade means for each pair that has one to make, as soon as every pair is well."""
     step, jumps = check_upgrade(*_upgrade_of(request))

@@ -1,0 +1,55 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The filter ``facts_by_host``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: facts_by_host
+short_description: One fact of many hosts, as a dictionary by host
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Looks a fact or a registered result up on each of these hosts. A host that does not have it is left out.
+  - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
+positional: hostvars, name
+options:
+  _input:
+    description: The names of the hosts.
+    type: list
+    elements: str
+    required: true
+  hostvars:
+    description: The variables of all hosts, C(hostvars).
+    type: dict
+    required: true
+  name:
+    description: The name of the fact.
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Say in which state each broker is
+  ansible.builtin.debug:
+    msg: "{{ ansible_play_hosts | activemq.fleet.facts_by_host(hostvars, 'state') }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: The fact by host, in the order of the hosts.
+  type: dict
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+def facts_by_host(hosts: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    return {host: hostvars[host][name] for host in hosts if name in hostvars[host]}
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"facts_by_host": facts_by_host}

@@ -1,0 +1,60 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The filter ``run_once_result``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: run_once_result
+short_description: The result of a task that ran once, in whatever play it ran
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Returns the registered result of a task with C(run_once), which only the hosts of that play have. A later play may
+    be for others, and a limit may leave any of them out.
+  - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
+positional: name, key, default
+options:
+  _input:
+    description: The variables of all hosts, C(hostvars).
+    type: dict
+    required: true
+  name:
+    description: The name under which the result was registered.
+    type: str
+    required: true
+  key:
+    description: What a result has that is neither skipped nor failed.
+    type: str
+    required: true
+  default:
+    description: What is returned when no host has such a result.
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Mark the new stores
+  hosts: "{{ (hostvars | activemq.fleet.run_once_result('stores', 'hosts', {'hosts': []})).hosts }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The result, or O(default).
+  type: dict
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def run_once_result(
+    hostvars: Mapping[str, Mapping[str, Any]], name: str, key: str, default: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    results = (hostvars[host].get(name) or {} for host in hostvars)
+    return next((result for result in results if key in result), default)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"run_once_result": run_once_result}

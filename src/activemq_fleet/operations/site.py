@@ -1,0 +1,205 @@
+"""The next step of ``site``: start a broker that is stopped, restart one that has yet to read its files.
+
+Invariants: one node of a pair at a time; the node that serves is touched last, whatever its
+preferred role, and only while its peer stands by; a pure pair is started only when neither of its
+stores was ever used, and never restarted, because which of its two stores is the newer one must be
+known first; pairs come one after the other by name, so that a bad change hurts one pair only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from activemq_fleet.operations.health import Node, node_of
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.operations.rolling import NextStep, Run, head_of, next_touch, nodes_by_pair, pause
+from activemq_fleet.operations.table import outcome_table
+from activemq_fleet.printable import counted
+
+_READY = ("active", "standby")
+_RISING = ("standby", "starting")
+
+
+def due_acts(pair: Sequence[Node], chosen: Collection[str], acted: Collection[str] = ()) -> list[tuple[str, Node]]:
+    """What is yet to be done to the nodes of one pair, in order: ``start`` or ``restart``, and the node.
+
+    ``chosen`` are the hosts that may be touched, ``acted`` those that were in this run.
+    """
+    pair = sorted(pair, key=lambda node: (node.role != "master", node.host))
+    if pair[0].profile.needs_resync:
+        new = [node.host in acted or (node.state == "stopped" and node.store_used is not True) for node in pair]
+        is_whole = len(pair) == 2 and all(node.host in chosen for node in pair)
+        return [("start", node) for node in pair if node.host not in acted] if is_whole and all(new) else []
+    nodes = [node for node in pair if node.host in chosen]
+    # A stopped node becomes the standby that lets the active one go.
+    starts = [("start", node) for node in nodes if node.state == "stopped"]
+    owing = [node for node in nodes if node.restart_required and node.state != "stopped"]
+    return starts + [("restart", node) for node in sorted(owing, key=lambda node: node.state == "active")]
+
+
+def left_alone(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
+    """Return one line for each node of a pair that ``site`` leaves to somebody else."""
+    if not pair[0].profile.needs_resync:
+        return [
+            f"{node.host} is hung ({node.how}) and is left alone: nothing of its configuration changed"
+            for node in pair
+            if node.host in chosen and node.state == "hung" and not node.restart_required
+        ]
+    lines = []
+    for node in pair:
+        if due_acts(pair, chosen) or node.host not in chosen:
+            continue
+        if node.state == "stopped":
+            lines.append(f"{node.host} is stopped: a pure pair comes back by the playbook resync only")
+        elif node.restart_required:
+            lines.append(
+                f"{node.host} has yet to read its new configuration: a pure broker is not restarted, "
+                "the playbook resync does it"
+            )
+    return lines
+
+
+def next_site(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | None = None) -> NextStep:
+    """The next step for these pairs; ``unseen``: by host its peer, where nobody could look at that.
+
+    Raises RefusalError for a broker that does not become ready, and for an active one that nobody would stand in for.
+    """
+    pairs = nodes_by_pair(nodes)
+    for name in sorted(pairs):
+        pair = pairs[name]
+        acts = due_acts(pair, run.chosen, run.acted)
+        if waiting := _wait_for_acted(pair, acts, run):
+            return waiting
+        if not acts:
+            continue
+        act, node = acts[0]
+        if node.host in run.acted:
+            text = f"{node.host}: {act} was done in this run and does not show: see its log"
+            raise RefusalError(head_of(run), [text])
+        ends_service = act == "restart" and node.state == "active"
+        if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
+            return waiting
+        return _step(act, node, pair)
+    return NextStep("done", f"{', '.join(sorted(run.chosen))}: nothing is to be started or restarted any more")
+
+
+def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: Run) -> NextStep | None:
+    """What was touched must be ready before anything else is; a pure master becomes it once its slave is attached."""
+    for node in pair:
+        awaits_slave = node.profile.replicates and node.state == "starting" and acts
+        if node.host in run.acted and node.state not in _READY and not awaits_slave:
+            return _wait(f"{node.host} has yet to become ready, it is {node.state} ({node.how})", node, run)
+    touched = [node for node in pair if node.host in run.acted]
+    if touched and not touched[0].profile.needs_resync and len(pair) > 1 and all(node.state in _RISING for node in pair):
+        return _wait(f"{pair[0].pair}: nobody is active yet", touched[0], run)
+    return None
+
+
+def _wait_for_standby(node: Node, pair: Sequence[Node], run: Run, unseen: Mapping[str, str]) -> NextStep | None:
+    for peer in (other for other in pair if other is not node):
+        if peer.state == "standby":
+            continue
+        text = f"{node.host} is active and is not restarted, because {peer.host} is {peer.state} ({peer.how})"
+        if peer.state not in ("active", "stopped"):
+            return _wait(text, peer, run)
+        raise RefusalError(head_of(run), [text])
+    if node.host in unseen:
+        text = f"{node.host} is active and is not restarted, because {unseen[node.host]} was not reached"
+        raise RefusalError(head_of(run), [text])
+    return None
+
+
+def _wait(text: str, node: Node, run: Run) -> NextStep:
+    if run.waited >= run.settle or (node.state == "stopped" and not node.comes_up):
+        raise RefusalError(head_of(run), [f"{text}: see {node.base}/data/activemq.log"])
+    return pause(text, run)
+
+
+def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
+    if act == "restart":
+        return next_touch(node, pair, act)
+    peer = next((other.host for other in pair if other is not node), None)
+    step = NextStep("start", f"start {node.host}", (node.host,), peer, node.state)
+    if node.profile.replicates and node.role == "master":
+        return replace(step, accept=("active", "starting"))
+    return step
+
+
+@operation("roll")
+def decide_roll(request: Request) -> Decision:
+    """Return what ``site`` has to start and restart in the whole fleet, and the pairs that its steps are for.
+
+    ``configured``: of every broker whose files were installed. ``options``: ``expected``, the hosts that the run is
+    for, and of them those of the play, ``all``, and those that are not lost, ``alive``. Raises RefusalError for lost
+    ones.
+    """
+    options, brokers, evidence = request.options, request.brokers, request.evidence
+    lost = [
+        host
+        for host in options["expected"]
+        if host in brokers
+        and ("version" not in request.configured.get(host, {}) or host in {*options["all"]} - {*options["alive"]})
+    ]
+    if lost:
+        text = "no broker is started or restarted, because of hosts that failed or were not reached"
+        raise RefusalError(f"{text}: {', '.join(lost)}", [])
+    nodes = [node_of(host, brokers[host], found) for host, found in evidence.items()]
+    # In check mode the hosts cannot know what the files that were not installed would need.
+    owing = {host for host, result in request.configured.items() if result["restart_required"]}
+    nodes = [replace(node, restart_required=node.restart_required or node.host in owing) for node in nodes]
+    pairs = [pair for _, pair in sorted(nodes_by_pair(nodes).items())]
+    acts = [due_acts(pair, evidence) for pair in pairs]
+    notes = [note for pair in pairs for note in left_alone(pair, evidence)]
+    for note in notes:
+        request.warn(note)
+    batches = [sorted(node.host for node in pair) for pair, due in zip(pairs, acts, strict=True) if due]
+    return {
+        "acts": [f"{act} {node.host}" for due in acts for act, node in due],
+        "hosts": [host for batch in batches for host in batch],
+        "batches": {host: batch for batch in batches for host in batch},
+        "sizes": [len(batch) for batch in batches],
+        "notes": notes,
+    }
+
+
+@operation("site", has_table=False)
+def decide_site(request: Request) -> Decision:
+    """Return the next step for the hosts of ``evidence``.
+
+    ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, ``acted``,
+    ``waited`` and ``settle``.
+    """
+    options, brokers, evidence = request.options, request.brokers, request.evidence
+    peers = {brokers[host]["peer"]: found for host, found in options["peers"].items() if "state" in found}
+    nodes = [node_of(host, brokers[host], found) for host, found in {**peers, **evidence}.items()]
+    known = {node.host for node in nodes}
+    unseen = {host: brokers[host]["peer"] for host in evidence if brokers[host]["peer"] not in {None, *known}}
+    run = Run(
+        act="site",
+        chosen=set(evidence),
+        done=(),
+        acted={host for host, acts in options["acted"].items() if acts},
+        waited=float(options["waited"]),
+        settle=float(options["settle"]),
+    )
+    return request.step(next_site(nodes, run, unseen))
+
+
+@operation("outcome")
+def decide_outcome(request: Request) -> Decision:
+    """Return the table of ``site``; ``evidence`` is the newest of each broker.
+
+    ``options``: by host ``before``, the state before the first act, ``verified``, the look at the release, and
+    ``acted``.
+    """
+    options, configured, evidence = request.options, request.configured, request.evidence
+    before: dict[str, Any] = {host: options["before"].get(host) or found for host, found in evidence.items()}
+    verified = {host: found for host, found in options["verified"].items() if found.get("state")}
+    acts = {
+        host: [*(["files"] if result.get("changed") else []), *options["acted"].get(host, ())]
+        for host, result in configured.items()
+    }
+    say = f"site is done on {counted(len(configured), 'broker')}"
+    return {"say": say, "table": outcome_table(configured, before, {**evidence, **verified}, acts, {})}

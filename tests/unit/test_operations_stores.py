@@ -1,0 +1,52 @@
+"""Which shared stores ``site`` may mark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from activemq_fleet.operations import StoreLook, plan_stores
+
+
+def seen(host: str, **more: Any) -> StoreLook:
+    values = {"exists": True, "mounted": True, "used": False} | more
+    return StoreLook(host=host, pair="x-mq01", directory="/srv/x", **values)
+
+
+def stores(*looks: StoreLook) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    plan = plan_stores(looks, {"x-mq01": 2})
+    return plan.claims, plan.problems
+
+
+def test_a_new_store_is_claimed_by_one_node_and_found_by_the_other() -> None:
+    assert stores(seen("b"), seen("a")) == ({"x-mq01": ("a", "b")}, ())
+
+
+def test_a_store_that_both_see_marked_is_fine() -> None:
+    assert stores(seen("a", marked=("x-mq01",), used=True), seen("b", marked=("x-mq01", "w"), used=True)) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("looks", "problem"),
+    [
+        ((seen("a", marked=("y-mq09",)), seen("b")), "a: /srv/x is the store of y-mq09, not of x-mq01"),
+        (
+            (seen("a", marked=("x-mq01",)), seen("b")),
+            "b: /srv/x is not what a has there: mount the share",
+        ),
+        ((seen("a", used=True), seen("b")), "a: /srv/x holds messages and no marker"),
+        ((seen("a"), seen("b", exists=False, mounted=False)), "b: /srv/x is not there and nothing is mounted above it"),
+        ((seen("a"),), "a: the store of x-mq01 is new, and only a run with both nodes can tell"),
+        ((seen("a", marked=()), seen("b", marked=())), "a: /srv/x is the store of nobody"),
+    ],
+)
+def test_a_store_in_doubt_is_not_touched(looks: tuple[StoreLook, ...], problem: str) -> None:
+    claims, problems = stores(*looks)
+    assert claims == {}
+    assert len(problems) == 1
+    assert problems[0].startswith(problem)
+
+
+def test_one_node_of_a_marked_store_may_be_looked_at_alone() -> None:
+    assert stores(seen("a", marked=("x-mq01",), used=True)) == ({}, ())
