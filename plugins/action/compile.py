@@ -78,6 +78,7 @@ class ActionModule(ActionBase):
             },
             "agents": {agent.host: deployment.agent_facts(agent) for agent in fleet.agents},
             "balancers": {balancer.host: deployment.balancer_facts(balancer) for balancer in fleet.balancers},
+            "plays": deployment.hosts_by_play(fleet),
             "waivers": [dict(waiver) for waiver in fleet.waivers],
             "findings": [finding.to_dict() for finding in fleet.findings],
         }

@@ -83,6 +83,10 @@ balancers:
   description: The same of each load balancer.
   type: dict
   returned: always
+plays:
+  description: For each play of the playbook C(site) the hosts that it is for.
+  type: dict
+  returned: when O(checked) is true
 waivers:
   description: The waivers in force, as in C(fleet.json).
   type: list

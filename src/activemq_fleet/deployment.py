@@ -23,7 +23,7 @@ from activemq_fleet.render.service import (
 )
 from activemq_fleet.settings.agent import names_one_version
 from activemq_fleet.settings.sizes import size_of
-from activemq_fleet.topology import Agent, Balancer, Broker
+from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 _OPEN = 0o007
 # Where a host finds a broker of its own that listens on all addresses.
@@ -110,6 +110,20 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
         "listens": _LOOPBACK.get(settings.bind, settings.bind),
         "broker_name": broker.broker_name,
         "links": [{"name": link.name, "target": link.target, "duplex": link.duplex} for link in broker.links],
+    }
+
+
+def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
+    """The hosts that each play of the playbook ``site`` is for."""
+    facts = {broker.host: broker_facts(broker) for broker in fleet.brokers}
+    run = [host for host, broker in facts.items() if broker["service"] == "systemd"]
+    return {
+        "configure": list(facts),
+        "prepare": [host for host, broker in facts.items() if broker["owner"] is not None],
+        "run": run,
+        "share": [host for host in run if facts[host]["store"] is not None],
+        "equip": [agent.host for agent in fleet.agents],
+        "balance": [balancer.host for balancer in fleet.balancers],
     }
 
 

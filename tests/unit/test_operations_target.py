@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import Target, TargetHost, read_since, resolve_target
+from activemq_fleet.operations import Request, Target, TargetHost, decide, read_since, resolve_target
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
 PLACES = [
@@ -92,3 +92,20 @@ def test_a_run_lasts_since_now_or_since_the_time_that_is_given() -> None:
 def test_a_time_that_no_run_can_have_said_is_refused(text: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         read_since(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
+
+
+def test_the_nodes_of_pure_pairs_are_named_for_the_playbooks() -> None:
+    brokers = {
+        place.host: {
+            "pair": place.pair,
+            "group": place.group,
+            "role": place.role,
+            "ha": "pure" if place.group == "stock" else "shared-file",
+        }
+        for place in PLACES
+    }
+    options = {"reach": HOSTS}
+    assert decide("target", Request(brokers=brokers, options=options))["target"]["pure"] == [
+        "stock-mq01-a.example.com",
+        "stock-mq01-b.example.com",
+    ]

@@ -166,7 +166,8 @@ def decide_target(request: Request) -> Decision:
         for host, broker in request.brokers.items()
     ]
     target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
-    return {"target": target.to_dict() | read_since(options.get("since"), time.time())}
+    pure = [host for host in target.hosts if request.brokers[host]["ha"] == "pure"]
+    return {"target": target.to_dict() | read_since(options.get("since"), time.time()) | {"pure": pure}}
 
 
 @operation("collect")

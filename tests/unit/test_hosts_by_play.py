@@ -1,0 +1,26 @@
+"""Which hosts the plays of ``site`` are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from activemq_fleet.deployment import hosts_by_play
+from tests.unit.fleets import fleet
+
+BOTH = ["orders-mq01-a.example.com", "orders-mq01-b.example.com"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "plays"),
+    [
+        ({}, {"configure", "prepare", "run", "share"}),
+        ({"ha": "none"}, {"configure", "prepare", "run"}),
+        ({"service": "none"}, {"configure", "prepare"}),
+        ({"service": "none", "install": "none"}, {"configure"}),
+    ],
+)
+def test_a_play_is_for_the_brokers_that_need_it(variables: dict[str, Any], plays: set[str]) -> None:
+    found = hosts_by_play(fleet("orders-mq01", **variables))
+    assert {name: hosts for name, hosts in found.items() if hosts} == dict.fromkeys(plays, BOTH)
