@@ -34,13 +34,10 @@ class ActionModule(ActionBase):
         spec: dict[str, Any] = {name: {"type": "bool", "default": True} for name in ("archives", "checked")}
         spec["installs"] = {"type": "bool", "default": False}
         arguments = self.validate_argument_spec(spec)[1]
-        errors = library("errors")
         try:
             return self._compile(task_vars or {}, **arguments)
-        except errors.SettingsError as error:
-            raise AnsibleActionFail(_list(error.problems)) from None
-        except errors.FleetError as error:
-            raise AnsibleActionFail(_list([str(error)])) from None
+        except library("errors").FleetError as error:
+            raise AnsibleActionFail(_list(getattr(error, "problems", [error]))) from None
 
     def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool) -> dict[str, Any]:
         data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)

@@ -124,7 +124,7 @@ def test_without_a_flag_it_ends_after_its_time() -> None:
     assert found["last"]
 
 
-@pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b"])
+@pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b", "mqtt://:1883", "mqtt://a:1883b"])
 def test_what_is_no_address_is_said(text: str) -> None:
     with pytest.raises(InstallError, match="is no address such as"):
         watch([text], None, 1, 0.1, 1.0, None)

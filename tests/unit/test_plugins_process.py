@@ -126,6 +126,16 @@ def test_a_drill_strikes_no_process_of_another_account(base: Path) -> None:
         assert fault_injection.resume(str(base), None)["changed"] is False
 
 
+def test_a_start_is_told_to_the_millisecond_of_its_own_record(base: Path) -> None:
+    with java(base):
+        now = time.time() // 1
+        written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+        told = "Apache ActiveMQ 6.3.1 (x, ID:x-1) started | org.apache.activemq.broker.BrokerService | main"
+        for milliseconds in ("250", "750"):
+            (base / "data/activemq.log").write_text(f"{written},{milliseconds} | INFO  | {told}\n")
+            assert fault_injection.started(str(base), 0)["at"] == now + int(milliseconds) / 1000
+
+
 def test_a_signal_for_a_process_that_is_gone_does_not_reach_who_has_its_number(base: Path) -> None:
     with java(base) as pid:
         now = process.read_process(pid)

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from .probe import Login
 from .untrusted_paths import open_directory
 
-_URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)")
+_URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)(?=[/?#\s]|\Z)")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
 _HOLDERS = ("persistenceAdapter", "persistenceFactory")
@@ -99,12 +99,18 @@ def _all(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
 def _listeners(root: ElementTree.Element) -> list[Listener]:
     found = []
     for element in _all(root, "transportConnector"):
-        match = _URI.match(element.get("uri", ""))
-        if match:
-            host = match["host"].strip("[]")
+        parts = read_address(element.get("uri", ""))
+        if parts:
+            scheme, host, port = parts
             host = "127.0.0.1" if host in _WILDCARDS else host
-            found.append(Listener(element.get("name", match["scheme"]), match["scheme"], (host, int(match["port"]))))
+            found.append(Listener(element.get("name", scheme), scheme, (host, port)))
     return found
+
+
+def read_address(uri: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port, with which a URI begins; None for text that has none of its own. The host may be empty."""
+    match = _URI.match(uri)
+    return (match["scheme"], match["host"].strip("[]"), int(match["port"])) if match else None
 
 
 def _login(root: ElementTree.Element, conf: str) -> Login:

@@ -23,7 +23,7 @@ from .untrusted_paths import (
     open_owned_file,
 )
 
-_HEAD = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} \| +([A-Z]+) +\| (.*)")
+_HEAD = re.compile(r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) \| +(?P<level>[A-Z]+) +\| (?P<rest>.*)")
 _END = re.compile(r"(.*) \| ([^\s|]+) \| (.*)")
 _ERRORS = ("ERROR", "FATAL")
 _LINE_END = re.compile(r"\\r\\n|\\[rn]")
@@ -82,25 +82,27 @@ _READ = 4 << 20
 class Phase:
     """``name``: starting, waiting, attached, started, stopping, stopped, failed, or unknown.
 
-    ``message`` is the record that says so, ``time`` its local time. ``has_started``: the same process said
-    before that it is started, or attached.
+    ``message`` is the record that says so, ``time`` its local time in whole seconds. ``has_started``: the same process
+    said before that it is started, or attached.
     """
 
     name: str
     message: str = ""
     time: str = ""
     has_started: bool = False
+    milliseconds: int = 0
 
 
 @dataclass(frozen=True)
 class Record:
-    """A whole record: ``time`` is local and without milliseconds, ``logger`` the class that wrote it."""
+    """A whole record: ``time`` is local, in whole seconds, ``logger`` the class that wrote it."""
 
     time: str
     level: str
     message: str
     logger: str
     thread: str
+    milliseconds: int = 0
 
     def is_by(self, classes: Sequence[str]) -> bool:
         """Whether one of these classes of ActiveMQ wrote it."""
@@ -181,13 +183,13 @@ def _followed(lines: Iterable[str]) -> Iterator[tuple[str, Record | None]]:
     for line in lines:
         found = _HEAD.match(line)
         if found:
-            head, message = found, [found[3]]
+            head, message = found, [found["rest"]]
         elif head is not None:
             message.append(line)
         end = _END.fullmatch(message[-1]) if head is not None else None
         if head is not None and end:
             text = "\n".join([*message[:-1], end[1]])
-            yield line, Record(head[1], head[2], text, end[2], end[3])
+            yield line, Record(head["time"], head["level"], text, end[2], end[3], int(head["ms"]))
             head = None
         else:
             yield line, None
@@ -220,7 +222,7 @@ def follow(records: Iterable[Record]) -> Phase:
         elif meaning == "started" and slave:
             meaning = "attached"
         started = started or meaning in ("started", "attached")
-        phase = Phase(meaning, record.message, record.time, started)
+        phase = Phase(meaning, record.message, record.time, started, record.milliseconds)
     return phase
 
 

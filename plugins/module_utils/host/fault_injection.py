@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import time
@@ -23,7 +22,6 @@ from .process import (
     process_handle,
     send_signal,
 )
-from .untrusted_paths import UntrustedPathError, open_file
 from .versions import Layout
 
 _POLL = 0.2
@@ -76,7 +74,7 @@ def started(base: str, wait: float) -> dict[str, Any]:
         process = find_broker(layout.base)
         phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
         if phase.name == "started":
-            return {"at": _moment(layout.data, phase) or time.time()}
+            return {"at": _moment(phase) or time.time()}
         if time.monotonic() > deadline:
             return {"at": None}
         time.sleep(_POLL)
@@ -102,19 +100,12 @@ def _is_listening(layout: Layout, process: Process) -> bool:
     return bool(held_by_process.is_listening(process.pid, [listener.address for listener in listeners]))
 
 
-def _moment(data: str, phase: broker_log.Phase) -> float | None:
-    """The record's time with its milliseconds, in seconds since the epoch."""
-    if not phase.time:
-        return None
+def _moment(phase: broker_log.Phase) -> float | None:
+    """The record's time in seconds since the epoch; None for a time that no calendar has."""
     try:
-        whole = time.mktime(time.strptime(phase.time, "%Y-%m-%d %H:%M:%S"))
-        with os.fdopen(open_file(os.path.join(data, "activemq.log")), "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - (1 << 20)))
-            text = log.read().decode(errors="replace")
-    except (OSError, ValueError, UntrustedPathError):
+        return time.mktime(time.strptime(phase.time, "%Y-%m-%d %H:%M:%S")) + phase.milliseconds / 1000
+    except (ValueError, OverflowError):
         return None
-    found = re.findall(re.escape(phase.time) + r",(\d{3}) \|[^|]*\| " + re.escape(phase.message[:60]), text)
-    return whole + (int(found[-1]) / 1000 if found else 0.0)
 
 
 def _send(process: Process, number: signal.Signals) -> None:

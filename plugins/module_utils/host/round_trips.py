@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,10 +13,8 @@ from xml.etree.ElementTree import ParseError
 
 from ..install.configuration_archive import InstallError
 from . import probe
-from .broker_configuration import read_deployed
+from .broker_configuration import read_address, read_deployed
 from .versions import Layout
-
-_ADDRESS = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/\[\]]+):(?P<port>\d+)")
 
 
 @dataclass(frozen=True)
@@ -50,10 +47,11 @@ def watch(
 
 
 def _place(text: str) -> tuple[str, tuple[str, int]]:
-    found = _ADDRESS.fullmatch(text)
-    if not found:
+    parts = read_address(text)
+    if not parts or not parts[1]:
         raise InstallError(f"{text!r} is no address such as mqtt://orders-mq01-a.example.com:1883")
-    return found["scheme"], (found["host"].strip("[]"), int(found["port"]))
+    scheme, host, port = parts
+    return scheme, (host, port)
 
 
 def _login(base: str) -> probe.Login:
