@@ -94,18 +94,18 @@ def test_a_time_that_no_run_can_have_said_is_refused(text: str, why: str) -> Non
         read_since(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
 
 
-def test_the_nodes_of_pure_pairs_are_named_for_the_playbooks() -> None:
+def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() -> None:
     brokers = {
         place.host: {
             "pair": place.pair,
             "group": place.group,
             "role": place.role,
-            "ha": "pure" if place.group == "stock" else "shared-file",
+            "needs_resync": place.group == "stock",
         }
         for place in PLACES
     }
     options = {"reach": HOSTS}
-    assert decide("target", Request(brokers=brokers, options=options))["target"]["pure"] == [
+    assert decide("target", Request(brokers=brokers, options=options))["target"]["needs_resync"] == [
         "stock-mq01-a.example.com",
         "stock-mq01-b.example.com",
     ]

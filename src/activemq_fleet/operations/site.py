@@ -92,7 +92,12 @@ def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run:
         if node.host in run.acted and node.state not in _READY and not awaits_slave:
             return _wait(f"{node.host} has yet to become ready, it is {node.state} ({node.how})", node, run)
     touched = [node for node in pair if node.host in run.acted]
-    if touched and not touched[0].profile.needs_resync and len(pair) > 1 and all(node.state in _RISING for node in pair):
+    if (
+        touched
+        and not touched[0].profile.needs_resync
+        and len(pair) > 1
+        and all(node.state in _RISING for node in pair)
+    ):
         return _wait(f"{pair[0].pair}: nobody is active yet", touched[0], run)
     return None
 

@@ -166,8 +166,9 @@ def decide_target(request: Request) -> Decision:
         for host, broker in request.brokers.items()
     ]
     target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
-    pure = [host for host in target.hosts if request.brokers[host]["ha"] == "pure"]
-    return {"target": target.to_dict() | read_since(options.get("since"), time.time()) | {"pure": pure}}
+    needs_resync = [host for host in target.hosts if request.brokers[host]["needs_resync"]]
+    since = read_since(options.get("since"), time.time())
+    return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
 
 @operation("collect")
