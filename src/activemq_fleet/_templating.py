@@ -1,7 +1,7 @@
 """Values as Ansible's templates see them, made fast for many hosts, and safe for closed vaults.
 
 The result of a value is what ``hostvars[host][name]`` gives, with two differences: it is of plain
-Python types, and an encrypted value that cannot be opened is a ``EncryptedValue`` instead of an error.
+Python types, and an encrypted value that cannot be opened is an ``EncryptedValue`` instead of an error.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class InventoryData:
 
     ``hosts`` holds for every host, in the order of the inventory, the templated values of its
     variables that start with ``activemq_``, in plain Python types; an encrypted value that cannot
-    be opened is a ``EncryptedValue``. ``groups`` are Ansible's, with the hosts of their children.
+    be opened is an ``EncryptedValue``. ``groups`` are Ansible's, with the hosts of their children.
     ``warnings`` are Ansible's own, one line each.
     """
 
