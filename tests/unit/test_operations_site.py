@@ -27,7 +27,7 @@ from activemq_fleet.operations import (
 def node(name: str, state: BrokerState, **more: Any) -> Node:
     pair, _, letter = name.rpartition("-")
     role = "master" if letter == "a" else "slave"
-    values = {"ha": "shared-file", "role": role, "store_used": True, "how": "as found"} | more
+    values: dict[str, Any] = {"ha": "shared-file", "role": role, "store_used": True, "how": "as found"} | more
     return Node(host=name, pair=pair, state=state, **values)
 
 
@@ -36,7 +36,7 @@ def pure(name: str, state: BrokerState, **more: Any) -> Node:
 
 
 def run(nodes: Iterable[Node], **more: Any) -> Run:
-    values = {"act": "site", "chosen": {each.host for each in nodes}, "done": (), "settle": 60.0}
+    values: dict[str, Any] = {"act": "site", "chosen": {each.host for each in nodes}, "done": (), "settle": 60.0}
     return Run(**values | more)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
 from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.render import render
 from tests.log_reading import logger_of
+from tests.unit.agent.certificates import Authority, serving
+from tests.unit.agent.certificates import server as tls_server
 from tests.unit.fleets import fleet
 
 ALIVE = Process(42, 1.0, "S", ("java",))
@@ -307,6 +310,31 @@ def test_a_connector_is_asked_in_its_own_protocol(
     assert "made-up" not in answer.detail
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("scheme", ["nio+ssl", "mqtt+nio+ssl", "stomp+ssl"])
+def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_alone(
+    scheme: str, version: ssl.TLSVersion, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    context = serving(authority.certificate("127.0.0.1"), minimum_version=version, maximum_version=version)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(authority.ca)
+
+    with tls_server(context) as port:
+        told = probe.ask(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"), needs_certificate=True)
+        untold = probe.ask(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"))
+
+    assert told == probe.Answer(True, None, "answers over TLS, and refuses a client without a certificate")
+    assert not untold.answered
+
+
+def test_a_port_that_closes_before_any_handshake_has_not_answered() -> None:
+    with tls_server(None) as port:
+        answer = probe.ask("nio+ssl", ("127.0.0.1", port), probe.Login(), needs_certificate=True)
+
+    assert not answer.answered
+
+
 def test_a_closed_port_refuses(unused_port: int) -> None:
     assert probe.ask("stomp", ("127.0.0.1", unused_port), probe.Login()) == REFUSES
 
@@ -326,6 +354,14 @@ def lay(base: Path, **variables: object) -> broker_configuration.Deployed:
     return broker_configuration.read_deployed(str(base / "v"), str(base))
 
 
+def test_a_connector_that_refuses_clients_without_a_certificate_is_known(tmp_path: Path) -> None:
+    tls = {"keystore": "/k", "keystore_password": "k", "truststore": "/t", "truststore_password": "t"}
+
+    found = lay(tmp_path, tls={**tls, "client_auth": True})
+
+    assert all(listener.needs_certificate for listener in found.listeners)
+
+
 def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path: Path) -> None:
     found = lay(tmp_path, network_password="p=a\\s #1:ö", bind="127.0.0.9")
     assert [(listener.name, listener.scheme, listener.address) for listener in found.listeners] == [
@@ -333,6 +369,7 @@ def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path:
         ("stomp", "stomp+nio", ("127.0.0.9", 61613)),
         ("mqtt", "mqtt+nio", ("127.0.0.9", 1883)),
     ]
+    assert not any(listener.needs_certificate for listener in found.listeners)
     assert found.login == probe.Login("net", "p=a\\s #1:ö")
     assert found.store == "/srv/activemq/orders-mq01"
     assert not found.pure

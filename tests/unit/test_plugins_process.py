@@ -112,7 +112,7 @@ def test_the_watchdog_is_not_lured_to_a_process_of_another_account(base: Path) -
     options = watchdog._options(["--base", str(base), "--unit", "orders.service", "--ha", "none", "kill"])
     dog = watchdog.Watchdog(options, None)
     with java(base, NOBODY), java(base, AGENT) as broker:
-        assert dog._look().process.pid == broker
+        assert dog._sample().evidence.process.pid == broker
 
 
 @needs_root

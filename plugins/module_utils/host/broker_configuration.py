@@ -14,6 +14,7 @@ from .probe import Login
 from .untrusted_paths import open_directory
 
 _URI = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>\[[0-9A-Fa-f:]+\]|[^:/?]*):(?P<port>\d+)(?=[/?#\s]|\Z)")
+_CLIENT_AUTH = re.compile(r"[?&](transport\.)?needClientAuth=true(?![^&])")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
 _HOLDERS = ("persistenceAdapter", "persistenceFactory")
@@ -22,11 +23,12 @@ _STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)")
 
 @dataclass(frozen=True)
 class Listener:
-    """One transportConnector, and where to ask it."""
+    """One transportConnector, and where to ask it. ``needs_certificate``: clients without one are refused."""
 
     name: str
     scheme: str
     address: tuple[str, int]
+    needs_certificate: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,18 @@ def _all(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
 def _listeners(root: ElementTree.Element) -> list[Listener]:
     found = []
     for element in _all(root, "transportConnector"):
-        parts = read_address(element.get("uri", ""))
+        uri = element.get("uri", "")
+        parts = read_address(uri)
         if parts:
             scheme, host, port = parts
             host = "127.0.0.1" if host in _WILDCARDS else host
-            found.append(Listener(element.get("name", scheme), scheme, (host, port)))
+            found.append(Listener(element.get("name", scheme), scheme, (host, port), needs_certificate(uri)))
     return found
+
+
+def needs_certificate(uri: str) -> bool:
+    """Return whether a connector's URI has it refuse clients without a certificate."""
+    return _CLIENT_AUTH.search(uri) is not None
 
 
 def read_address(uri: str) -> tuple[str, str, int] | None:

@@ -134,7 +134,9 @@ def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
     order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
     answers: dict[str, probe.Answer] = {}
     for listener in order:
-        answers[listener.name] = probe.ask(listener.scheme, listener.address, deployed.login)
+        answers[listener.name] = probe.ask(
+            listener.scheme, listener.address, deployed.login, needs_certificate=listener.needs_certificate
+        )
         if answers[listener.name].returned is False:
             break  # a broker that hangs would take the time of every connector
     return answers

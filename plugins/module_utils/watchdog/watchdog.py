@@ -163,7 +163,12 @@ def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, pro
     if not listeners:
         return {}
     with ThreadPoolExecutor(len(listeners)) as pool:
-        asked = {one.name: pool.submit(probe.ask, one.scheme, one.address, deployed.login, PROBE) for one in listeners}
+        asked = {
+            one.name: pool.submit(
+                probe.ask, one.scheme, one.address, deployed.login, PROBE, needs_certificate=one.needs_certificate
+            )
+            for one in listeners
+        }
     found = {name: answer.result() for name, answer in asked.items()}
     notify("WATCHDOG=1")
     return found

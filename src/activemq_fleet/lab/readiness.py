@@ -28,7 +28,9 @@ def ask(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str
     first = min(connectors, key=lambda c: (_is_weak(c.scheme), protocol_of(c.scheme) != "stomp"))
     account = credentials_of(broker)
     login = Login(account.username, account.password) if account else Login()
-    return {first.name: probe.ask(first.scheme, (address, first.port), login, timeout)}
+    demanding = first.asks_for_certificate(broker.release)
+    answer = probe.ask(first.scheme, (address, first.port), login, timeout, needs_certificate=demanding)
+    return {first.name: answer}
 
 
 def _is_weak(scheme: str) -> bool:
