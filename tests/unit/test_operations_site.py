@@ -58,11 +58,11 @@ def after(now: dict[str, Node], step: NextStep) -> dict[str, Node]:
         if mine.role == "slave":
             now |= {peer.host: replace(peer, state="active") for peer in peers}
         return now
-    heir = next((peer for peer in peers if peer.state == "standby"), None)
+    successor = next((peer for peer in peers if peer.state == "standby"), None)
     held = any(peer.state in ("active", "starting", "hung") for peer in peers)
-    now[host] = replace(mine, state="standby" if heir or held else "active", restart_required=False)
-    if heir and not held:
-        now[heir.host] = replace(heir, state="active")
+    now[host] = replace(mine, state="standby" if successor or held else "active", restart_required=False)
+    if successor and not held:
+        now[successor.host] = replace(successor, state="active")
     return now
 
 
