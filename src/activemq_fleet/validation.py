@@ -14,7 +14,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.routes import routes_of
 from activemq_fleet.schema import Schema
-from activemq_fleet.settings import WaiverSettings
+from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.site_refusals import missing_files_of, refusals_of
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import waive

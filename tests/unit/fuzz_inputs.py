@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from activemq_fleet.settings import KNOWN, PREFIX
+from activemq_fleet.settings.broker import KNOWN, PREFIX
 
 Hosts = dict[str, dict[str, Any]]
 

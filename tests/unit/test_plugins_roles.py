@@ -11,7 +11,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from activemq_fleet.settings import NOT_SETTINGS, Settings
+from activemq_fleet.settings.broker import NOT_SETTINGS, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "activemq_"

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.settings import KNOWN, read_settings
+from activemq_fleet.settings.broker import KNOWN, read_settings
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 # design.md's table; a variable that is dropped breaks users' inventories

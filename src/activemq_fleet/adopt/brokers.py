@@ -14,7 +14,7 @@ from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import Document
 from activemq_fleet.adopt.xml_diff import XmlElement, is_console
 from activemq_fleet.render.activemq_xml import memory_limit
-from activemq_fleet.settings import DEFAULT_OPTIONS, Settings
+from activemq_fleet.settings.broker import DEFAULT_OPTIONS, Settings
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, own_group
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)

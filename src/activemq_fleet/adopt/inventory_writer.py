@@ -17,7 +17,7 @@ from activemq_fleet.adopt.secrets import Secret, Templated
 from activemq_fleet.adopt.values import NAMES
 from activemq_fleet.grouping import MASTERS, SLAVES, group_name
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.settings import PREFIX
+from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"

@@ -12,7 +12,7 @@ from activemq_fleet.adopt.values import fits
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.naming import Naming
 from activemq_fleet.profiles import PROFILES, Profile
-from activemq_fleet.settings import PREFIX
+from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 
 Variables = dict[str, Any]

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from activemq_fleet.adopt.secrets import build_value
-from activemq_fleet.settings import Settings, fields
+from activemq_fleet.settings import fields
+from activemq_fleet.settings.broker import Settings
 
 NAMES = tuple(Settings.model_fields)
 _principal, _name = TypeAdapter(fields.Principal), TypeAdapter(fields.Name)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list, join
 from activemq_fleet.explain.model import Entry, Section, set_by
-from activemq_fleet.settings import PREFIX
+from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
 

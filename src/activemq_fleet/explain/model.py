@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from activemq_fleet.settings import PREFIX, Settings
+from activemq_fleet.settings.broker import PREFIX, Settings
 
 Origin = Literal["inventory", "default"]
 

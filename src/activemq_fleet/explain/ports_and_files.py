@@ -8,7 +8,7 @@ from activemq_fleet.explain.model import Entry, Section, set_by
 from activemq_fleet.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.render import mode_of, render
 from activemq_fleet.render.service import environment_path, paths, unit_path, watchdog_path
-from activemq_fleet.settings import PREFIX, Settings
+from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import Broker, Connector, Fleet
 
 _PURPOSES = {

@@ -20,7 +20,7 @@ from typing import Any
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import Layout
-from activemq_fleet.settings import PREFIX
+from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Agent, Broker, Fleet
 

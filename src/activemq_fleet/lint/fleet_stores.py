@@ -12,7 +12,7 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.locks_signs import locker_of, stores
 
 if TYPE_CHECKING:
-    from activemq_fleet.settings import Settings
+    from activemq_fleet.settings.broker import Settings
     from activemq_fleet.topology import Broker
 
 # The one release at which the format of kahaDB changed inside a line.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.settings import FragmentSettings
+from activemq_fleet.settings.broker import FragmentSettings
 from activemq_fleet.topology import Broker
 
 CORE = "http://activemq.apache.org/schema/core"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from activemq_fleet.settings import Settings
+from activemq_fleet.settings.broker import Settings
 
 _MEBIBYTE = 1 << 20
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

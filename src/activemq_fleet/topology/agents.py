@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.settings import Settings
+from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology.model import Agent, Broker, Group, KnownGroups, Pair
 
 

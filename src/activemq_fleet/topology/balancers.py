@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.protocols import protocol_of
-from activemq_fleet.settings import Settings
+from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology.balancer_problems import problems_of
 from activemq_fleet.topology.model import (
     Backend,

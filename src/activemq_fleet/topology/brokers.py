@@ -13,7 +13,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.protocols import PROTOCOLS
 from activemq_fleet.releases import Release
-from activemq_fleet.settings import ConnectorSettings, Settings
+from activemq_fleet.settings.broker import ConnectorSettings, Settings
 from activemq_fleet.topology.model import Broker, Connector
 
 _DEFAULT_CONNECTORS = (

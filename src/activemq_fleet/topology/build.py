@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError, ReleaseError, SettingsError, named
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.releases import Release
-from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings, read_settings
+from activemq_fleet.settings.broker import LinkSettings, Settings, WaiverSettings, read_settings
 from activemq_fleet.topology import access, problems
 from activemq_fleet.topology.agents import place_agent
 from activemq_fleet.topology.balancers import place_balancers

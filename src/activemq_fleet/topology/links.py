@@ -16,7 +16,7 @@ from operator import or_
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address
-from activemq_fleet.settings import LinkSettings
+from activemq_fleet.settings.broker import LinkSettings
 from activemq_fleet.topology.brokers import discovery_of, multicast_uri
 from activemq_fleet.topology.model import Broker, Connector, Link
 

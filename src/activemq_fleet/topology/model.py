@@ -20,7 +20,7 @@ from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Role
 from activemq_fleet.profiles import Profile
 from activemq_fleet.protocols import is_encrypted, protocol_of
 from activemq_fleet.releases import Release
-from activemq_fleet.settings import LinkSettings, Settings, WaiverSettings
+from activemq_fleet.settings.broker import LinkSettings, Settings, WaiverSettings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.uris import is_openwire
 

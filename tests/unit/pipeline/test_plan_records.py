@@ -14,7 +14,7 @@ from activemq_fleet.pipeline.plan.bundles import SCHEMA, bundles
 from activemq_fleet.pipeline.plan.facts import facts_of, shared_of
 from activemq_fleet.pipeline.plan.records import Record, read_line, read_listed, read_record, text_of, variables_of
 from activemq_fleet.pipeline.plan.saying import said
-from activemq_fleet.settings import read_settings
+from activemq_fleet.settings.broker import read_settings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.pipeline.planned import pairs
 

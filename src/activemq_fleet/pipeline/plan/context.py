@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from activemq_fleet import __version__
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
-from activemq_fleet.settings import WaiverSettings
+from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.topology.model import KnownGroups
 
 

@@ -19,7 +19,7 @@ from activemq_fleet.pipeline.plan.outcome import Lists, Tables
 from activemq_fleet.pipeline.plan.records import variables_of
 from activemq_fleet.pipeline.plan.rows import FINDING, HOST, LINK, STORE, Row
 from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
-from activemq_fleet.settings import LinkSettings
+from activemq_fleet.settings.broker import LinkSettings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Fleet, Rest, build_fleet
 from activemq_fleet.validation import checked
 

@@ -18,7 +18,7 @@ from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.pipeline.plan.records import PATTERN, Record, text_of, variables_in
 from activemq_fleet.pipeline.plan.saying import INPUT, MULTICAST, NO_RELEASE, Said, said
 from activemq_fleet.releases import Release
-from activemq_fleet.settings import Settings
+from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.brokers import Member, store_directory
 from activemq_fleet.topology.build import NAME

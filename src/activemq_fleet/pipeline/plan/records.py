@@ -16,7 +16,7 @@ from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory import PREFIX
-from activemq_fleet.settings import NOT_SETTINGS
+from activemq_fleet.settings.broker import NOT_SETTINGS
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 PATTERN = "activemq_naming_pattern"

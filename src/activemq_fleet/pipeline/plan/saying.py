@@ -12,7 +12,7 @@ from typing import Any
 from activemq_fleet.errors import ReleaseError, SettingsError
 from activemq_fleet.pipeline.plan.records import PATTERN, variables_of
 from activemq_fleet.releases import Release
-from activemq_fleet.settings import Settings, read_settings
+from activemq_fleet.settings.broker import Settings, read_settings
 
 # Problems by the order in which they are told: a kind is told only when there is none before it.
 INPUT, SETTINGS, NO_RELEASE, RELEASE = "1", "2", "3", "4"

@@ -16,7 +16,7 @@ from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.pipeline.plan.digest import MOST_NAMED, Digest, Store
 from activemq_fleet.pipeline.plan.saying import INPUT, RELEASE
 from activemq_fleet.releases import Release
-from activemq_fleet.settings import WaiverSettings
+from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.topology.model import MOST_LISTED, KnownGroups
 
 if TYPE_CHECKING:
