@@ -1,9 +1,8 @@
-"""Existing activemq.xml files -> an inventory that renders them again, and a list of the rest.
+"""Read existing activemq.xml files into an inventory that renders them again, and list the rest.
 
-What the variables can say they say. What only XML can say goes into
-``activemq_broker_attributes`` and ``activemq_xml_fragments``. Then everything is rendered and
-compared: each place where the result says something else is a ``Difference``, so that the list is
-complete by construction. No password is written down.
+What no variable expresses goes into ``activemq_broker_attributes`` and ``activemq_xml_fragments``. Then every document
+is rendered from the new inventory and compared with its original: each deviation is a ``Difference``, so that the list
+is complete by construction. No password is written to the inventory.
 """
 
 from __future__ import annotations

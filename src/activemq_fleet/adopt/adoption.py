@@ -1,4 +1,4 @@
-"""All steps of an adoption, in their order."""
+"""Run all steps of an adoption in their order."""
 
 from __future__ import annotations
 
@@ -46,9 +46,11 @@ Findings = Callable[[Fleet], Iterable[Finding]]
 
 @dataclass(frozen=True)
 class Adopted:
-    """``files`` of the inventory by path; where its rendered documents differ; what to look at.
+    """The result of an adoption: the inventory, and what the operator has to look at.
 
-    ``secrets`` are files below ``.secrets`` of the inventory, and what each is the password of.
+    ``files`` are the inventory's files by path, ``differences`` the deviations of the rendered documents from the
+    originals, ``notes`` remarks for the operator. ``secrets`` maps each file below ``.secrets`` of the inventory to a
+    description of its password.
     """
 
     files: dict[str, bytes]
@@ -65,12 +67,11 @@ def adopt(
     agents: Sequence[AgentFile] = (),
     addresses: Mapping[str, str] = MappingProxyType({}),
 ) -> Adopted:
-    """The inventory of these documents, and of agents whose configuration is there too.
+    """Return the inventory of the given activemq.xml documents and of the agents whose agent.conf was given.
 
-    ``addresses`` are those by which hosts are dialled, where no file tells whose they are.
-
-    ``findings`` are those that would keep ``render`` from writing; the inventory waives them,
-    because what is in force already cannot be refused, and says so.
+    ``addresses`` maps hosts to the addresses by which they are dialled, for hosts whose address no file tells.
+    ``findings`` returns a fleet's findings; those that would keep ``render`` from writing are waived in the inventory
+    with a note, because a configuration in force cannot be refused.
     """
     proposal = Proposal.of(documents, naming)
     propose_profiles(proposal)
@@ -115,7 +116,7 @@ def _rendered(broker: Broker) -> XmlElement:
 
 
 def _propose_instances(proposal: Proposal) -> None:
-    """Names for the brokers of one machine, which need directories and units of their own."""
+    """Choose instance names and console ports for brokers that share a machine, and need own directories and units."""
     machines: dict[str, list[Document]] = defaultdict(list)
     for document in proposal.documents:
         machines[proposal[document.host].get("address", document.host).lower()].append(document)
@@ -142,7 +143,7 @@ def _propose_instances(proposal: Proposal) -> None:
 
 
 def _drop_defaults(proposal: Proposal) -> None:
-    """Leave out what would be so without being said."""
+    """Remove variables whose value the fleet would have by default."""
     whole = proposal.fleet()
     for name, of in _DROPPABLE.items():
         without = proposal.fleet(**{name: None})
@@ -160,7 +161,7 @@ def _drop_defaults(proposal: Proposal) -> None:
 
 
 def _propose_waivers(proposal: Proposal, findings: Findings) -> None:
-    """What would stop ``render`` was so before: it is waived by name, for the hosts that have it."""
+    """Waive the rules that would stop ``render``, for the hosts that they report, as found in force."""
     hosts: dict[str, dict[str, str]] = defaultdict(dict)
     for finding in findings(proposal.fleet()):
         if finding.blocks:
@@ -179,7 +180,7 @@ def _propose_waivers(proposal: Proposal, findings: Findings) -> None:
 
 
 def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
-    """``${name}`` that only the file knew from which the original took it."""
+    """Add a note for each ``${name}`` placeholder whose value no rendered file defines."""
     unknown: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
         held = credentials(broker, Shown(broker.host)).decode()

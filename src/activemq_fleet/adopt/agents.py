@@ -1,4 +1,4 @@
-"""agent.conf as ``render`` writes it -> the host's variables; only found below directories."""
+"""Read agent.conf files that ``render`` wrote, below given directories, into the variables of their hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROGRAM = re.compile(r"^ExecStart=(/\S*)/bin/activemq-agent ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class AgentFile:
-    """The configuration of one agent, and its unit."""
+    """The configuration of one agent: the entries of agent.conf, and the text of its systemd unit ("" without one)."""
 
     host: str
     entries: Mapping[str, str]
@@ -33,7 +33,10 @@ class AgentFile:
 
 
 def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
-    """Every ``hosts/HOST/agent.conf`` below the directories among the arguments; what is none is passed over."""
+    """Return the agents of every ``hosts/HOST/agent.conf`` below the directories among the arguments, sorted by host.
+
+    Files that are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
+    """
     found = {}
     for argument in arguments:
         for path in sorted(Path(argument).rglob(AGENT_CONF)) if Path(argument).is_dir() else ():
@@ -52,7 +55,7 @@ def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
 
 
 def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
-    """Agents whose broker is one of these: variables, and the group that the broker is in."""
+    """Propose variables for each agent whose first broker URL belongs to an adopted broker, and its group and pair."""
     brokers = _by_address(proposal.fleet())
     for file in files:
         home = _home(file, brokers)
@@ -74,7 +77,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
 
 
 def _variables(file: AgentFile) -> Variables:
-    """What the file and its unit say, a variable a key."""
+    """Return the agent's variables that its agent.conf and systemd unit set, without the prefix ``activemq_``."""
     variables: Variables = {}
     for key, text in file.entries.items():
         variable = _CALLED.get(key, f"agent_{key.removeprefix('mb.').replace('.', '_')}")

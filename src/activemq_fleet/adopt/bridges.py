@@ -1,4 +1,4 @@
-"""networkConnectors as they stand in files: what each dials, and whose address that is."""
+"""Read networkConnector elements of activemq.xml files: what each dials, and which broker owns that address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ _ANYWHERE = ("0.0.0.0", "::", "127.0.0.1", "localhost", "::1")  # noqa: S104 -- 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """One networkConnector that dials brokers: ``addresses`` in its order, ``ttl`` 1 where none is said."""
+    """One networkConnector that dials brokers.
+
+    ``addresses`` are the (host, port) pairs in the order of its URI; ``ttl`` is 1 where the element sets none;
+    ``include`` and ``exclude`` are destination patterns as ``activemq_links`` writes them.
+    """
 
     name: str
     node: XmlElement
@@ -37,12 +41,12 @@ class Bridge:
 
 
 def network_connectors(document: Document) -> list[XmlElement]:
-    """Every networkConnector of a file."""
+    """Return every networkConnector element of a document."""
     return document.broker.all("networkConnectors/networkConnector")
 
 
 def bridges_of(document: Document) -> Iterator[Bridge]:
-    """Those that a link can stand for: of a known form, with a name that is theirs alone."""
+    """Yield the network connectors that a link can replace: of a supported form, with a name unique in the document."""
     names = Counter(node.get("name") for node in network_connectors(document))
     for node in network_connectors(document):
         bridge = _bridge(node)
@@ -77,7 +81,7 @@ def _ttl(node: XmlElement) -> Ttl | None:
 
 
 def _destinations(holder: XmlElement | None) -> tuple[str, ...] | None:
-    """As ``activemq_links`` writes them, or None where one cannot be written so."""
+    """Return destinations as ``activemq_links`` writes them, or None where a destination has no such form."""
     found = []
     for node in holder.children if holder else ():
         text = f"{node.name}://{node.get('physicalName')}"
@@ -90,7 +94,11 @@ def _destinations(holder: XmlElement | None) -> tuple[str, ...] | None:
 
 
 def propose_letters(proposal: Proposal) -> None:
-    """``activemq_master_node`` of pairs that share a store: whom peers dial first, or what the file says."""
+    """Propose ``activemq_master_node`` for pairs that share a store.
+
+    The preferred master is the node that its file marks as preferred, otherwise the node that bridges of other brokers
+    dial first.
+    """
     by_name = _by_name(proposal.documents)
     first: Counter[str] = Counter()
     for document in proposal.documents:
@@ -110,7 +118,7 @@ def propose_letters(proposal: Proposal) -> None:
 
 
 def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) -> None:
-    """``activemq_address`` of hosts that their peers dial by another name; ``told`` are known already."""
+    """Propose ``activemq_address`` for hosts that others dial by another name; ``known_addresses`` take precedence."""
     said: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
         said[host][address] += 1
@@ -149,7 +157,7 @@ def _slaves_say(proposal: Proposal) -> Iterator[tuple[str, str]]:
 
 
 def _named_by_link(bridge: Bridge, proposal: Proposal) -> Iterator[tuple[str, str]]:
-    """Who is meant by ``X-to-Y``: the nodes of pair Y, or host Y, in the order in which they are dialled."""
+    """Yield (host, dialled address) for a bridge named ``X-to-Y``, where Y is a pair or a host and the ports match."""
     target = bridge.name.rpartition("-to-")[2]
     pair = proposal.pairs().get(target) or [d for d in proposal.documents if d.identity.host == target]
     letter = {proposal[d.host].get("master_node", "a") for d in pair}
@@ -170,14 +178,14 @@ def _port(variables: Mapping[str, object]) -> int | None:
 
 
 def _by_name(documents: Iterable[Document]) -> dict[str, str]:
-    """Names and unique first labels, in small letters -> host."""
+    """Return the host by lower-case full name and by lower-case first label, where the label is unique."""
     labels = Counter(document.identity.host.lower() for document in documents)
     found = {d.identity.host.lower(): d.host for d in documents if labels[d.identity.host.lower()] == 1}
     return found | {document.host.lower(): document.host for document in documents}
 
 
 class Addresses:
-    """Who is dialled at an address, in a fleet as it is proposed."""
+    """Finds the broker that is dialled at an address, in a proposed fleet."""
 
     def __init__(self, fleet: Fleet, documents: Sequence[Document]) -> None:
         self._names = _by_name(documents)
@@ -187,7 +195,7 @@ class Addresses:
         self._by_host = {broker.host: broker for broker in fleet.brokers}
 
     def owner(self, host: str, port: int) -> Broker | None:
-        """The broker, or None where nobody or more than one could be meant."""
+        """Return the broker that is dialled at ``host:port``, or None where no broker or several brokers match."""
         found = self._brokers.get(host.lower(), [])
         if len(found) > 1:
             found = [b for b in found if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]

@@ -1,4 +1,4 @@
-"""What one file says of its broker alone: connectors, TLS, limits, console, accounts, permissions."""
+"""Propose variables from one broker's activemq.xml alone: connectors, TLS, limits, console, accounts, permissions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A transportConnector that ``activemq_connectors`` can hold."""
+    """One transportConnector that an entry of ``activemq_connectors`` can express."""
 
     name: str
     scheme: str
@@ -39,7 +39,7 @@ class Listener:
     options: Mapping[str, str]
 
     def to_setting(self) -> dict[str, Any]:
-        """As an entry of ``activemq_connectors``."""
+        """Return the connector as an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
         if list(self.options.items()) != list(DEFAULT_OPTIONS.items()):
             entry["options"] = {name: values.literal(value) for name, value in self.options.items()}
@@ -47,7 +47,7 @@ class Listener:
 
 
 def propose_brokers(proposal: Proposal) -> None:
-    """Everything that a file says without its peers."""
+    """Propose limits, console and connectors of every broker, which need no other broker's file."""
     for document in proposal.documents:
         _propose_limits(proposal, document)
         if not any(is_console(node) for node in document.root.children):
@@ -113,7 +113,7 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
 
 
 def connectors(document: Document) -> list[XmlElement]:
-    """Every transportConnector of a file."""
+    """Return every transportConnector element of a document."""
     return document.broker.all("transportConnectors/transportConnector")
 
 
@@ -123,7 +123,7 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener]) -> list[Listener]:
-    """``activemq_tls``, where every connector is TLS; the connectors without what it adds."""
+    """Propose ``activemq_tls`` where every connector uses TLS; return the connectors without the options it adds."""
     context = document.broker.first("sslContext/sslContext")
     if context is None or not listeners:
         return listeners
@@ -149,7 +149,7 @@ def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener])
 
 
 def _propose_offset(proposal: Proposal, found: Mapping[str, Sequence[Listener]]) -> None:
-    """``activemq_port_offset`` for the node whose ports are all as much higher as its peer's."""
+    """Propose ``activemq_port_offset`` for the node of a pair whose ports all exceed its peer's by the same number."""
     if len(found) != 2 or not all(found.values()):
         return
     (low, low_ports), (high, high_ports) = sorted(found.items(), key=lambda item: item[1][0].port)
@@ -161,17 +161,17 @@ def _propose_offset(proposal: Proposal, found: Mapping[str, Sequence[Listener]])
 
 
 def accounts(document: Document) -> list[XmlElement]:
-    """Every authenticationUser of a file."""
+    """Return every authenticationUser element of a document."""
     return document.broker.all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
 def groups_of(account: XmlElement) -> list[str]:
-    """The groups of an account."""
+    """Return the group names of an authenticationUser element."""
     return [group.strip() for group in account.get("groups").split(",") if group.strip()]
 
 
 def propose_users(proposal: Proposal) -> None:
-    """``activemq_users``: all but the network user, who is there by himself."""
+    """Propose ``activemq_users`` from the accounts of the files, without the network user, which is rendered anyway."""
     agents: dict[str, None] = {}
     known = _known_agents(proposal)
     for document in proposal.documents:
@@ -200,7 +200,7 @@ def propose_users(proposal: Proposal) -> None:
 
 
 def _known_agents(proposal: Proposal) -> dict[str, set[str | None]]:
-    """The accounts that agents bring along, by group."""
+    """Return, by group, the account names of agents that are adopted, which need no entry in ``activemq_users``."""
     known: dict[str, set[str | None]] = defaultdict(set)
     for agent in proposal.fleet().agents if proposal.agents else ():
         known[agent.group].add(agent.settings.agent_username)
@@ -208,7 +208,7 @@ def _known_agents(proposal: Proposal) -> dict[str, set[str | None]]:
 
 
 def propose_acl(proposal: Proposal) -> None:
-    """``activemq_acl``, without what the network and the advisories get by themselves."""
+    """Propose ``activemq_acl`` without the rights that the network user, agents and advisory topics get by default."""
     path = "plugins/authorizationPlugin/map/authorizationMap/authorizationEntries/authorizationEntry"
     whole: dict[str, list[dict[str, Any]]] = {}
     agents: set[str] = set()

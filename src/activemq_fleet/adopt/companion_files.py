@@ -1,4 +1,4 @@
-"""Files beside an activemq.xml: heap, directories, console. They are read where they are given too."""
+"""Propose heap, directories, user, console and Java options from the files beside an activemq.xml."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONSOLE = {
 
 
 def propose_host(proposal: Proposal) -> None:
-    """Heap, and for what we rendered also directories and accounts of the host."""
+    """Propose heap and user of every host, and the directories where activemq.fleet wrote its environment file."""
     for document in proposal.documents:
         environment = _first(document, ("bin/", "etc/"))
         heap = _HEAP.search(environment)
@@ -45,7 +45,7 @@ def propose_host(proposal: Proposal) -> None:
 
 
 def propose_console(proposal: Proposal) -> None:
-    """Where the console listens; its port is without the offset."""
+    """Propose port and bind address of the web console from Jetty's files; the port offset is subtracted."""
     for document in proposal.documents:
         jetty = _first(document, ("jetty",))
         for name, pattern in _CONSOLE.items():
@@ -57,7 +57,7 @@ def propose_console(proposal: Proposal) -> None:
 
 
 def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
-    """What stands in our environment file behind the options that every broker gets."""
+    """Propose the Java options that an environment file of activemq.fleet sets after those of every broker."""
     for document in proposal.documents:
         environment = _first(document, ("bin/", "etc/"))
         options = dict(_ASSIGNED.findall(environment)).get("ACTIVEMQ_OPTS", "")
@@ -70,7 +70,7 @@ def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
 
 
 def is_known(proposal: Proposal) -> bool:
-    """Whether every host said its heap, so that not all of it is left to the operator."""
+    """Return whether the heap of every host is known from the files beside its activemq.xml."""
     return all(_HEAP.search(_first(document, ("bin/", "etc/"))) for document in proposal.documents)
 
 

@@ -1,6 +1,6 @@
-"""Variables by host -> the files of an inventory, as one would write them by hand.
+"""Write variables by host as the files of an Ansible inventory.
 
-A variable stands once: for all, for a group, for a pair, for all masters or slaves, or for a host.
+Each variable is written once: for all hosts, for a group, a pair, all masters or slaves, or for a single host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ABSENT = ""
 
 
 def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
-    """Path -> content: hosts.yml, group_vars, host_vars and the inventory plugin's file."""
+    """Return the inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file."""
     levels = _levels(_by_name(proposal.variables, fleet), fleet)
     for path, variables in _agent_levels(proposal.agents).items():
         levels.setdefault(path, {}).update(variables)
@@ -55,7 +55,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
 
 
 def is_unchanged(files: Mapping[str, bytes]) -> bool:
-    """Whether a directory holds what ``write_inventory`` gave, and nobody's work since."""
+    """Return whether a directory's files are those that ``write_inventory`` wrote, with no edit since."""
     others = {path: content for path, content in files.items() if path != _PLUGIN}
     return f"# {_SEAL}{_digest(others)}\n" in files.get(_PLUGIN, b"").decode(errors="replace")
 
@@ -71,7 +71,7 @@ _ORDER = {name: position for position, name in enumerate(NAMES)}
 
 
 def labels_in(value: Any) -> set[str]:
-    """The labels of all secrets that a value refers to."""
+    """Return the labels of all secrets that a value refers to, at any depth."""
     if isinstance(value, Secret):
         return {value.label}
     if isinstance(value, Templated):
@@ -85,7 +85,10 @@ def _has_secret(value: Any) -> bool:
 
 
 def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
-    """The same, with the name of pair or host as such where that is all in which hosts differ."""
+    """Return the variables with the name of the pair or the short host name as a Jinja expression.
+
+    Replaced are broker names and store directories, where the name is all in which the hosts' values differ.
+    """
     found = {host: dict(mine) for host, mine in variables.items()}
     names = {
         "{{ activemq_identity.pair }}": {broker.host: broker.pair for broker in fleet.brokers},
@@ -103,7 +106,7 @@ def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Vari
 
 
 def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
-    """Whether what only one host has fits below its name."""
+    """Return whether a host's own variables are few and simple enough to stand in hosts.yml."""
     mine = levels.get(f"host_vars/{host}.yml", {})
     return len(mine) <= _MOST_INLINE and all(isinstance(value, str | int) for value in mine.values())
 
@@ -182,19 +185,19 @@ def _canonical(value: Any) -> str:
 
 
 class _Flow(dict[str, Any]):
-    """A mapping on one line."""
+    """A mapping that is dumped on one line of YAML."""
 
 
 class _FlowList(list[Any]):
-    """A list on one line."""
+    """A list that is dumped on one line of YAML."""
 
 
 class _Block(str):
-    """Text with its line ends."""
+    """A text that is dumped as a literal block of YAML, with its line ends."""
 
 
 class _Folded(str):
-    """A long expression."""
+    """A long expression that is dumped as a folded block of YAML."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -224,7 +227,7 @@ def _variable(name: str, value: Any) -> str:
 
 
 def _shaped(value: Any) -> Any:
-    """The value with styles: what fits stands on one line."""
+    """Return a variable's value with YAML styles: short mappings and lists of plain strings on one line."""
     if isinstance(value, Secret):
         return _Folded(f"{{{{ {value.lookup} }}}}")
     if isinstance(value, Templated):

@@ -1,7 +1,7 @@
-"""What variables do not say -> ``activemq_broker_attributes`` and ``activemq_xml_fragments``.
+"""Propose ``activemq_broker_attributes`` and ``activemq_xml_fragments`` for what no variable expresses.
 
-Goes by how ``render.fragments`` merges: below a bean stand properties, below a property beans; a
-bean joins the one that it cannot stand beside. What merging cannot reach stays a difference.
+Follows the merge of ``render.fragments``: below a bean stand properties, below a property beans, and a bean is merged
+into an existing bean beside which it cannot stand. What merging cannot express stays a difference.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _OUR_OWN = ("brokerName", "id")
 
 
 def propose_missing(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
-    """Attributes and fragments for one host; ``rendered`` is its document by variables alone."""
+    """Propose broker attributes and XML fragments for one host.
+
+    ``rendered`` is the host's document as rendered from variables alone, without fragments.
+    """
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)
     skip = proposal.stood_for
@@ -66,7 +69,7 @@ def _entry(proposal: Proposal, document: Document, node: XmlElement, parent: str
 
 
 def _with_references(node: XmlElement, proposal: Proposal, document: Document) -> XmlElement:
-    """Passwords of accounts that the inventory knows, as the references that rendered files have."""
+    """Return the element with ``${activemq…}`` references for the passwords of accounts that the inventory holds."""
     variables = proposal[document.host]
     name = node.get("userName") or node.get("username")
     attributes = dict(node.attributes)
@@ -80,7 +83,7 @@ def _with_references(node: XmlElement, proposal: Proposal, document: Document) -
 
 
 def _without(node: XmlElement, skip: Collection[int]) -> XmlElement | None:
-    """The element without those that variables stand for; None where nothing is left."""
+    """Return the element without the children in ``skip``; None where no child is left."""
     if not any(id(child) in skip for child in node.children):
         return node
     children = tuple(child for child in node.children if id(child) not in skip)
@@ -88,7 +91,7 @@ def _without(node: XmlElement, skip: Collection[int]) -> XmlElement | None:
 
 
 def _property(original: XmlElement, rendered: XmlElement, skip: Collection[int]) -> XmlElement | None:
-    """What a property lacks: beans, and what they lack."""
+    """Return the parts of a property element that the rendered one lacks, at any depth; None where it lacks nothing."""
     missing = []
     there = list(rendered.children)
     for child in original.children:
@@ -113,7 +116,7 @@ def _same_rights(one: XmlElement, other: XmlElement) -> bool:
 
 
 def _bean(original: XmlElement, rendered: XmlElement, skip: Collection[int]) -> XmlElement | None:
-    """What a bean lacks: attributes, and properties or what they lack."""
+    """Return the attributes and properties of a bean that the rendered one lacks; None where it lacks nothing."""
     missing = []
     for child in original.children:
         same = next((other for other in rendered.children if other.tag == child.tag), None)
@@ -141,7 +144,7 @@ def _changed(original: XmlElement, rendered: XmlElement) -> dict[str, str]:
 
 
 def _joins(one: XmlElement, other: XmlElement, parent: XmlElement) -> bool:
-    """As ``render.fragments`` decides whether a bean merges with one that is there."""
+    """Return whether ``render.fragments`` would merge bean ``other`` into the existing bean ``one``."""
     if one.tag != other.tag or not one.is_core or parent.tag == f"{{{BEANS}}}beans":
         return False
     if not parent.name.endswith("s"):

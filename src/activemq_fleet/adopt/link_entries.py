@@ -1,4 +1,4 @@
-"""Links between units -> the fewest entries of ``activemq_links`` that make them."""
+"""Reduce links between pairs or single brokers to the fewest entries of ``activemq_links`` that make them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from activemq_fleet.topology import Broker, Fleet
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """One link of a unit, as ``hosts``, all of its brokers, carry it."""
+    """One adopted link between two units (a pair, or a broker without a peer).
+
+    ``source`` and ``target`` are names of units; ``hosts`` are all brokers of the source, each of which carries the
+    link; ``kind`` is how a pair is dialled, "" where one address tells nothing.
+    """
 
     source: str
     target: str
@@ -27,20 +31,20 @@ class Carried:
 
     @property
     def own_name(self) -> str | None:
-        """The name, unless it is the one that a link has by itself."""
+        """The link's name, or None where it is the default name ``SOURCE-to-TARGET``."""
         return None if self.name == f"{self.source}-to-{self.target}" else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry and the links that it makes, which are alike but for their ends."""
+    """One entry of ``activemq_links``, and the links that it makes, which have equal settings."""
 
     source: str
     target: str
     links: tuple[Carried, ...]
 
     def to_setting(self, *, with_ttl: bool) -> dict[str, Any]:
-        """As it stands in ``activemq_links``."""
+        """Return the entry as ``activemq_links`` holds it."""
         link = self.links[0]
         entry: dict[str, Any] = {"from": self.source, "to": self.target}
         if link.duplex:
@@ -56,7 +60,7 @@ class Entry:
 
 
 def entries_for(links: Sequence[Carried], fleet: Fleet) -> tuple[list[Entry], list[Carried]]:
-    """Entries in the order of the links, groups before pairs; and the links that none can make."""
+    """Return entries of ``activemq_links``, those of groups before those of pairs, and the links no entry can make."""
     members = _members(fleet)
     home = {broker.unit: broker for broker in fleet.brokers}
     groups: dict[Any, dict[tuple[str, str], Carried]] = defaultdict(dict)
@@ -93,7 +97,7 @@ def _ends(source: Broker, target: Broker) -> Iterator[tuple[str, str]]:
 
 
 def _members(fleet: Fleet) -> dict[str, list[str]]:
-    """Names that ``activemq_links`` knows -> units; a group comes before a pair of its name."""
+    """Return the units by every group and pair name that ``activemq_links`` accepts; groups hide equal pair names."""
     pairs: dict[str, dict[str, None]] = defaultdict(dict)
     groups: dict[str, dict[str, None]] = defaultdict(dict)
     for broker in fleet.brokers:

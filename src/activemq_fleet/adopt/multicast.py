@@ -1,4 +1,4 @@
-"""Brokers that find each other by multicast: a whole group does, or none of it."""
+"""Propose multicast discovery for the groups in which every broker uses it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MULTICAST = re.compile(
 
 
 def propose_multicast(proposal: Proposal) -> set[str]:
-    """``activemq_discovery: multicast`` for groups in which every broker finds the others so."""
+    """Propose multicast discovery for groups in which all brokers use it alike; return the names of these groups."""
     groups: dict[str, list[Document]] = defaultdict(list)
     for document in proposal.documents:
         groups[document.identity.group].append(document)
@@ -61,7 +61,7 @@ def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, An
 
 
 def _multicast_of(document: Document, name: str) -> tuple[XmlElement, str, str, str | None] | None:
-    """The connector of this name that finds its peers by multicast: element, address, group, interface."""
+    """Return the multicast connector called ``name`` as (element, address, group, interface), or None."""
     for node in network_connectors(document):
         found = _MULTICAST.fullmatch(node.get("uri"))
         if found and node.get("name") == name:

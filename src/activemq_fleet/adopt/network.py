@@ -1,7 +1,7 @@
-"""The bridges of all files together -> links: topology, ``activemq_links``, pair links, multicast.
+"""Turn the bridges of all files into variables: topology, ``activemq_links``, pair links, multicast.
 
-A link stands for a bridge only if both nodes of a pair carry it. Whatever does not fit stays what
-it is, in a fragment.
+A link replaces a bridge only if both nodes of a pair carry the bridge. Every other bridge stays as it is, in an XML
+fragment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _NEW_USER = "network"
 
 @dataclass
 class _Found:
-    """Bridges by what they are; ``raw`` holds why a bridge is left as it is, by host and name."""
+    """Bridges sorted by what replaces them: links between units, or links within a pair.
+
+    ``raw`` holds, by (host, name), the reason why a bridge stays in an XML fragment.
+    """
 
     carried: list[Carried] = field(default_factory=list)
     pair_links: dict[str, Bridge] = field(default_factory=dict)
@@ -40,7 +43,7 @@ class _Found:
 
 
 def propose_network(proposal: Proposal) -> None:
-    """Everything about links, and the account with which they log in."""
+    """Propose topology, links and pair links of all brokers, and the account with which bridges log in."""
     new_user = _propose_user(proposal)
     found = _Found()
     multicast = propose_multicast(proposal)
@@ -63,7 +66,10 @@ def propose_network(proposal: Proposal) -> None:
 
 
 def _propose_user(proposal: Proposal) -> bool:
-    """``activemq_network_username``: whoever bridges log in as. True where nobody did."""
+    """Propose ``activemq_network_username`` from the bridges' logins.
+
+    Return True where bridges exist and neither they nor the accounts name a user, so that a new user was proposed.
+    """
     names: Counter[str] = Counter()
     linked = False
     for document in proposal.documents:
@@ -101,7 +107,7 @@ def _password(documents: Iterable[Document], name: str) -> Iterable[str]:
 
 
 def _withdraw_user(proposal: Proposal) -> None:
-    """No network account for brokers that have neither links nor such an account in their file."""
+    """Remove the network user from brokers that have neither links nor such an account in their file."""
     fleet = proposal.fleet()
     for document in proposal.documents:
         broker = fleet.broker(document.host)
@@ -113,7 +119,7 @@ def _withdraw_user(proposal: Proposal) -> None:
 
 
 def _sort_bridges(proposal: Proposal, base: Fleet, found: _Found) -> None:
-    """Bridges -> links between units, links within a pair, and those that are neither."""
+    """Sort the bridges into links between units, links within a pair, and bridges that no link can replace."""
     addresses = Addresses(base, proposal.documents)
     by_unit: dict[str, list[Document]] = defaultdict(list)
     for document in proposal.documents:
@@ -137,7 +143,7 @@ def _sort_bridges(proposal: Proposal, base: Fleet, found: _Found) -> None:
 def _target(
     proposal: Proposal, base: Fleet, addresses: Addresses, document: Document, bridge: Bridge, found: _Found
 ) -> str | None:
-    """The unit that a bridge dials; None, with the reason, where it is no link."""
+    """Return the unit that a bridge dials, or None with the reason recorded where no link can replace the bridge."""
     user = bridge.node.get("userName")
     key = document.host, bridge.name
     if user and user != proposal[document.host].get("network_username"):
@@ -171,7 +177,7 @@ def _carried(
     by_host: dict[str, tuple[Bridge, str]],
     found: _Found,
 ) -> Carried | None:
-    """One link of a unit, if all of its brokers carry the same."""
+    """Return the link that replaces a unit's bridges of one name, or None where its brokers' bridges differ."""
     hosts = [document.host for document in documents]
     pure = proposal.profile(hosts[0]).replicates
     slaves = {document.host for document in documents if pure and master_connector(document)}
@@ -249,7 +255,7 @@ def _propose_discovery(proposal: Proposal, base: Fleet, found: _Found, multicast
 
 
 def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> list[Carried]:
-    """The shape of each group, as ``topology`` makes it; the links that are in one."""
+    """Propose each group's ``activemq_topology``, the shape that makes most of its links; return the links it makes."""
     plain = {
         (link.source, link.target, link.name, link.duplex): link
         for link in found.carried
@@ -283,7 +289,9 @@ def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast:
 
 
 def _propose_ttl(proposal: Proposal, found: _Found, entries: Sequence[Entry], multicast: set[str]) -> None:
-    """The TTL of links that would have another by themselves: of all, of an entry, of a host."""
+    """Propose the TTL of links where the default differs: for the fleet, for an entry of ``activemq_links``, for a
+    host.
+    """
     _set_entries(proposal, entries, ())
     wanted = {link.ttl for link in found.carried}
     if not (wrong := _wrong_ttl(proposal, found)):
@@ -319,12 +327,12 @@ def _wrong_ttl(proposal: Proposal, found: _Found) -> list[Carried]:
 
 
 def ttl_of(link: Link) -> Ttl:
-    """The TTL of a planned link, as ``Bridge.ttl`` has it."""
+    """Return the network TTL of a planned link: a number of brokers, or "unlimited"."""
     return "unlimited" if link.network_ttl is None else link.network_ttl
 
 
 def _unfit(proposal: Proposal, found: _Found) -> dict[tuple[str, str], str]:
-    """Links that would not become what their bridge is: they stay bridges."""
+    """Return, by (host, name), why a proposed link would not equal its bridge, so that the bridge must stay."""
     fleet = proposal.fleet()
     unfit = {
         (host, link.name): "has a TTL that no link here would get"
@@ -340,7 +348,7 @@ def _unfit(proposal: Proposal, found: _Found) -> dict[tuple[str, str], str]:
 
 
 def _tell(proposal: Proposal, found: _Found, multicast: set[str]) -> None:
-    """Which bridges stay as they are, and why."""
+    """Add a note for each bridge that stays in an XML fragment, with the reason."""
     reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
     known = {(host, link.name) for link in found.carried for host in link.hosts}
     known |= {(host, bridge.name) for host, bridge in found.pair_links.items()}

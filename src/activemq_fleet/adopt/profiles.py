@@ -1,4 +1,4 @@
-"""Which profile the two brokers of a pair follow, and where their store and lock are."""
+"""Propose the high-availability profile of each pair, and where its store and lock are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"//\(?(?:[a-z+]+://)?(\[[^\]]+\]|[^:/?#,()]+):(\d+)")
 
 
 def propose_profiles(proposal: Proposal) -> None:
-    """``activemq_ha`` with what belongs to it, for every pair."""
+    """Propose ``activemq_ha`` and the variables of that profile for every pair."""
     for pair, documents in proposal.pairs().items():
         if len(documents) == 2 and _is_pure(documents):
             _propose_pure(proposal, documents)
@@ -44,12 +44,12 @@ def propose_profiles(proposal: Proposal) -> None:
 
 
 def master_connector(document: Document) -> XmlElement | None:
-    """Through which a pure slave dials its master."""
+    """Return the masterConnector element with which a pure slave dials its master, or None."""
     return document.broker.first("services/masterConnector")
 
 
 def dialled_master(document: Document) -> tuple[str, int] | None:
-    """Where a pure slave dials its master."""
+    """Return the (host, port) at which a pure slave dials its master, or None."""
     connector = master_connector(document)
     found = _ADDRESS.search(connector.get("remoteURI")) if connector else None
     return (found[1].strip("[]"), int(found[2])) if found else None
@@ -82,7 +82,7 @@ def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
 
 
 def _only_for_slaves(connector: XmlElement) -> bool:
-    """True unless clients use it too: then it stays, and the slave gets one of its own."""
+    """Return False for a connector that clients use too, which has to stay beside one for the slave alone."""
     return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
 
 
@@ -92,7 +92,11 @@ def _store(document: Document) -> XmlElement | None:
 
 
 def _same_directory(documents: Sequence[Document]) -> bool:
-    """One absolute directory, and something that says that both nodes mean the same one."""
+    """Return whether both nodes use one absolute KahaDB directory that is evidently shared.
+
+    Evidence is an equal broker name, a configured lock on both nodes, or a path where shared storage is usually
+    mounted.
+    """
     stores = [store for document in documents if (store := _store(document)) and store.name == "kahaDB"]
     directories = {store.get("directory") for store in stores}
     if len(stores) != 2 or len(directories) != 1 or not next(iter(directories)).startswith("/"):
@@ -131,7 +135,7 @@ def _propose_name(proposal: Proposal, document: Document) -> None:
 
 
 def data_source(document: Document) -> XmlElement | None:
-    """The bean of a JDBC store, where it is one that ``activemq_jdbc`` can stand for."""
+    """Return the data source bean of a JDBC store if ``activemq_jdbc`` can express it, otherwise None."""
     store = _store(document)
     if store is None or store.name != "jdbcPersistenceAdapter" or not document.release.has_lockers:
         return None
@@ -142,7 +146,7 @@ def data_source(document: Document) -> XmlElement | None:
 
 
 def properties(bean: XmlElement) -> dict[str, str]:
-    """Name -> value of a Spring bean's properties."""
+    """Return the properties of a Spring bean, name to value."""
     return {
         child.get("name"): child.get("value") or next((value.normalized_text for value in child.children), "")
         for child in bean.children

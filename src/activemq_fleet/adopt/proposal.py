@@ -1,4 +1,4 @@
-"""What is proposed for the fleet while it is adopted: variables by host, and who says what."""
+"""Hold the variables that an adoption proposes, by host."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ Variables = dict[str, Any]
 
 @dataclass
 class Proposal:
-    """Variables by host, without their prefix.
+    """The variables that an adoption proposes, by host, without the prefix ``activemq_``.
 
-    ``stood_for`` are elements (by ``id``) that variables stand for though they render another one,
-    so that no fragment may bring them back.
+    ``stood_for`` are ids of XML elements that a variable replaces although it renders another element, so that no XML
+    fragment may restore them.
     """
 
     documents: tuple[Document, ...]
     naming: Naming
     variables: dict[str, Variables]
     agents: dict[str, Variables] = field(default_factory=dict)
-    """Those of hosts that run an agent."""
+    """Variables of hosts that run an agent, by host."""
     secrets: Secrets = field(default_factory=Secrets)
     notes: list[str] = field(default_factory=list)
     stood_for: set[int] = field(default_factory=set)
 
     @classmethod
     def of(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
-        """The beginning: every host has its release."""
+        """Return a proposal that holds nothing but the release of every host."""
         return cls(tuple(documents), naming, {d.host: {"release": d.release.text} for d in documents})
 
     def __getitem__(self, host: str) -> Variables:
         return self.variables[host]
 
     def profile(self, host: str) -> Profile:
-        """The profile that is proposed for a host."""
+        """Return the high-availability profile that is proposed for a host."""
         return PROFILES[self.variables[host]["ha"]]
 
     def set(self, host: str, name: str, value: Any) -> bool:
-        """Propose a value. False, and nothing is proposed, where the variable cannot have it."""
+        """Propose a value for a host's variable; return False and change nothing where the value is not valid."""
         if value is None or not fits(name, value):
             return False
         self.variables[host][name] = value
         return True
 
     def pairs(self) -> dict[str, list[Document]]:
-        """The documents of each pair, in the order of their nodes."""
+        """Return the documents of each pair by the pair's name, in the order of their nodes."""
         found: dict[str, list[Document]] = {}
         for document in sorted(self.documents, key=lambda d: (d.identity.pair, d.identity.node)):
             found.setdefault(document.identity.pair, []).append(document)
         return found
 
     def fleet(self, **changes: Any) -> Fleet:
-        """The fleet that this describes; ``changes`` are variables for every host, None for without."""
+        """Return the fleet of the proposed variables; ``changes`` override every host's variables, None removes one."""
         return self.fleet_of(lambda _host: changes)
 
     def fleet_of(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
-        """The same with changes by host."""
+        """Return the fleet of the proposed variables, with the overrides that ``changes`` returns for each host."""
         hosts = {}
         for host, variables in self.variables.items():
             merged = {**variables, **changes(host)}
@@ -76,7 +76,7 @@ class Proposal:
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def note(self, hosts: Iterable[str], text: str) -> None:
-        """Something that the operator must know, of some hosts."""
+        """Add a note for the operator about the given hosts, unless the same note exists."""
         names = sorted(hosts)
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         line = f"{shown}: {text}"
@@ -84,5 +84,5 @@ class Proposal:
             self.notes.append(line)
 
     def stands_for(self, *nodes: XmlElement | None) -> None:
-        """Keep these elements out of fragments."""
+        """Keep the given XML elements out of the proposed fragments."""
         self.stood_for |= {id(node) for node in nodes if node is not None}

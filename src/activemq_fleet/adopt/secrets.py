@@ -1,7 +1,7 @@
-"""Passwords in existing files: found, never written down, given a place of their own.
+"""Find passwords in existing files and replace each by a reference, so that none is written to the inventory.
 
-An inventory that was adopted refers to each by the same lookup as the examples: a file below
-``.secrets`` beside the inventory, made at first use, into which the operator puts what is in force.
+An adopted inventory refers to each password by the lookup that the examples use: a file below ``.secrets`` beside the
+inventory, created at first use, into which the operator puts the password in force.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _JINJA = re.compile(r"\{[{%#]")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A password whose value stands in ``.secrets/LABEL``."""
+    """A reference to a password whose value stands in the file ``.secrets/LABEL``."""
 
     label: str
 
     @property
     def lookup(self) -> str:
-        """The Jinja expression, without braces."""
+        """The Jinja expression that looks up the password, without braces."""
         return (
             f"lookup('ansible.builtin.password', secrets ~ '/{self.label}', length=24, "
             "chars=['ascii_letters', 'digits'])"
@@ -41,37 +41,37 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Templated:
-    """XML in which names of secrets stand between marks."""
+    """An XML text in which labels of secrets, between private-use characters, replace passwords."""
 
     marked: str
 
     @property
     def labels(self) -> set[str]:
-        """The names of all secrets in it."""
+        """The labels of all secrets in the text."""
         return set(_MARKED.findall(self.marked))
 
     @property
     def plain(self) -> str:
-        """With the place of each secret for its value: enough to render and compare."""
+        """The text with ``@.secrets/LABEL@`` in place of each secret, for rendering and comparing."""
         return _MARKED.sub(r"@.secrets/\1@", self.marked)
 
     @property
     def jinja(self) -> str:
-        """With lookups for secrets; what Jinja would evaluate otherwise is quoted."""
+        """The text as a Jinja template, with a lookup for each secret; other Jinja markup in the text is quoted."""
         quoted = _JINJA.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", self.marked)
         return _MARKED.sub(lambda mark: f"{{{{ {Secret(mark[1]).lookup} }}}}", quoted)
 
 
 @dataclass
 class Secrets:
-    """Gives every secret of a fleet its label: one for each value that a name has."""
+    """Gives every secret of a fleet its label: a label of its own for each value that a name has."""
 
     _labels: dict[tuple[str, str], str] = field(default_factory=dict)
     used: dict[str, str] = field(default_factory=dict)
-    """What each label is the password of."""
+    """A description of each label's password."""
 
     def of(self, name: str, value: str, what: str) -> Secret:
-        """The secret called ``name`` that has this value; ``what`` tells the operator what it is for."""
+        """Return the secret for the password ``value`` of ``name``; ``what`` describes its use to the operator."""
         key = name, "" if _NOT_CLEAR.fullmatch(value) else value
         label = self._labels.get(key)
         if label is None:
@@ -85,27 +85,27 @@ class Secrets:
 
 
 def is_clear(name: str, value: str) -> bool:
-    """True for a password in clear text: no placeholder, no reference, not encrypted."""
+    """Return whether an attribute is a password in clear text: no placeholder, no reference, not encrypted."""
     return is_password(name) and not _NOT_CLEAR.fullmatch(value)
 
 
 def is_password(name: str) -> bool:
-    """True for what is called as passwords are."""
+    """Return whether an attribute's name ends as those of passwords do (password, passphrase, pwd, secret)."""
     return _NAME.search(name) is not None
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """True for an attribute that is a password in clear text, or has one in it."""
+    """Return whether an attribute is a password in clear text or contains one, as a URI may."""
     return masked(XmlElement("", {name: value})).get(name) != value
 
 
 def masked(node: XmlElement) -> XmlElement:
-    """The element with ``***`` for every password in clear text."""
+    """Return the element with ``***`` in place of every password in clear text."""
     return replaced(node, lambda _node, _name, _value: MASK)
 
 
 def marked(node: XmlElement, secrets: Secrets) -> XmlElement:
-    """The element with the name of a secret, between marks, for every password in clear text."""
+    """Return the element with a marked secret label in place of every password in clear text."""
 
     def label(element: XmlElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")
@@ -116,7 +116,7 @@ def marked(node: XmlElement, secrets: Secrets) -> XmlElement:
 
 
 def replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, below_secret: bool = False) -> XmlElement:
-    """The element with another text for each secret: ``by`` gets element, name and value."""
+    """Return the element with each password in clear text replaced by what ``by(element, name, value)`` returns."""
     secret_here = below_secret or any(_NAME.search(node.get(name)) for name in ("name", "key"))
 
     def attribute(name: str, value: str) -> str:
@@ -140,7 +140,7 @@ def replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, bel
 
 
 def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], str]) -> str:
-    """Passwords inside URIs: ``?password=x`` and ``//user:x@host``."""
+    """Return a text whose passwords inside URIs, ``?password=x`` and ``//user:x@host``, are replaced through ``by``."""
     if "=" not in text and "@" not in text:
         return text
 
@@ -152,7 +152,7 @@ def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], s
 
 
 def build_value(value: Any) -> Any:
-    """A variable as the library takes it, with stand-ins for secrets."""
+    """Return a variable's value as the fleet model takes it, with a stand-in text for each secret."""
     return _converted(value, lambda secret: f"secret-{secret.label}", lambda text: text.plain)
 
 

@@ -1,4 +1,4 @@
-"""Arguments of ``adopt`` -> documents: which file, which host, which release."""
+"""Read the arguments of ``activemq-fleet adopt`` into documents, each with its file, host and release."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PRIVATE = re.compile("[\ue000\ue001]")
 
 @dataclass(frozen=True)
 class Document:
-    """One activemq.xml and the host it belongs to. ``broker`` is its ``<broker>``, in ``root``."""
+    """One activemq.xml and the host it belongs to; ``broker`` is the ``<broker>`` element inside ``root``."""
 
     host: str
     identity: Identity
@@ -42,14 +42,14 @@ class Document:
     preferred: bool | None = None
     """True for the preferred master where the file says so; None where it says nothing."""
     beside: Mapping[str, str] = field(default_factory=dict)
-    """Other files of the host that say what no activemq.xml does, by path in its tree."""
+    """The host's other configuration files, content by path in its tree."""
 
 
 def read_sources(arguments: Sequence[str], releases: Sequence[str], naming: Naming) -> list[Document]:
-    """The documents of ``HOST=FILE``, files and directories, sorted by host.
+    """Return the documents of the arguments (``HOST=FILE``, files and directories), sorted by host.
 
-    ``releases`` are ``X`` (for all) or ``HOST=X``; without one the release is taken from the
-    comment of a file that we rendered. Raises InputError or ReleaseError, naming file or host.
+    ``releases`` are ``X`` (for all hosts) or ``HOST=X``; a host without one has the release that the comment of a file
+    rendered by activemq.fleet names. Raises InputError or ReleaseError, naming file or host.
     """
     found: dict[str, Path] = {}
     for host, path in _files(arguments, naming):
@@ -89,7 +89,11 @@ def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path
 
 
 def _host_of(path: Path, naming: Naming) -> str:
-    """From ``…/hosts/HOST/conf/activemq.xml``, or the nearest directory with a broker's name, or the file's own."""
+    """Return the host a file belongs to.
+
+    Taken from ``…/hosts/HOST/conf/activemq.xml``, else from the nearest directory with a broker's name, else from the
+    file's own name. Raises InputError where none of them names a broker.
+    """
     for parts in (path.parts, path.resolve().parts):
         if len(parts) > 3 and (parts[-4], parts[-2]) == ("hosts", "conf"):
             return parts[-3]
@@ -120,7 +124,10 @@ def _releases(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, 
 
 
 def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> dict[str, str]:
-    """``HOST=ADDRESS`` -> address by host. Raises InputError for a host without a file, or no address."""
+    """Return the address by host from ``HOST=ADDRESS`` arguments.
+
+    Raises InputError for a host without a file and for an invalid address.
+    """
     found = {}
     for text in arguments:
         name, separator, address = text.partition("=")

@@ -1,4 +1,4 @@
-"""Which values a variable takes: asked of the settings themselves."""
+"""Check and convert values of single variables, by the settings' own validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _principal, _name = TypeAdapter(fields.Principal), TypeAdapter(fields.Name)
 
 
 def fits(name: str, value: Any) -> bool:
-    """Whether ``activemq_NAME`` may have this value, whatever the other variables are."""
+    """Return whether variable ``activemq_NAME`` accepts the value, whatever the other variables are."""
     try:
         Settings.model_validate({name: build_value(value)})
     except ValidationError:
@@ -24,24 +24,24 @@ def fits(name: str, value: Any) -> bool:
 
 
 def is_default(name: str, value: Any) -> bool:
-    """Whether a variable need not be written."""
+    """Return whether the value is the variable's default, so that the inventory need not set the variable."""
     return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
 
 
 def literal(text: str) -> str | int | bool:
-    """The text of an option or attribute as one would write it in YAML; it is rendered as it was."""
+    """Return an option's text as a YAML value that renders as the same text: a boolean, a number or the text."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text
 
 
 def principal(text: str) -> bool:
-    """Whether a user or a group may be called so."""
+    """Return whether a user or a group may have this name."""
     return _accepts(_principal, text)
 
 
 def bean_name(text: str) -> bool:
-    """Whether a connector or a link may be called so."""
+    """Return whether a connector or a link may have this name."""
     return _accepts(_name, text)
 
 

@@ -1,7 +1,7 @@
-"""XML as a value: what a document says, without comments, whitespace and the order of attributes.
+"""Compare XML documents by meaning, without comments, whitespace and the order of attributes.
 
-Children have no order where the broker gives them none: it reads properties by name and most
-lists as sets. Plugins and destination interceptors are chains, and Spring's own lists are lists.
+The order of children counts only where the broker regards it: plugins and destination interceptors are chains, Spring's
+own lists are lists; other properties are read by name, and most lists as sets.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Direction = Literal["rendered adds", "rendered lacks", "differs"]
 
 @dataclass(frozen=True, eq=False)
 class XmlElement:
-    """An element: ``tag`` and the names of attributes are ``{namespace}local``, as lxml has them.
+    """An XML element as an immutable value; ``tag`` and attribute names are ``{namespace}local``, as in lxml.
 
-    ``text`` and ``tail`` are as they stand, before the first child and behind the element.
+    ``text`` is the text before the first child, ``tail`` the text behind the element, both with their white space.
     """
 
     tag: str
@@ -53,27 +53,27 @@ class XmlElement:
 
     @property
     def name(self) -> str:
-        """The name without its namespace."""
+        """The element's name without its namespace."""
         return self.tag.rpartition("}")[2]
 
     @property
     def is_core(self) -> bool:
-        """True for ActiveMQ's own elements."""
+        """Whether the element is in ActiveMQ's namespace."""
         return self.tag.startswith(f"{{{CORE}}}")
 
     @property
     def is_chain(self) -> bool:
-        """True where the order of children has a meaning."""
+        """Whether the order of the element's children has a meaning."""
         return self.name in _CHAINS if self.is_core else self.tag != f"{{{BEANS}}}beans"
 
     @cached_property
     def normalized_text(self) -> str:
-        """Return its own text with any white space as one space."""
+        """The element's own text, with any white space as a single space."""
         return " ".join(" ".join([self.text, *(child.tail for child in self.children)]).split())
 
     @cached_property
     def comparison_key(self) -> tuple[Any, ...]:
-        """Return a value that is equal for elements that mean the same."""
+        """A value that is equal for elements that mean the same."""
         children = [child.comparison_key for child in self.children]
         return (
             self.tag,
@@ -83,27 +83,28 @@ class XmlElement:
         )
 
     def get(self, name: str, default: str = "") -> str:
-        """An attribute without a namespace."""
+        """Return the value of an attribute that has no namespace, or ``default``."""
         return self.attributes.get(name, default)
 
     def all(self, path: str) -> list[XmlElement]:
-        """ActiveMQ's elements at a path such as ``plugins/simpleAuthenticationPlugin``."""
+        """Return the elements in ActiveMQ's namespace at a path such as ``plugins/simpleAuthenticationPlugin``."""
         found = [self]
         for name in path.split("/"):
             found = [child for node in found for child in node.children if child.tag == f"{{{CORE}}}{name}"]
         return found
 
     def first(self, path: str) -> XmlElement | None:
-        """Return the first element at a path, or None."""
+        """Return the first element in ActiveMQ's namespace at a path, or None."""
         return next(iter(self.all(path)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where the rendered document says something else. None: it is not there.
+    """One place where a rendered document deviates from its original.
 
-    ``path`` is that of schema findings, with the name of an element where siblings share theirs
-    and ``@`` before an attribute. An element stands with all that is in it. Secrets are ``***``.
+    ``original`` and ``rendered`` are the values on either side, None where the element or attribute is absent; elements
+    include all their content, and secrets are ``***``. ``path`` is the path of schema findings, with an identifying
+    attribute where siblings share a name, and ``@`` before an attribute.
     """
 
     host: str
@@ -113,7 +114,7 @@ class Difference:
     rendered: str | None
 
     def to_dict(self) -> dict[str, str | None]:
-        """As ``--format json`` prints it."""
+        """Return the difference as ``--format json`` prints it."""
         return {
             "host": self.host,
             "path": self.path,
@@ -124,7 +125,7 @@ class Difference:
 
 
 def read_node(element: etree._Element) -> XmlElement:
-    """The value of an element and all below it, without comments."""
+    """Return an lxml element and all its descendants as an XmlElement, without comments."""
     attributes = {
         str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)
         for name, value in element.attrib.items()
@@ -143,9 +144,9 @@ def read_node(element: etree._Element) -> XmlElement:
 def differences(
     host: str, original: XmlElement, rendered: XmlElement, hidden: Callable[[XmlElement], XmlElement]
 ) -> list[Difference]:
-    """All that has to change in ``rendered`` for it to say what ``original`` says.
+    """Return every difference between an original document and the rendered one.
 
-    ``hidden`` masks the secrets of a document; they are compared, and not shown.
+    ``hidden`` returns a document with its secrets masked: secrets are compared and never shown.
     """
     shown: dict[int, XmlElement] = {}
     for tree in (original, rendered):
@@ -208,7 +209,7 @@ class _Comparison:
 def _paired(
     originals: Sequence[XmlElement], rendered: Sequence[XmlElement]
 ) -> tuple[list[tuple[XmlElement, XmlElement]], list[XmlElement], list[XmlElement]]:
-    """Which children answer each other, in the original's order; what is left on either side."""
+    """Return the matching (original, rendered) children in the original's order, and the unmatched of both sides."""
     answers: dict[int, XmlElement] = {}
     left = list(rendered)
     for same in (lambda node: node.comparison_key, _identity):
@@ -233,7 +234,7 @@ def _identity(node: XmlElement) -> tuple[str, ...]:
 
 
 def is_console(node: XmlElement) -> bool:
-    """True for the import of the web console's file, wherever it is taken from."""
+    """Return whether an element is the import of the web console's Jetty file."""
     return node.tag == f"{{{BEANS}}}import" and "jetty" in node.get("resource")
 
 
@@ -253,12 +254,15 @@ def _prefixed(name: str) -> str:
 
 
 def snippet(node: XmlElement) -> str:
-    """An element on one line."""
+    """Return the element as XML on one line."""
     return write_node(node, indent=None)
 
 
 def write_node(node: XmlElement, *, indent: int | None = 0) -> str:
-    """An element as XML below one whose default namespace is ActiveMQ's; indented from ``indent`` on."""
+    """Return the element as XML for a parent whose default namespace is ActiveMQ's.
+
+    ``indent`` is the nesting level of the first line; None writes everything on one line.
+    """
     return "\n".join(_lines(node, CORE, indent)) if indent is not None else "".join(_lines(node, CORE, None))
 
 
@@ -283,7 +287,7 @@ def _lines(node: XmlElement, around: str, indent: int | None) -> Iterator[str]:
 
 
 def _tidy(text: str, indent: int | None) -> str:
-    """Without white space around; text of several lines stays as it is, unless all is on one line."""
+    """Return the text without surrounding white space; a text of several lines is kept where lines are indented."""
     plain = text.strip()
     one_line = " ".join(plain.split())
     return text if indent is not None and plain != one_line else one_line

@@ -1,8 +1,7 @@
-"""Schemas, jars, distributions and Java: from a cache, a file given, or Maven.
+"""Provide schemas, jars, distributions and Java: from a cache, a given file, or Maven.
 
-Every function is safe to call from several processes at once; what is fetched is in the cache
-whole or not at all. ``progress`` gets one line before each download; by default the lines go to
-the logger ``activemq_fleet.artifacts``.
+Every function is safe to call from several processes at once; a file or directory is in the cache whole or not at all.
+``progress`` gets one line before each download; by default the lines go to the logger ``activemq_fleet.artifacts``.
 """
 
 from __future__ import annotations

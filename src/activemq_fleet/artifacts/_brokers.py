@@ -1,4 +1,4 @@
-"""Brokers that run: a set of jars, or the whole distribution."""
+"""Fetch broker software: the jars of a release, or its whole distribution."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _DAY = 86400
 
 
 class RememberedRefusalError(ArtifactError):
-    """A distribution that did not come within the last day, and was not asked for again."""
+    """Raised for a distribution that could not be fetched within the last day, and is not requested until then."""
 
 
 def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
-    """Directory of the jars that boot a release with ``org.apache.activemq.console.Main``.
+    """Return the directory of the jars that start a release with ``org.apache.activemq.console.Main``.
 
-    OpenWire, STOMP, MQTT, mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores and a
-    logging back end; no web console. 9 to 32 MB. Raises ArtifactError when Maven does not have all of them.
+    The jars have OpenWire, STOMP, MQTT, mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores and a logging back
+    end; no web console. 9 to 32 MB. Raises ArtifactError when Maven does not have all of them.
     """
 
     def make(part: Path) -> None:
@@ -41,11 +41,11 @@ def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
 
 
 def distribution_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
-    """The unpacked distribution of a release, fit to be ``ACTIVEMQ_HOME``.
+    """Return the unpacked distribution of a release, usable as ``ACTIVEMQ_HOME``.
 
-    None when it is not to be had (``release.distribution_available``) and not in the cache
-    either. Raises ArtifactError when it is but does not come; for a day it is then not asked for again, and the
-    error is a RememberedRefusalError.
+    Returns None when the distribution is not published (``release.distribution_available``) and not in the cache.
+    Raises ArtifactError when a published distribution cannot be fetched; for a day after that RememberedRefusalError is
+    raised without another attempt.
     """
     name = f"distributions/{release}"
     if (cache_directory() / name).is_dir():
@@ -84,7 +84,7 @@ def _raise_refusal_of_today(refusal: Path) -> None:
 
 
 def _unpack(archive: Path, directory: Path) -> None:
-    """Unpack without the one top directory. Raises ArtifactError for what should not be there."""
+    """Unpack a distribution without its top directory. Raises ArtifactError for entries that no distribution has."""
     try:
         with tarfile.open(archive) as tar:
             for entry in tar:

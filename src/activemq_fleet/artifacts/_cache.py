@@ -1,4 +1,4 @@
-"""The cache: what lands there is whole, and is fetched once."""
+"""Keep downloaded files in a cache: each is complete, and is fetched once."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _logger = logging.getLogger("activemq_fleet.artifacts")
 
 
 def log_progress(line: str) -> None:
-    """The default progress: a line of the logger ``activemq_fleet.artifacts``."""
+    """Log a line of progress to the logger ``activemq_fleet.artifacts``; the default for ``progress``."""
     _logger.info("%s", line)
 
 
 def cache_directory() -> Path:
-    """``$ACTIVEMQ_FLEET_CACHE``, else ``activemq-fleet`` in the user's cache directory."""
+    """Return the cache directory: ``$ACTIVEMQ_FLEET_CACHE``, else ``activemq-fleet`` in the user's cache directory."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else user_cache_path("activemq-fleet")
 
 
 def land(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
-    """The file or directory ``name`` of the cache, made by ``make(path)`` if it is not there.
+    """Return the cache's file or directory ``name``, created by ``make(path)`` where it does not exist.
 
-    ``make`` writes to a path beside it that is then renamed, under a lock of its own; with
-    ``again`` it replaces what is there. Raises ArtifactError when the cache cannot be written.
+    ``make`` writes to a temporary path that is then renamed, under a lock for ``name``; with ``again`` an existing
+    entry is replaced. Raises ArtifactError when the cache cannot be written.
     """
     target = cache_directory() / name
     if target.exists() and not again:

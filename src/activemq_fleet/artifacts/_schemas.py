@@ -1,4 +1,4 @@
-"""The XSD of a release, from that release's own jar."""
+"""Fetch the XSD of a release from the release's own jar."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _failures: dict[Path, str] = {}
 
 
 def schema_for(release: Release, *, progress: Progress = log_progress) -> bytes:
-    """The XSD of exactly this release, fetched once.
+    """Return the XSD of exactly this release, fetched once.
 
-    Raises SchemaUnavailable, which names the command to run, when Maven cannot deliver it.
+    Raises SchemaUnavailable, which names the command to run, when Maven cannot deliver the jar.
     """
     return _cached(release, progress).read_bytes()
 
 
 def load_schema(release: Release, *, progress: Progress = log_progress) -> Schema:
-    """As :func:`schema_for`, compiled; kept in memory."""
+    """Return the compiled XSD of a release, kept in memory. Raises SchemaUnavailable when it cannot be fetched."""
     path = _cached(release, progress)
     return _load(path, path.stat().st_mtime_ns)
 
@@ -47,17 +47,17 @@ def _load(path: Path, _changed: int) -> Schema:
 
 
 def cached_schemas() -> list[Release]:
-    """The releases whose schema is in the cache."""
+    """Return the releases whose schema is in the cache."""
     found = (cache_directory() / "schemas").glob("*.xsd")
     return [Release.of(path.stem) for path in found if re.fullmatch(r"\d+\.\d+\.\d+", path.stem)]
 
 
 def fetch_schema(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
-    """Put the XSD of a release into the cache and return its path.
+    """Store the XSD of a release in the cache and return its path.
 
-    ``source`` is a jar (activemq-core to 5.7, activemq-spring, activemq-all) or a distribution
-    (tar.gz or zip) of that very release, and replaces what is cached; without one, the release's
-    jar comes from the cache or through Maven. Raises SchemaUnavailable.
+    ``source`` is a jar (activemq-core to 5.7, activemq-spring, activemq-all) or a distribution (tar.gz or zip) of
+    exactly this release, and replaces a cached XSD; without it, the release's jar comes from the cache or through
+    Maven. Raises SchemaUnavailable.
     """
     if source is None:
         return _cached(release, progress)
@@ -135,7 +135,7 @@ def _xsd_in(source: Path, release: Release) -> bytes:
 
 
 def _jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile.ZipFile]]:
-    """The file itself when it is a jar, else each likely jar of the archive that it is."""
+    """Yield (name, opened jar): a jar or zip and the ActiveMQ jars inside it, or the ActiveMQ jars inside a tar.gz."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
             yield name, archive

@@ -1,1 +1,1 @@
-"""The command line, one file a command; each exports ``command``."""
+"""The command line: each command is a module that exports ``command``."""

@@ -1,4 +1,4 @@
-"""``adopt``: existing activemq.xml files into an inventory."""
+"""Define ``activemq-fleet adopt``, which turns existing activemq.xml files into an inventory."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def check_inventory(directory: Path) -> None:
 
 
 def _findings(fleet: Fleet) -> Iterable[Finding]:
-    """All that could keep ``render`` from writing; without the schema where it cannot be had."""
+    """Return all findings that could keep ``render`` from writing, without the schema's where none is available."""
     from activemq_fleet.cli.findings import schema_of
     from activemq_fleet.lint import fleet_findings
     from activemq_fleet.render.activemq_xml import activemq_xml

@@ -1,4 +1,4 @@
-"""``activemq-fleet audit``: what really happened in failovers, and what became of every event."""
+"""Define ``activemq-fleet audit``: what happened in failovers, and the outcome of every event."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _follow(
 
 
 def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
-    """What the inventory says of brokers; None without one."""
+    """Return the brokers of the inventory by host, or None without an inventory."""
     if not inventory:
         return None
     from activemq_fleet.pipeline.inputs import Host
@@ -118,7 +118,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
 
 
 def _summary(result: Mapping[str, Any], out: str) -> str:
-    """What was found, for people: a few lines."""
+    """Return an audit's result as a few lines of text."""
     counts, read = result["counts"], result["inputs"]
     planned = f" ({counts['planned']:,} of them planned)" if counts["planned"] else ""
     lines = [

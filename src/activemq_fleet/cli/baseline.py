@@ -1,4 +1,4 @@
-"""A baseline: the findings that an old fleet is known to have. Only new ones fail."""
+"""Keep a baseline: findings that a fleet is known to have, so that only new findings fail a check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Fingerprint = tuple[str, str, str, str]
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Write the findings that nothing waives, and return how many. Lines are left out: they move."""
+    """Write the findings that are not waived to a baseline, without line numbers, and return their number."""
     known = sorted(_fingerprint(finding) for finding in findings if finding.waived is None)
     entries = [dict(zip(("rule", "host", "file", "message"), one, strict=True)) for one in known]
     content = {"version": _VERSION, "findings": entries}
@@ -27,7 +27,7 @@ def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
 
 
 def read_baseline(path: Path) -> Counter[Fingerprint]:
-    """How often each finding is known. Raises InputError for a file that is no baseline."""
+    """Return how often each finding is in a baseline. Raises InputError for a file that is not a baseline."""
     try:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
@@ -40,7 +40,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
 
 
 def within_baseline(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
-    """The findings, those of the baseline waived; the second of two that look alike is new."""
+    """Return the findings, those of the baseline waived; occurrences beyond the baseline's number are new."""
     left = known.copy()
     marked = []
     for finding in findings:

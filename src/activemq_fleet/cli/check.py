@@ -1,4 +1,4 @@
-"""``check``: what is wrong with a fleet, or with anyone's activemq.xml, before a host is touched."""
+"""Define ``activemq-fleet check``, which checks a fleet or any activemq.xml before a host is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``check`` does once it knows what it is asked."""
+"""Run the checks of ``activemq-fleet check`` and print the findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOPOLOGY = (*(f"T{number:03}" for number in range(1, 32)), *(f"R{number:03}" fo
 
 
 def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
-    """The rules that were asked for. Raises InputError for a name that no rule has."""
+    """Return the selection of rules by ``--select`` and ``--ignore``. Raises InputError for an unknown rule."""
     if not select and not ignore:
         return Selection()
     stopping = tuple(one.id for one in rules() if one.refuses)
@@ -42,9 +42,9 @@ def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
 def report_on_files(
     paths: Sequence[Path], release: str | None, selection: Selection, release_from: Path | None = None
 ) -> Report:
-    """The file and release rules on each file; a file that cannot be read is a finding where others can.
+    """Return the report of file and release rules on each file; a file that cannot be read becomes a finding.
 
-    Raises InputError where none can.
+    Raises InputError where no file can be read.
     """
     named = files_of(paths)
     contents, findings = _read_all(named)
@@ -70,7 +70,7 @@ def report_on_files(
 
 
 def report_on_fleet(inventory: InventoryOptions, selection: Selection) -> Report:
-    """Everything that is known about a fleet. Raises FleetError for what cannot be read."""
+    """Return the report on a fleet: topology, schema, lint rules and routes. Raises FleetError for unreadable input."""
     from activemq_fleet.validation import checked, of_each
 
     fleet = inventory.load_fleet()
@@ -81,7 +81,7 @@ def report_on_fleet(inventory: InventoryOptions, selection: Selection) -> Report
 
 
 def _document(broker: Broker) -> bytes:
-    """A broker's activemq.xml. Raises SettingsError for fragments or further files that cannot be used."""
+    """Return a broker's activemq.xml. Raises SettingsError for fragments or extra files that cannot be used."""
     from activemq_fleet.render import ACTIVEMQ_XML, render
     from activemq_fleet.render.activemq_xml import activemq_xml
 
@@ -89,7 +89,11 @@ def _document(broker: Broker) -> bytes:
 
 
 def settle(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:
-    """Print the report and return the exit code; write the baseline where one is asked for."""
+    """Print the report, write the baseline where a path for it is given, and return the exit code.
+
+    2: a file was not read; 1: an error finding is neither waived nor in the baseline; 0 otherwise, and after writing a
+    baseline.
+    """
     not_read = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
     if baseline is not None:
         report = replace(report, findings=within_baseline(report.findings, read_baseline(baseline)))
@@ -105,7 +109,7 @@ def settle(report: Report, form: str, baseline: Path | None, write_to: Path | No
 
 
 def report_on_error(error: FleetError, subject: str) -> Report:
-    """Input that cannot be used, as findings, one a problem. ``subject`` is what was to be checked."""
+    """Return the report of unusable input, a finding for each problem; ``subject`` names what was to be checked."""
     findings = []
     for problem in error.lines:
         hosts, colon, text = problem.partition(": ")
@@ -123,7 +127,10 @@ def report_on_error(error: FleetError, subject: str) -> Report:
 
 
 def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
-    """The contents of the files that can be read, and an error for each other. Raises InputError where none can."""
+    """Return the contents of the readable files, and an error finding for each other.
+
+    Raises InputError where no file can be read.
+    """
     contents: dict[Path, bytes] = {}
     errors: dict[Path, InputError] = {}
     for path in paths:

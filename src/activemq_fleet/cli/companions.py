@@ -1,4 +1,4 @@
-"""The files beside an activemq.xml that a check looks at as well."""
+"""Find the files beside an activemq.xml that a check reads too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundr
 
 
 def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
-    """The files beside ``path`` by their path below its directory, and an error for each that cannot be read."""
+    """Return the files beside ``path``, content by relative name, and an error finding for each unreadable file."""
     found: dict[str, bytes] = {}
     problems: list[Finding] = []
     for name in dict.fromkeys((*BESIDE, *file_names_in(text_of(data, None)))):
@@ -47,7 +47,7 @@ def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Findi
 
 
 def read(path: Path) -> bytes:
-    """The contents of a file. Raises InputError where it cannot be read, or is too long."""
+    """Return the contents of a file. Raises InputError where the file cannot be read, or exceeds 16 MiB."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
@@ -59,7 +59,7 @@ def read(path: Path) -> bytes:
 
 
 def unreadable(file: Path, error: InputError) -> Finding:
-    """A file that cannot be read, as a finding."""
+    """Return a finding about a file that cannot be read."""
     return Finding(
         rule=INPUT_ERROR,
         severity="error",

@@ -1,4 +1,4 @@
-"""``drift``: what was planned for every host, against what ``collect`` found on it."""
+"""Define ``activemq-fleet drift``, which compares what was planned for hosts with what ``collect`` found on them."""
 
 from __future__ import annotations
 

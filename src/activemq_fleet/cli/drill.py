@@ -1,4 +1,4 @@
-"""``activemq-fleet lab drill``: faults under load, and what became of every event."""
+"""Define ``activemq-fleet lab drill``, which injects faults under load and accounts for every event."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_drill(
     open_lab: Callable[[InventoryOptions, str | None], Lab],
     interruptible: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """Add the command to ``lab``, with its option ``--dir``."""
+    """Add the command ``drill`` to the group ``lab``, with the group's option ``--dir``."""
 
     @group.command("drill", short_help="Inject faults under load, and account for every event.")
     @inventory_options()
@@ -105,7 +105,7 @@ def add_drill(
 
 
 def as_text(result: DrillResult) -> str:
-    """What a terminal shows."""
+    """Return a drill's result as text for a terminal: headline, faults, accounts and reasons."""
     from activemq_fleet.drills import headline
 
     lines = [headline(result), ""]

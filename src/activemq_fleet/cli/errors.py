@@ -1,4 +1,4 @@
-"""Any exception -> lines on stderr and an exit code: never a traceback that nobody asked for."""
+"""Turn an exception into lines on stderr and an exit code; tracebacks only in debug mode."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE: neither "fine" nor "error findings"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended: what goes to stderr, line by line, and the exit code."""
+    """The end of a command: the lines for stderr, and the exit code."""
 
     code: int
     lines: tuple[str, ...] = ()
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """What the user is told about an exception, and the exit code.
+    """Return the lines for stderr and the exit code of an exception.
 
-    Exit codes: a FleetError's own; 2 for wrong usage and for what is a bug; 130 when interrupted;
-    141 when the reader of the output went away.
+    Exit codes: a FleetError's own; 2 for wrong usage and for bugs; 130 when interrupted; 141 when the reader of the
+    output closed its end.
     """
     match error:
         case FleetError():
@@ -64,7 +64,7 @@ def outcome_of(error: BaseException) -> Outcome:
 
 
 def run(command: Callable[[], int]) -> int:
-    """Call ``command`` and return the exit code, having told on stderr what went wrong."""
+    """Call ``command`` and return its exit code; an exception becomes lines on stderr and an exit code."""
     _survive_any_text()
     try:
         try:
@@ -98,12 +98,12 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _line(message: str) -> str:
-    """One line, with nothing in it that a terminal would obey."""
+    """Return an error message as one line without control characters."""
     return f"{PROGRAM}: error: {printable(' '.join(message.split()))}"
 
 
 def _survive_any_text() -> None:
-    """Let host names and messages through whatever the terminal's encoding is."""
+    """Make stdout and stderr escape characters that the terminal's encoding lacks, instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -1,4 +1,4 @@
-"""``explain``: one host's whole explanation in a page."""
+"""Define ``activemq-fleet explain``, which prints a host's whole explanation as a page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
 
 
 def _width() -> int:
-    """The terminal's, within what is read easily."""
+    """Return the terminal's width, limited to 80 to 100 columns."""
     return min(max(shutil.get_terminal_size((_LEAST, 24)).columns, _LEAST), _MOST)
 
 

@@ -1,4 +1,4 @@
-"""Which files a check looks at, and which release reads each."""
+"""Find the files that a check reads, and the release that reads each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Rules = Sequence[tuple[str, str]]
 
 
 def files_of(paths: Iterable[Path]) -> list[Path]:
-    """The files that are named, and of a directory every file below it that looks like an activemq.xml.
+    """Return the given files, and of a directory every file below it that looks like an activemq.xml.
 
-    Raises InputError for a directory without one, with more than 2,000, or with more than 256 MiB of them.
+    Raises InputError for a directory without such a file, with more than 2,000, or with more than 256 MiB of them.
     """
     found: dict[Path, None] = {}
     for path in paths:
@@ -60,12 +60,12 @@ def _has_broker(path: Path) -> bool:
 
 
 def _refuse(error: OSError) -> NoReturn:
-    """Refuse a directory that cannot be listed: passed over, it would read as all being well."""
+    """Raise InputError for a directory that cannot be listed; passing over it would hide its files from the check."""
     raise InputError(f"{error.filename}: {error.strerror}: let this account read it, or name the other files")
 
 
 def read_rules(path: Path) -> Rules:
-    """The lines ``PATTERN RELEASE`` of a file. Raises InputError for a line that is none."""
+    """Return (pattern, release) pairs from a file of lines ``PATTERN RELEASE``. Raises InputError for other lines."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:
@@ -83,9 +83,9 @@ def read_rules(path: Path) -> Rules:
 
 
 def release_texts(paths: Sequence[Path], release: str | None, rules: Rules) -> dict[Path, str]:
-    """The release of each file: of the first rule that fits, else the one for all, else of the jars around it.
+    """Return the release of each file: of the first matching rule, else ``release``, else of the jars around the file.
 
-    Raises InputError that names every file whose release nothing tells.
+    Raises InputError that names the files whose release is unknown.
     """
     found: dict[Path, str] = {}
     unknown: list[str] = []
@@ -106,7 +106,7 @@ def release_texts(paths: Sequence[Path], release: str | None, rules: Rules) -> d
 
 
 def _release_around(path: Path) -> str | None:
-    """The one release of the jars and directory names around a file, None where there is none, or several."""
+    """Return the release named by jars and directories around a file; None where they name none or several."""
     above = path.absolute().parent
     for home in (above, *list(above.parents)[:2]):
         releases = {match[1] for match in map(_HOME.fullmatch, [home.name]) if match}

@@ -1,4 +1,4 @@
-"""What the commands that look at a fleet have in common: rendering, schema, warnings."""
+"""Provide what the commands that check a fleet share: rendering, schemas, warnings."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 def tell_warnings(fleet: Fleet) -> None:
-    """Each warning of a fleet on a line of stderr."""
+    """Print each warning of a fleet on a line of stderr."""
     for warning in fleet.warnings:
         echo(f"warning: {' '.join(warning.split())}", err=True)
 
 
 def schema_of(release: Release) -> Schema:
-    """The schema of a release; a download is told on stderr.
+    """Return the schema of a release; a download is announced on stderr.
 
-    Raises SchemaUnavailable or ArtifactError when it cannot be had.
+    Raises SchemaUnavailable or ArtifactError when the schema cannot be obtained.
     """
     return load_schema(release, progress=lambda line: echo(line, err=True))
 
 
 def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:
-    """The schema of a release; where it cannot be had the nearest of its line that is here, and whose that is.
+    """Return the schema of a release and None, or the nearest cached schema of the same release line and its release.
 
-    Raises SchemaUnavailable or ArtifactError when there is none of its line either.
+    Raises SchemaUnavailable or ArtifactError where the line has no cached schema either.
     """
     try:
         return schema_of(release), None
@@ -49,7 +49,7 @@ def nearest_schema_of(release: Release) -> tuple[Schema, Release | None]:
 
 
 def routes_in(fleet: Fleet) -> Routes:
-    """The routes of a fleet, with the links that fragments bring."""
+    """Return the routes of a fleet, including links that XML fragments bring."""
     from activemq_fleet.render.activemq_xml import activemq_xml
     from activemq_fleet.routes import routes_of
 
@@ -58,7 +58,7 @@ def routes_in(fleet: Fleet) -> Routes:
 
 
 def looked_at(fleet: Fleet) -> Fleet:
-    """The fleet with all findings but those of schemas, which would have to be fetched."""
+    """Return the fleet with all findings except schema findings, for which schemas would have to be fetched."""
     from activemq_fleet.render.activemq_xml import activemq_xml
     from activemq_fleet.validation import checked
 
@@ -66,5 +66,5 @@ def looked_at(fleet: Fleet) -> Fleet:
 
 
 def tell_findings(fleet: Fleet, form: str = "text", *, err: bool = False) -> None:
-    """The findings of a fleet, in a format of ``formats``."""
+    """Print the findings of a fleet in a format of ``formats``."""
     click.echo(formatter(form)(Report.of(fleet)), err=err)

@@ -1,4 +1,4 @@
-"""``graph``: the topology as a picture."""
+"""Define ``activemq-fleet graph``, which draws the topology."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``activemq-fleet lab``: the fleet on loopback addresses, with real brokers."""
+"""Define ``activemq-fleet lab``, which runs the fleet on loopback addresses, with real brokers."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _open(inventory: InventoryOptions, directory: str | None) -> Lab:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """A polite end (SIGTERM) is an interruption too: what was started is taken down."""
+    """Turn SIGTERM into KeyboardInterrupt within the context, so that started processes are stopped."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""``activemq-fleet``: the group of commands, each imported only when it is called."""
+"""Define ``activemq-fleet``: the group of commands, each imported when it is called."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ COMMANDS = ("render", "check", "explain", "graph", "schema", "lab", "adopt", "pa
 
 
 class LazyGroup(click.Group):
-    """Looks a command up in ``activemq_fleet.cli.NAME``, which exports it as ``command``.
+    """A group of commands, each looked up in module ``activemq_fleet.cli.NAME``, which exports ``command``.
 
-    Loading them all would make ``--version`` as slow as the slowest import.
+    Importing all commands would make ``--version`` as slow as the slowest import.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -47,9 +47,9 @@ def group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code. ``arguments`` default to ``sys.argv[1:]``.
+    """Run the command line and return the exit code; ``arguments`` default to ``sys.argv[1:]``.
 
-    A command ends with another code than 0 by returning it, by ``context.exit`` or by an error.
+    A command sets an exit code other than 0 by returning it, by ``context.exit`` or by raising an error.
     """
     return run(lambda: _invoke(arguments))
 

@@ -1,4 +1,4 @@
-"""Options that several commands share.
+"""Define options that several commands share.
 
 A command takes them as one argument::
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InventoryOptions:
-    """Where the fleet is read from: what ``-i``, ``-e`` and the vault options said."""
+    """The inventory to read: the values of ``-i``, ``-e`` and the vault options."""
 
     sources: tuple[str, ...] = ()
     extra_vars: tuple[str, ...] = ()
@@ -31,11 +31,11 @@ class InventoryOptions:
     vault_password_files: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """True when an inventory was named at all."""
+        """Return whether an inventory was named."""
         return bool(self.sources)
 
     def load_fleet(self) -> Fleet:
-        """The fleet that these options describe. Raises FleetError for what cannot be read."""
+        """Return the fleet of the inventory. Raises FleetError for an inventory that cannot be read."""
         # Imported here: it brings Ansible along, which takes a while to load.
         from activemq_fleet.inventory import load_fleet
 
@@ -51,9 +51,9 @@ Function = Callable[..., Any]
 
 
 def inventory_options(*, required: bool = True) -> Callable[[Function], Function]:
-    """Add ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``.
+    """Return a decorator that adds ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``.
 
-    ``required=False`` is for a command that can do without an inventory.
+    ``required=False`` makes ``-i`` optional.
     """
 
     def decorate(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""``pack``: the environment that executors need, as one archive."""
+"""Define ``activemq-fleet pack``, which archives the Python environment for Spark executors."""
 
 from __future__ import annotations
 

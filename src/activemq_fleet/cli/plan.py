@@ -1,4 +1,4 @@
-"""``plan``: brokers, links, findings and files of a fleet of any size, as datasets."""
+"""Define ``activemq-fleet plan``, which writes a fleet's brokers, links, findings and files as datasets."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _warn(line: str) -> None:
 
 
 def _show(running: SparkSession, output: str) -> None:
-    """The first findings that block; all are in the dataset."""
+    """Print the first findings that block, at most 20; the dataset holds all."""
     from activemq_fleet.findings import Finding
     from activemq_fleet.pipeline.datasets import read
 

@@ -1,4 +1,4 @@
-"""How commands print: text of strangers can neither colour, move nor hide what stands on a terminal."""
+"""Print text of commands so that text from files and hosts cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from activemq_fleet.printable import printable
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print lines, to standard error with ``err``. Text that has colours of our own goes to ``click.echo``."""
+    """Print lines without control characters, to stderr with ``err``; coloured text needs ``click.echo`` instead."""
     click.echo(printable(text, lines=True), err=err)

@@ -1,4 +1,4 @@
-"""``render``: the whole fleet as files, in one directory."""
+"""Define ``activemq-fleet render``, which writes the whole fleet as files in one directory."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
 
 def check_directory(directory: Path) -> None:
-    """Raise InputError unless ``directory`` is absent, empty, or what ``render`` wrote earlier."""
+    """Raise InputError unless ``directory`` is absent, empty, or holds only what ``render`` wrote."""
     if directory.is_symlink() and not directory.exists():
         raise InputError(f"{directory}: is a link to nothing")
     if not directory.exists():

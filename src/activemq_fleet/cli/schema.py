@@ -1,4 +1,4 @@
-"""``activemq-fleet schema``: the XSDs that releases are checked against."""
+"""Define ``activemq-fleet schema``, which manages the XSDs that files of a release are checked against."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of every command that runs on Spark: where it runs, and with which settings.
+"""Define the options of commands that run on Spark: where Spark runs, and with which settings.
 
 A command takes them as one argument::
 
@@ -20,7 +20,7 @@ Function = Callable[..., Any]
 
 
 def spark_options(function: Function) -> Function:
-    """Add ``--master``, ``--remote``, ``--conf`` and the like; the command gets them as ``spark``."""
+    """Add the options ``--master``, ``--remote``, ``--conf`` and the like; the command gets them as ``spark``."""
 
     @functools.wraps(function)
     def wrapper(

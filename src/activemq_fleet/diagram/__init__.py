@@ -1,4 +1,4 @@
-"""The fleet as a picture: SVG for people and paper, Mermaid for Markdown. Pure: a fleet in, text out."""
+"""Draw a fleet as SVG or Mermaid. Pure: a fleet goes in, text comes out."""
 
 from __future__ import annotations
 

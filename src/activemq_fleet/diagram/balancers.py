@@ -1,4 +1,4 @@
-"""The load balancers of a group: a box each with its host and the address that it holds for the group.
+"""Draw the load balancers of a group: a box for each, with its host and the virtual address it holds.
 
 Each box has a line to the frame around the group's pairs, because an address stands for all of them.
 """
@@ -18,10 +18,10 @@ _MOST_WIDTH = 340.0
 
 
 class BalancerBoxes:
-    """Boxes below each other, and below them the frame that their lines lead to.
+    """The boxes of a group's balancers, stacked, above a frame around the group's pairs.
 
-    ``extra`` is how much room they take above the group's inside, which begins ``PAD`` below the
-    top of the frame.
+    ``extra`` is the height (pixels) that boxes and frame need above the group's content, which begins ``PAD`` below the
+    top of the frame; ``foot`` is the height below; ``width`` is the width of the boxes.
     """
 
     def __init__(self, views: Sequence[BalancerView]) -> None:
@@ -31,7 +31,7 @@ class BalancerBoxes:
         self.width = min(_MOST_WIDTH, max(map(_natural_width, views))) + _INDENT if views else 0.0
 
     def draw(self, canvas: Canvas, width: float, height: float) -> None:
-        """From (0, 0); ``height`` is that of the group's inside, ``width`` that of boxes and frame."""
+        """Draw boxes and frame from (0, 0); ``height`` is that of the group's content, ``width`` that of the frame."""
         if not self._views:
             return
         top = self.extra - PAD
@@ -58,7 +58,7 @@ def _draw_box(canvas: Canvas, view: BalancerView, y: float, width: float) -> Non
 
 
 def draw_idle(canvas: Canvas, hosts: Sequence[str], x: float, y: float, width: float) -> float:
-    """Boxes of balancers that hold no group's address, in rows; returns the height they took."""
+    """Draw the boxes of balancers without a virtual address in rows; return the height of all rows."""
     left, top = x, y
     for host in hosts:
         view = BalancerView(host, "", "no address", (), 0, masters_only=False)

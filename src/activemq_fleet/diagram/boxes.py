@@ -1,4 +1,4 @@
-"""A group as a box: its heading with what its pairs have in common, and its inside."""
+"""Draw a group as a box: a heading with what its pairs have in common, and the pairs inside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ _Answer = TypeVar("_Answer")
 
 
 class GroupBox:
-    """Measured when made, drawn where it is put. ``known`` facts stand elsewhere and are left out."""
+    """The box of one group; measured when created, drawn where ``draw`` is told.
+
+    ``width`` and ``height`` are in pixels. ``known`` are facts that the picture states elsewhere, which the heading
+    leaves out.
+    """
 
     def __init__(self, view: GroupView, *, small: bool, card_width: float, known: Sequence[str] = ()) -> None:
         self.view = view
@@ -50,14 +54,14 @@ class GroupBox:
 
     @property
     def strokes(self) -> list[Stroke]:
-        """Every line inside that is drawn."""
+        """All lines that are drawn inside the box, those within cards included."""
         lines = list(self.inside.strokes)
         if not self.small:
             lines += [Stroke((), *inner_line(pair)) for pair in self.view.pairs if pair.inner]
         return lines
 
     def draw(self, canvas: Canvas, x: float, y: float, height: float) -> None:
-        """``height`` may be more than ``self.height``, for boxes side by side."""
+        """Draw the box at (x, y); ``height`` may exceed ``self.height``, so that boxes in a row are equally high."""
         with canvas.group(f"group {self.view.name}", at=(x, y)):
             canvas.rect(0, 0, self.width, height, "group-box", 12)
             canvas.text(_PAD, 28, shorten(self.view.name, "group-name", self.width - 2 * _PAD), "group-name ink")
@@ -90,7 +94,7 @@ class GroupBox:
 
 
 def _level(cards: Sequence[Card]) -> None:
-    """Cards side by side are equally high, so that lines between them are straight."""
+    """Make all cards as high as the highest, so that lines between cards side by side are straight."""
     height = max(card.height for card in cards)
     for card in cards:
         card.height = height
@@ -99,7 +103,7 @@ def _level(cards: Sequence[Card]) -> None:
 def common(
     view: GroupView, question: Callable[[BrokerView], _Answer], asked: Callable[[BrokerView], bool] = lambda node: True
 ) -> _Answer | None:
-    """What all brokers of a group that are asked answer, or None where they differ."""
+    """Return what ``question`` answers for all brokers of a group that ``asked`` selects; None where answers differ."""
     answers = [question(node) for pair in view.pairs for node in pair.nodes if asked(node)]
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
@@ -109,13 +113,13 @@ def domain_of(node: BrokerView) -> str:
 
 
 def usual_release(view: GroupView) -> str:
-    """The release of most brokers of a group; of as many, the newer one."""
+    """Return the release that most brokers of a group run; of equally frequent releases, the newer."""
     found = Counter(node.broker.release for pair in view.pairs for node in pair.nodes)
     return max(found, key=lambda release: (found[release], release.version)).text
 
 
 def facts_of(view: GroupView, *, small: bool) -> list[str]:
-    """What one would ask about a group first; with small cards also what these leave out."""
+    """Return facts about a group for its heading: pairs, releases, profiles, shape; with small cards also the ports."""
     brokers = [node.broker for pair in view.pairs for node in pair.nodes]
     releases = {broker.release.text: broker.release.version for broker in brokers}
     kinds = dict.fromkeys(broker.profile.plural for broker in brokers)
@@ -136,7 +140,7 @@ def facts_of(view: GroupView, *, small: bool) -> list[str]:
 
 
 def shared_facts(views: Sequence[GroupView]) -> list[str]:
-    """What small boxes of several groups would all say alike, so that it is said once."""
+    """Return the facts that the headings of all groups share with small cards, so that the picture states each once."""
     if len(views) < 2:
         return []
     each = [facts_of(view, small=True) for view in views]
@@ -145,7 +149,7 @@ def shared_facts(views: Sequence[GroupView]) -> list[str]:
 
 
 def shape_text(view: GroupView) -> str:
-    """The network inside a group in a few words."""
+    """Return the shape of the network inside a group in a few words; "" where nothing has to be said."""
     if view.multicast is not None:
         return "multicast network"
     if view.shape.name == "none":

@@ -1,4 +1,4 @@
-"""Writes SVG: a handful of elements, each on a line, with every text escaped on its way in."""
+"""Write SVG: a handful of elements, each on a line, with every text escaped."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Point = tuple[float, float]
 
 
 def number(value: float) -> str:
-    """At most one decimal: the same bytes on every machine, and no pixel needs more."""
+    """Return a number with at most one decimal, so that the same picture has the same bytes on every machine."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 class Canvas:
-    """Collects elements. ``css`` is one or more classes of ``style``."""
+    """Collects the elements of an SVG; ``css`` is one or more classes of ``style``, lengths are pixels."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -30,7 +30,7 @@ class Canvas:
         )
 
     def text(self, x: float, y: float, content: str, css: str, anchor: str = "start") -> None:
-        """``y`` is the baseline; ``anchor`` is start, middle or end."""
+        """Add a text whose baseline is at ``y``; ``anchor`` is start, middle or end."""
         where = "" if anchor == "start" else f' text-anchor="{anchor}"'
         self._lines.append(f'<text class="{css}" x="{number(x)}" y="{number(y)}"{where}>{escape_html(content)}</text>')
 
@@ -42,7 +42,7 @@ class Canvas:
 
     @contextmanager
     def group(self, title: str = "", at: Point | None = None) -> Iterator[None]:
-        """Elements that belong together; ``title`` is read aloud and shown by a pointer."""
+        """Group the elements added within the context; ``title`` is read by screen readers and shown as a tooltip."""
         moved = f' transform="translate({number(at[0])} {number(at[1])})"' if at else ""
         self._lines.append(f"<g{moved}>")
         if title:

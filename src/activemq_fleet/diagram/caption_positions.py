@@ -1,4 +1,4 @@
-"""Where along a line its caption stands: in the middle, unless something else runs through there."""
+"""Choose where along a line its caption stands: in the middle, unless other lines or captions are there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COVERED_TEXT = 10
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The level part of a connection's line, at height ``y``."""
+    """The horizontal part of a connection's line, at height ``y``, from ``left`` to ``right`` (pixels)."""
 
     connection: Connection
     left: float
@@ -28,7 +28,7 @@ class Run:
 
 
 def best_caption_position(run: Run, half: float, layout: Layout, width: float) -> tuple[int, float]:
-    """How much a caption that is twice ``half`` wide covers where it covers least, and its middle there."""
+    """Return (cost, x) of the position where a caption covers least; x is its middle, its width is twice ``half``."""
     candidates = list(_candidates(run, half, width))
     covered = [(_covered(x - half, x + half, run, layout), index) for index, x in enumerate(candidates)]
     cost, index = min(covered)
@@ -36,7 +36,7 @@ def best_caption_position(run: Run, half: float, layout: Layout, width: float) -
 
 
 def _candidates(run: Run, half: float, width: float) -> Iterator[float]:
-    """On the line where there is room, then beside it; the middle whatever happens."""
+    """Yield positions for a caption's middle: on the line where it has room, then beside it; the middle in any case."""
     middle = min(max((run.left + run.right) / 2, half), max(width - half, half))
     yield middle
     for share in _ALONG:

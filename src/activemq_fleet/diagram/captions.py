@@ -1,4 +1,4 @@
-"""Links between groups in words."""
+"""Describe links between groups in words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ _MOST_NAMED = 3
 
 
 def caption(connection: Connection, sizes: Mapping[str, int], *, whole: bool = False) -> list[str]:
-    """What is written on the line between two groups: which pairs, how many links, what they carry.
+    """Return the caption of the line between two groups, in lines: pairs, number of links, destinations they carry.
 
-    ``sizes`` are the groups' numbers of pairs; between groups of one pair each the line says it
-    all. The kind of a single link is told by its line too, and only written where it is asked
-    for the ``whole``.
+    ``sizes`` are the groups' numbers of pairs; between groups of one pair each no pairs are named. The kind of a single
+    link shows in its line, and is written only with ``whole``.
     """
     edges = connection.edges
     lines = []
@@ -32,14 +31,14 @@ def caption(connection: Connection, sizes: Mapping[str, int], *, whole: bool = F
 
 
 def describe(connection: Connection, sizes: Mapping[str, int]) -> str:
-    """A connection between groups in one line, for a list."""
+    """Return a connection between groups in one line, for a list."""
     backward = connection.flow == "backward"
     source, target = (connection.b, connection.a) if backward else (connection.a, connection.b)
     return f"{source} {_arrow(connection)} {target} ({', '.join(caption(connection, sizes, whole=True))})"
 
 
 def _ways(connection: Connection, sizes: Mapping[str, int]) -> list[str]:
-    """Between which pairs; of links each way both ways, unless one mirrors the other."""
+    """Return between which pairs the links of a connection run; both directions unless one mirrors the other."""
     edges = connection.edges
     if connection.flow != "each way":
         return _ends(edges, sizes, _arrow(connection))
@@ -51,7 +50,7 @@ def _ways(connection: Connection, sizes: Mapping[str, int]) -> list[str]:
 
 
 def _ends(edges: Sequence[Edge], sizes: Mapping[str, int], arrow: str) -> list[str]:
-    """Which pairs are linked: by name, or all of one side to all of the other, or nothing short."""
+    """Return which pairs are linked: by name, as "each pair", or [] where no short form exists."""
     ends = [(edge.source, edge.target) for edge in edges]
     sources, targets = {source for source, _ in ends}, {target for _, target in ends}
     every = len(ends) == len(sources) * len(targets)

@@ -1,7 +1,7 @@
-"""A pair as a card: its two nodes, what stands between them, and the agents at home there.
+"""Draw a pair as a card: its two nodes, the store or replication between them, and the agents of the pair.
 
-Two sizes. A small fleet has full cards; a large one has small cards, and what the pairs of a
-group have in common stands once, in the group's heading.
+A small fleet has full cards. A large fleet has small cards, and what the pairs of a group have in common stands once,
+in the group's heading.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INNER_ROOM = 34.0
 
 
 class Card(Protocol):
-    """``hanging`` is the room that its agents take below it; links end at the card itself."""
+    """The card of one pair, of a size in pixels; ``hanging`` is the height of its agents below the card."""
 
     pair: PairView
     width: float
@@ -40,15 +40,14 @@ class Card(Protocol):
 
 
 def ports_of(node: BrokerView) -> list[str]:
-    """``openwire 61616`` and so on, in the order of the connectors."""
+    """Return a broker's ports as ``openwire 61616`` and so on, in the order of its connectors."""
     return [f"{name} {port}" for name, port in node.broker.ports.items()]
 
 
 class FullCard:
-    """Everything about a pair that fits on a card.
+    """A pair's card with all details.
 
-    ``domain`` is the one that the group's heading names: an address that only repeats it is not
-    written again.
+    ``domain`` is the domain that the group's heading names: an address that only repeats it is left out.
     """
 
     def __init__(self, pair: PairView, width: float, domain: str | None) -> None:
@@ -66,7 +65,7 @@ class FullCard:
 
     @staticmethod
     def natural_width(pair: PairView) -> float:
-        """Room for names, addresses and paths in full, within reason."""
+        """Return the width in pixels, within limits, at which a pair's names, addresses and paths fit."""
         needed = [width_of(pair.name, "pair-name") + width_of(" + ".join(pair.releases), "small") + 34]
         for node in pair.nodes:
             needed.append(width_of(node.label, "host") + width_of(node.role, "small") + _INDENT + 50)
@@ -147,9 +146,9 @@ class FullCard:
 
 
 class SmallCard:
-    """A pair in four lines at most: for fleets of which one wants the whole.
+    """A pair's card of four lines at most, for large fleets.
 
-    ``usual`` is the release that the group's heading stands for; another one is written.
+    ``usual`` is the release that the group's heading names; only another release is written on the card.
     """
 
     def __init__(self, pair: PairView, width: float, usual: str) -> None:
@@ -184,7 +183,7 @@ class SmallCard:
                 canvas.text(self.width / 2, top + 11.5, "other node missing", "small muted", "middle")
 
     def _draw_corner(self, canvas: Canvas) -> float:
-        """How many agents are at home here; returns the width that it took."""
+        """Draw the pair's number of agents in the card's corner; return the width used, in pixels."""
         if not self.pair.agents:
             return 0.0
         text = f"{len(self.pair.agents)}"
@@ -218,7 +217,7 @@ class SmallCard:
 
 
 def _node_lines(node: BrokerView, width: float, domain: str | None) -> list[tuple[str, str]]:
-    """Address and ports of a node as lines and their classes."""
+    """Return address and ports of a node as (text, CSS classes) lines."""
     broker = node.broker
     known = broker.address == broker.host and broker.identity.domain == domain
     lines = [] if known else [(shorten(broker.address, "mono", width), "mono muted")]
@@ -229,7 +228,7 @@ def _node_lines(node: BrokerView, width: float, domain: str | None) -> list[tupl
 
 
 def _store_text(pair: PairView) -> list[tuple[str, str]]:
-    """What the nodes of a pair have in common: at most two lines and their classes."""
+    """Return what the nodes of a pair share (store, database, replication) as up to two (text, CSS classes) lines."""
     broker = pair.nodes[0].broker
     if pair.profile.shares_store_directory:
         return [("one store, one lock", "small ink"), (broker.store_directory, "mono muted")]
@@ -245,7 +244,7 @@ def _store_text(pair: PairView) -> list[tuple[str, str]]:
 
 
 def inner_line(pair: PairView) -> tuple[str, Flow, str]:
-    """Kind, flow and title of the links that the nodes of a pair have to each other."""
+    """Return (kind, flow, tooltip) of the links that the nodes of a pair have to each other."""
     first = pair.inner[0].link
     flow: Flow = "duplex" if first.duplex else "each way"
     if len(pair.inner) == 1 and not first.duplex:
@@ -270,7 +269,7 @@ def _named(agents: tuple[str, ...]) -> str:
 
 
 def _short_address(node: BrokerView) -> str:
-    """Address and port of a broker that is dialled by another name than its own, else nothing."""
+    """Return address and port of a broker whose address differs from its host name, otherwise ""."""
     broker = node.broker
     if broker.address == broker.host:
         return ""

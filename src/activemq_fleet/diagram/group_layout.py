@@ -1,7 +1,7 @@
-"""Where the groups' boxes stand, and the lines between them.
+"""Lay out the boxes of groups, and the lines between them.
 
-Boxes stand in rows. Lines run in the gap between neighbours of a row, or in lanes of the channels
-between rows, or, to a row farther away, along the left edge; never across a box.
+Boxes stand in rows. Lines run in the gap between neighbours of a row, or in lanes of the channels between rows, or, to
+a row farther away, along the left edge; never across a box.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_COLUMNS = 24
 
 
 def place(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Layout:
-    """The boxes in the number of columns that makes them largest on paper, and their lines."""
+    """Return the layout of boxes and lines whose number of columns makes the boxes largest on paper."""
     if not boxes:
         return Layout()
     star = Star.of(boxes, between)
@@ -43,7 +43,7 @@ def place(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Layout:
 
 
 class _Rows:
-    """One way to place the boxes: ``columns`` in a row."""
+    """A layout candidate: the boxes in rows of ``columns`` boxes."""
 
     def __init__(self, boxes: Sequence[GroupBox], columns: int, between: Sequence[Connection]) -> None:
         self.columns = columns
@@ -63,11 +63,11 @@ class _Rows:
 
     @property
     def size(self) -> Layout:
-        """Nothing but width and height."""
+        """A layout with the candidate's width and height only, for comparing candidates."""
         return Layout(self.width, self.height)
 
     def _near(self, connection: Connection) -> bool:
-        """True for neighbours in one row: their line is straight."""
+        """Return whether a connection joins neighbours in a row, so that its line is straight."""
         (row_a, column_a), (row_b, column_b) = self._spot[connection.a], self._spot[connection.b]
         return row_a == row_b and abs(column_a - column_b) == 1
 
@@ -85,12 +85,12 @@ class _Rows:
         return {name: starts[column] for name, (_, column) in self._spot.items()}
 
     def _side(self, connection: Connection, name: str) -> int:
-        """The channel in which a line leaves a box: row r lies between channels r and r + 1."""
+        """Return the channel in which a line leaves a box; row r lies between channels r and r + 1."""
         row, other = self._spot[name][0], self._spot[connection.b if name == connection.a else connection.a][0]
         return row if other < row else row + 1
 
     def _ports_of(self) -> dict[tuple[int, str], float]:
-        """x of each end of each line that leaves a box at the top or bottom."""
+        """Return x of each end of each line that leaves a box at its top or bottom, by (connection, box name)."""
         ends: dict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
         for position, connection in enumerate(self._between):
             if self._near(connection):
@@ -107,7 +107,7 @@ class _Rows:
         return self._kept_apart(self._straightened(ports))
 
     def _kept_apart(self, ports: dict[tuple[int, str], float]) -> dict[tuple[int, str], float]:
-        """No two lines leave for one channel at one place, where they would look like one that forks."""
+        """Return the line ends moved apart, so that no two lines of a channel start at one point and seem to fork."""
         channels: dict[int, list[tuple[float, int, str]]] = defaultdict(list)
         for (position, name), x in ports.items():
             channels[self._side(self._between[position], name)].append((x, position, name))
@@ -126,7 +126,7 @@ class _Rows:
         return ports
 
     def _straightened(self, ports: dict[tuple[int, str], float]) -> dict[tuple[int, str], float]:
-        """A line that would bend by a little is made straight where its end is free to move."""
+        """Return the line ends with slightly bent lines made straight, where their end is free to move."""
         widths = {box.view.name: box.width for box in self._boxes}
         for position, connection in enumerate(self._between):
             a, b = (ports.get((position, name)) for name in (connection.a, connection.b))
@@ -140,7 +140,7 @@ class _Rows:
         return ports
 
     def _channels(self) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
-        """Lanes of lines by (line, channel), and how many each channel needs."""
+        """Return the lane of each line by (line, channel), and the number of lanes that each channel needs."""
         spans: dict[int, list[tuple[int, tuple[float, float]]]] = defaultdict(list)
         sides = 0
         for position, connection in enumerate(self._between):
@@ -165,7 +165,7 @@ class _Rows:
         return lanes, needed
 
     def _beside(self, connection: Connection) -> list[str]:
-        """The caption, narrow enough for the gap between neighbours."""
+        """Return a connection's caption, wrapped to the gap between neighbouring boxes."""
         lines = caption(connection, self._sizes)
         room = _SMALL_LABEL_ROOM if self._boxes[0].small else _LABEL_ROOM
         return [part for line in lines for part in wrap(line.split(), "label", room)]
@@ -174,7 +174,7 @@ class _Rows:
         return width_of(" · ".join(caption(connection, self._sizes)), "label") + 12
 
     def _heights(self, channels: dict[int, int]) -> tuple[list[float], float]:
-        """The tops of rows, and of what would be the row after the last."""
+        """Return y of the top of each row (the last entry: below the last row), and the total height."""
         tops, y = [], 0.0
         for row, boxes in enumerate([*self._rows, []]):
             lanes = channels.get(row, 0)
@@ -220,7 +220,7 @@ class _Rows:
                 result.labels.append(Label(((start + end) / 2, y - 15 - 15 * (len(lines) - 1)), lines))
 
     def _draw_far(self, result: Layout, position: int, connection: Connection, sides: int, height: list[float]) -> int:
-        """One line through channels; returns 1 where it took a way along the left edge."""
+        """Draw a line through channels between rows; return 1 where it runs along the left edge, otherwise 0."""
         ends: list[Point] = []
         points: tuple[Point, ...]
         for name in (connection.a, connection.b):
@@ -242,7 +242,7 @@ class _Rows:
         return int(first != second)
 
     def _label(self, result: Layout, run: Run) -> None:
-        """The caption where it covers least; where it is too long, or would hide a line, its end."""
+        """Place a line's caption where it covers least; a caption too long, or over a line, loses its first lines."""
         lines = caption(run.connection, self._sizes)
         texts = (" · ".join(lines[start:]) for start in range(len(lines)))
         halves = {text: width_of(text, "label") / 2 + 6 for text in texts}

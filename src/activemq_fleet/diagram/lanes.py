@@ -1,4 +1,4 @@
-"""Lines that run along each other get lanes of their own."""
+"""Assign lanes to lines that run along each other."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ Span = tuple[float, float]
 
 
 def assign_lanes(spans: Sequence[Span], apart: float = 0.0) -> list[int]:
-    """A lane for each span, 0 the nearest; two in one lane are more than ``apart`` from each other.
+    """Return a lane for each span, 0 the nearest; spans in one lane are at least ``apart`` from each other.
 
-    The shortest come first, so that a line that goes farther runs around those that do not.
+    The shortest spans are assigned first, so that longer lines run around shorter ones.
     """
     lanes: list[list[Span]] = []
     lanes_of_spans = [0] * len(spans)

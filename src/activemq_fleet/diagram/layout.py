@@ -1,4 +1,4 @@
-"""A finished layout: boxes and lines with their positions, and the cost by which layouts are compared."""
+"""Hold a finished layout, boxes and lines with their positions, and compute the cost by which layouts are compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHEET, _BESIDES = math.sqrt(2), 240
 
 @dataclass(slots=True)
 class Label:
-    """Lines of text above a point of a line, on a patch that hides what else runs there."""
+    """Lines of text above a point of a line, on a background that hides other lines there."""
 
     at: Point
     lines: list[str]
@@ -24,9 +24,9 @@ class Label:
 
 @dataclass(slots=True)
 class Layout:
-    """All boxes and lines, from (0, 0). Each box comes with its upper left corner and height.
+    """The positions of all boxes and lines, from (0, 0), in pixels; each box with its upper left corner and height.
 
-    ``listed``: the links between groups are too many to be drawn, and are to be written.
+    ``listed`` is True where the links between groups are too many to draw, so that the picture lists them as text.
     """
 
     width: float = 0.0

@@ -1,4 +1,4 @@
-"""What stands below the picture: the findings in words, and what each sign in it means."""
+"""Draw what stands below the picture: findings in words, and the legend."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _AGENTS_MANY = "How many agents are at home at a pair. They try its preferred ma
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """``draw`` puts a sample of at most 36 × 20 pixels around (18, 10)."""
+    """A legend entry: ``draw`` draws a sample of up to 36 × 20 pixels around (18, 10), ``text`` explains it."""
 
     draw: Callable[[Canvas], None]
     text: str
 
 
 def draw_findings(canvas: Canvas, scene: Scene, x: float, y: float, width: float) -> float:
-    """The findings, worst first; returns the height they took. Nothing where there are none."""
+    """Draw the fleet's findings as text, worst first; return the height used, 0 without findings."""
     if not scene.findings:
         return 0.0
     top = y
@@ -82,7 +82,7 @@ def _hosts_of(group: GroupedFinding) -> str:
 
 
 def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width: float) -> float:
-    """The signs in columns; returns the height they took."""
+    """Draw the legend in columns; return the height used."""
     if not signs:
         return 0.0
     canvas.text(x, y + 13, "What you are looking at", "heading ink")
@@ -107,9 +107,9 @@ def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width
 
 
 def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], *, small: bool) -> list[Sign]:
-    """The signs in reading order: pairs, nodes, stores, links, agents, findings.
+    """Return the legend's entries in reading order: pairs, nodes, stores, links, agents, findings.
 
-    ``frames`` are the kinds of the links that frames stand for.
+    ``frames`` are the kinds of links that a frame around a full mesh stands for.
     """
     drawn = {pair.profile.name for pair in scene.pairs}
     profiles = [profile for profile in PROFILES.values() if profile.name in drawn]
@@ -134,7 +134,7 @@ def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], 
 
 
 def _links(strokes: Sequence[Stroke], frames: AbstractSet[str]) -> list[Sign]:
-    """The kinds of link that are drawn, and the ways in which messages go over them."""
+    """Return the legend's entries for the kinds of links in the picture, and for the directions messages take."""
     drawn = {stroke.kind for stroke in strokes} | frames
     kinds = [name for name in _KINDS if name in drawn]
     flows = {"forward" if stroke.flow == "backward" else stroke.flow for stroke in strokes}

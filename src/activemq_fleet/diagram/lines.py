@@ -1,4 +1,4 @@
-"""Links as lines: along right angles with round corners, side by side, with heads where messages arrive."""
+"""Draw links as lines with right angles and round corners, with arrow heads where messages arrive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ APART = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A connection to be drawn along ``points`` (right angles only), from its a to its b."""
+    """A connection's line along ``points`` (right angles only), from its end ``a`` to its end ``b``."""
 
     points: tuple[Point, ...]
     kind: str
@@ -26,7 +26,7 @@ class Stroke:
 
 
 def draw_stroke(canvas: Canvas, stroke: Stroke) -> None:
-    """One line, or two side by side where there is a link each way."""
+    """Draw a connection as a line, or as two side by side where a link runs each way."""
     with canvas.group(stroke.title):
         if stroke.flow == "each way":
             _draw(canvas, beside(stroke.points, APART), stroke.kind, ends=(False, True))
@@ -45,7 +45,7 @@ def _draw(canvas: Canvas, points: Sequence[Point], kind: str, ends: tuple[bool, 
 
 
 def beside(points: Sequence[Point], distance: float) -> list[Point]:
-    """The same way, ``distance`` to the right of it: for lines that run along each other."""
+    """Return the points of a parallel line, ``distance`` pixels to the right, for lines side by side."""
     shifts = []
     for (x1, y1), (x2, y2) in pairwise(points):
         length = max(abs(x2 - x1), abs(y2 - y1)) or 1.0
@@ -59,7 +59,7 @@ def beside(points: Sequence[Point], distance: float) -> list[Point]:
 
 
 def rounded(points: Sequence[Point]) -> str:
-    """Path data through the points, each corner rounded as far as its neighbours leave room."""
+    """Return SVG path data through the points, each corner rounded as far as its neighbours leave room."""
     parts = [f"M{_at(points[0])}"]
     for before, here, after in zip(points, points[1:], points[2:], strict=False):
         radius = min(CORNER, _length(before, here) / 2, _length(here, after) / 2)
@@ -68,7 +68,7 @@ def rounded(points: Sequence[Point]) -> str:
 
 
 def arrow_head(start: Point, tip: Point) -> str:
-    """Path data of a triangle that points from ``start`` to ``tip``."""
+    """Return SVG path data of a triangle whose tip is at ``tip`` and which points away from ``start``."""
     length = _length(start, tip) or 1.0
     ux, uy = (tip[0] - start[0]) / length, (tip[1] - start[1]) / length
     base = (tip[0] - ux * HEAD, tip[1] - uy * HEAD)
@@ -79,7 +79,7 @@ def arrow_head(start: Point, tip: Point) -> str:
 
 
 def _cut(points: Sequence[Point], ends: tuple[bool, bool]) -> list[Point]:
-    """Shorter at the ends that have a head, so that the line does not show beyond its tip."""
+    """Return the points with the ends that have an arrow head shortened, so that no line shows beyond the tip."""
     cut = list(points)
     if ends[0]:
         cut[0] = _towards(points[0], points[1], HEAD - 1)

@@ -1,4 +1,4 @@
-"""Fleet -> Mermaid flowchart, for Markdown."""
+"""Write a fleet as a Mermaid flowchart, for Markdown."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9 .,:/()_+@★☆→←↔⇄×·-]")
 
 
 def to_mermaid(fleet: Fleet) -> str:
-    """The fleet as a Mermaid flowchart: groups as subgraphs, pairs as nodes.
+    """Return the fleet as a Mermaid flowchart: groups as subgraphs, pairs as nodes.
 
-    A fleet whose text Mermaid would refuse (over 50,000 characters or 500 edges) is drawn by
-    its groups, with their pairs counted.
+    A fleet whose text Mermaid would refuse (over 50,000 characters or 500 edges) is drawn by groups, with their pairs
+    counted.
     """
     scene = scene_of(fleet)
     lines = list(_by_pair(scene))
@@ -34,7 +34,7 @@ def to_mermaid(fleet: Fleet) -> str:
 
 
 def label(*lines: str) -> str:
-    """A quoted label; whatever could mean something to Mermaid or HTML becomes a character code."""
+    """Return a quoted Mermaid label; characters that Mermaid or HTML might interpret become character codes."""
     return '"' + "<br/>".join("".join(_coded(character) for character in line) for line in lines) + '"'
 
 
@@ -81,7 +81,7 @@ def _by_group(scene: Scene) -> Iterator[str]:
 
 
 def _balancers(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
-    """Load balancers as nodes, with an edge to each group whose address they hold."""
+    """Yield load balancers as nodes, with an edge to each group whose address they hold."""
     names = {host: f"b{position}" for position, host in enumerate(scene.balancers)}
     for host, name in names.items():
         lines = (host, "load balancer", *(["no address"] if host in scene.idle_balancers else []))

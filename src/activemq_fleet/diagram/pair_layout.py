@@ -1,4 +1,4 @@
-"""Where the cards of one group stand and how their links run: by the shape that the links make."""
+"""Lay out the cards of a group's pairs and their links, by the shape that the links make."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _ASPECT = 2.0
 
 @dataclass(slots=True)
 class PairLayout:
-    """The inside of a group's box, from (0, 0). ``caption`` stands on its bus or frame.
+    """The content of a group's box, from (0, 0), in pixels.
 
-    ``bus`` is its height, ``frame`` the kind of the links that it stands for.
+    ``bus`` is the height of the multicast bus, ``frame`` the kind of links that a frame around a full mesh stands for;
+    ``caption`` stands on either. ``notes`` are links listed as text.
     """
 
     width: float = 0.0
@@ -41,7 +42,7 @@ class PairLayout:
 
 
 class Grid:
-    """Cells of equal size; ``gap_x`` and ``gap_y`` leave room for lines."""
+    """A grid of cards of equal size; ``gap_x`` and ``gap_y`` leave room for lines (pixels)."""
 
     def __init__(self, cards: Sequence[Card], columns: int, gap_x: float, gap_y: float) -> None:
         self.cards = cards
@@ -55,12 +56,12 @@ class Grid:
         self.height = self.rows * self.step_y - gap_y
 
     def at(self, column: int, row: int) -> Point:
-        """The upper left corner of a cell."""
+        """Return the upper left corner of a cell."""
         return column * (self.card_width + self.gap_x), row * self.step_y
 
 
 def arrange(view: GroupView, cards: Sequence[Card], *, small: bool) -> PairLayout:
-    """The group laid out. ``cards`` are in the order of the group's pairs."""
+    """Return the layout of a group's pairs; ``cards`` are in the order of the group's pairs."""
     by_name = {card.pair.name: card for card in cards}
     ordered = [by_name[name] for name in view.shape.order]
     if view.multicast is not None:
@@ -80,9 +81,9 @@ def arrange(view: GroupView, cards: Sequence[Card], *, small: bool) -> PairLayou
 
 
 def columns_for(cards: Sequence[Card], gap_x: float, gap_y: float, *, winding: bool = False) -> int:
-    """So many columns that the grid is about twice as wide as high and has few empty cells.
+    """Return the number of columns that makes a grid about twice as wide as high, with few empty cells.
 
-    ``winding`` is for a ring, which ends where it began: its rows are even in number.
+    ``winding`` is for a ring, whose path ends where it began: its number of rows is even.
     """
     count = len(cards)
     cell_width = cards[0].width + gap_x
@@ -112,7 +113,7 @@ def _fill(grid: Grid, at: Point = (0.0, 0.0)) -> list[tuple[Card, Point]]:
 
 
 def _framed(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
-    """A mesh of many pairs: n² lines would say less than one sentence."""
+    """Lay out a full mesh of many pairs as a frame with a caption, in place of n² lines."""
     inside = _plain(cards, small)
     inside.places = [(card, (x + 18, y + 26)) for card, (x, y) in inside.places]
     total = counted(sum(c.count for c in view.connections), "link")
@@ -127,7 +128,7 @@ def _framed(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
 
 
 def _on_bus(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
-    """Multicast: one bus that all hear, instead of a line from each to each."""
+    """Lay out a multicast group with a bus that every pair is connected to."""
     link = view.multicast
     if link is None:
         raise ValueError(f"group {view.name} has no multicast link")
@@ -150,7 +151,7 @@ def _on_bus(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
 
 
 def _along(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
-    """A chain or a ring: rows that run to and fro, so that neighbours stay neighbours."""
+    """Lay out a chain or a ring in rows of alternating direction, so that neighbours stay neighbours."""
     gap_x, gap_y = (28.0, 11.0) if small else (70.0, 34.0)
     ring = view.shape.name == "ring"
     columns = len(cards)
@@ -176,7 +177,7 @@ def _along(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
 
 
 def _neighbours(a: Point, b: Point, grid: Grid, left: float) -> tuple[Point, ...]:
-    """From card to card, given the left edges: straight in a row, else around the nearer side."""
+    """Return the points of a line between cards, given left edges: straight in a row, else around the nearer side."""
     width = grid.card_width
     if a[1] == b[1] and abs(abs(a[0] - b[0]) - width - grid.gap_x) < 1:
         return _facing(a[0], b[0], a[1], width)
@@ -217,7 +218,7 @@ def _around_hub(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayo
 
 
 def _below_hub(view: GroupView, hub: Card, spokes: Sequence[Card], small: bool) -> PairLayout:
-    """Many spokes: in rows beside the hub, each row below a line that comes from it."""
+    """Lay out a hub with many spokes: rows beside the hub, each row below a line from the hub."""
     gap_x, gap_y = (14.0, 28.0) if small else (30.0, 48.0)
     grid = Grid(spokes, columns_for(spokes, gap_x, gap_y), gap_x, gap_y)
     left, top = hub.width + (54 if small else 70), 18.0
@@ -234,7 +235,7 @@ def _below_hub(view: GroupView, hub: Card, spokes: Sequence[Card], small: bool) 
 
 
 def _arched(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
-    """All in a row; neighbours joined straight, the others by lines above, the shortest lowest."""
+    """Lay out the cards in a row: neighbours joined straight, others by lines above, the shortest lowest."""
     gap_x = 46.0 if small else 66.0
     grid = Grid(cards, len(cards), gap_x, 0)
     spot = {card.pair.name: position for position, card in enumerate(cards)}
@@ -255,7 +256,7 @@ def _arched(view: GroupView, cards: Sequence[Card], small: bool) -> PairLayout:
 
 
 def _port(grid: Grid, spot: dict[str, int], connection: Connection, name: str, far: Sequence[Connection]) -> float:
-    """Where on the top of a card a line ends: the farther it goes, the farther out, so few cross."""
+    """Return x where a line ends on a card's top; lines that go farther end farther out, so that few lines cross."""
     here = spot[name]
     others = sorted(
         (spot[c.b if c.a == name else c.a], position)
@@ -272,7 +273,7 @@ def _port(grid: Grid, spot: dict[str, int], connection: Connection, name: str, f
 
 
 def _side_by_side(connections: Sequence[Connection]) -> list[tuple[Connection, float]]:
-    """Each connection and how far it is moved, so that two between the same places are seen."""
+    """Return each connection with its shift (pixels), so that two connections of the same cards do not overlap."""
     together: dict[tuple[str, str], list[Connection]] = {}
     for connection in connections:
         together.setdefault((connection.a, connection.b), []).append(connection)
@@ -284,7 +285,7 @@ def _side_by_side(connections: Sequence[Connection]) -> list[tuple[Connection, f
 
 
 def _facing(a: float, b: float, y: float, width: float) -> tuple[Point, Point]:
-    """From a card to its neighbour in a row, given their left edges."""
+    """Return the ends of a line between neighbours in a row, given the cards' left edges."""
     return ((a + width, y), (b, y)) if a < b else ((a, y), (b + width, y))
 
 

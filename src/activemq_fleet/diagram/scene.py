@@ -1,7 +1,7 @@
-"""Fleet -> what is to be seen: groups and their shapes, pairs and their agents, links and findings.
+"""Derive from a fleet what its pictures show: groups and their shapes, pairs and agents, links and findings.
 
-A link is rendered once for each node of a pair; here it is one edge between two pairs, and all
-edges between the same two places are one connection. Both pictures are drawn from this.
+A link is rendered once for each node of a pair. Here a link is one edge between two pairs, and all edges between the
+same two ends are one connection. The SVG and the Mermaid picture are drawn from this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEVERITIES = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One link, drawn once though both nodes of its pair carry it. ``inner``: within one pair."""
+    """One link between two pairs, counted once though both nodes carry it; ``inner`` is True within one pair."""
 
     source: str
     target: str
@@ -41,7 +41,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """All edges of one kind between two places, ``a`` before ``b``: pairs, or groups."""
+    """All edges of one kind between two pairs or two groups, ``a`` before ``b`` in the picture."""
 
     a: str
     b: str
@@ -59,7 +59,7 @@ class Connection:
 
     @property
     def tooltip(self) -> str:
-        """Every link by name, with how far and what it carries."""
+        """Every link by name, with its TTL and the destinations it carries; at most 20 are listed."""
         return "\n".join(_described(edge) for edge in self.edges[:20]) + (
             f"\nand {self.count - 20} more" if self.count > 20 else ""
         )
@@ -67,7 +67,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A broker and what is wrong with it, worst first."""
+    """A broker and the findings it is marked with, worst first."""
 
     broker: Broker
     findings: tuple[Finding, ...]
@@ -82,12 +82,12 @@ class BrokerView:
 
     @property
     def role(self) -> str:
-        """The preferred role, or nothing where no other node could take over."""
+        """The broker's preferred role, or "" where its profile has no peer."""
         return self.broker.role if self.broker.profile.has_peer else ""
 
     @property
     def severity(self) -> str | None:
-        """The worst one; ``waived`` where a reason covers all of them."""
+        """The severity of the worst finding; "waived" where all are waived, None without findings."""
         if not self.findings:
             return None
         return "waived" if self.findings[0].waived is not None else self.findings[0].severity
@@ -95,7 +95,7 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class PairView:
-    """A pair with its nodes, preferred master first, and the agents at home there."""
+    """A pair with its nodes, preferred master first, the agents at home there, and the links between its nodes."""
 
     name: str
     nodes: tuple[BrokerView, ...]
@@ -117,7 +117,7 @@ class PairView:
 
 @dataclass(frozen=True, slots=True)
 class BalancerView:
-    """A load balancer and the address that it holds, or waits for, on behalf of one group."""
+    """A load balancer, and a virtual address that it holds or stands by for, on behalf of a group."""
 
     host: str
     group: str
@@ -128,7 +128,7 @@ class BalancerView:
 
     @property
     def served(self) -> str:
-        """Address and ports: ``192.0.2.10 · openwire 61616``."""
+        """The address and its ports, as in ``192.0.2.10 · openwire 61616``."""
         return " · ".join((self.address, *self.ports))
 
     @property
@@ -140,10 +140,10 @@ class BalancerView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group, the connections between its pairs and the shape that they make.
+    """A group, the connections between its pairs, and the shape that they make.
 
-    ``multicast`` is the link by which its brokers find each other, where they do; ``balancers``
-    hold its address, first the one that has it while all of them run.
+    ``multicast`` is the link by which its brokers find each other, None without multicast; ``balancers`` hold the
+    group's virtual address, the one that normally has it first.
     """
 
     name: str
@@ -156,9 +156,10 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class GroupedFinding:
-    """One finding in words, and the hosts that have it; ``everywhere``: all brokers of the fleet.
+    """A finding and all hosts that have it; ``everywhere`` is True where these are all brokers of a larger fleet.
 
-    It is ``marked`` at each of them unless every broker has its rule, be it in other words.
+    ``marked`` says whether the picture marks each of the hosts; it does not where every broker of a fleet of more than
+    two has a finding of the rule.
     """
 
     finding: Finding
@@ -169,10 +170,11 @@ class GroupedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """``between`` are connections of groups; ``findings`` all of them, worst first.
+    """Everything that a picture of the fleet shows.
 
-    ``grouped_findings`` are the same, each sentence once. A finding of every broker marks none of them.
-    ``idle_balancers`` are hosts of load balancers that hold no group's address.
+    ``between`` are connections of groups; ``findings`` are all findings, worst first, and ``grouped_findings`` the same
+    with each message once. ``balancers`` are the hosts of all load balancers, ``idle_balancers`` the hosts that hold no
+    virtual address.
     """
 
     groups: tuple[GroupView, ...]
@@ -188,7 +190,7 @@ class Scene:
 
 
 def scene_of(fleet: Fleet) -> Scene:
-    """Everything that a picture of the fleet shows; groups in the order in which messages go."""
+    """Return everything that a picture of the fleet shows, with groups in the order in which messages flow."""
     by_host: dict[str, list[Finding]] = defaultdict(list)
     findings = sorted(fleet.findings, key=_worst_first)
     grouped = _grouped(findings, {broker.host for broker in fleet.brokers})
@@ -240,7 +242,7 @@ def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerVi
 
 
 def _grouped(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[GroupedFinding, ...]:
-    """Findings that differ by nothing but their host together, in the order of the first."""
+    """Return findings that differ in nothing but their host as one, in the order of the first."""
     together: dict[tuple[str, str, str | None, str], list[str]] = defaultdict(list)
     by_rule: dict[tuple[str, str, bool], set[str]] = defaultdict(set)
     first: dict[tuple[str, str, str | None, str], Finding] = {}
@@ -278,7 +280,7 @@ def _group_view(group: Group, pairs: tuple[PairView, ...], edges: Iterable[Edge]
 
 
 def _edges(fleet: Fleet) -> list[Edge]:
-    """Each link of each pair once. A link whose target is a single node belongs to its pair."""
+    """Return each link of each pair once, as an edge; a link to a single node counts as a link to its pair."""
     place: dict[str, Pair] = {}
     for pair in fleet.pairs.values():
         place[pair.name] = pair
@@ -316,7 +318,7 @@ def _connections(
 
 
 def _counting(name: str) -> list[tuple[int, str]]:
-    """A key that puts mq100 behind mq99 and not behind mq10."""
+    """Return a sort key that orders numbers in names by value, so that mq100 follows mq99."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 

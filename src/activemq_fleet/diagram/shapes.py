@@ -1,4 +1,4 @@
-"""What shape links make: it decides how a group is laid out, and in which order groups stand."""
+"""Find the shape that links make, which decides how a group is laid out, and the order of groups."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ ShapeName = Literal["none", "chain", "ring", "hub", "mesh", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``order`` are the pairs as they are laid out: along a chain or ring, the hub first."""
+    """The shape of a group's network; ``order`` are the pairs as laid out: along a chain or ring, or the hub first."""
 
     name: ShapeName
     order: tuple[str, ...]
 
 
 def shape_of(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted: str) -> Shape:
-    """The shape of the graph of ``links`` (from a pair to a pair -> whether it is duplex).
+    """Return the shape of a graph of pairs; ``links`` maps (source, target) to whether the link is duplex.
 
-    ``wanted`` is activemq_topology; it only settles what three pairs in a row are to be called.
+    ``wanted`` is ``activemq_topology``; it only decides whether three pairs in a row are a chain or a hub.
     """
     beside: dict[str, set[str]] = defaultdict(set)
     for a, b in links:
@@ -43,7 +43,7 @@ def shape_of(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted
 
 
 def _hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str | None:
-    """The pair that all others are linked to and to nothing else."""
+    """Return the pair to which every other pair is linked, and nothing else; None without such a pair."""
     if len(pairs) < 3 or sum(degrees) != 2 * (len(pairs) - 1) or max(degrees) != len(pairs) - 1:
         return None
     if len(pairs) == 3 and wanted == "chain":
@@ -52,7 +52,7 @@ def _hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str | Non
 
 
 def _path(pairs: Sequence[str], beside: Mapping[str, set[str]]) -> tuple[str, ...]:
-    """The pairs along their links from an end, or () where they are not all on one line."""
+    """Return the pairs along their links from an end, or () where they do not lie on one line."""
     position = {name: index for index, name in enumerate(pairs)}
     here = next((name for name in pairs if len(beside[name]) == 1), pairs[0])
     path, visited = [here], {here}
@@ -64,7 +64,7 @@ def _path(pairs: Sequence[str], beside: Mapping[str, set[str]]) -> tuple[str, ..
 
 
 def downstream(names: Sequence[str], links: Iterable[tuple[str, str]]) -> list[str]:
-    """Names so that as many links as possible go forward; where they go in a circle, as given."""
+    """Return the names ordered so that links point forward where possible; names in a cycle keep their order."""
     into: dict[str, set[str]] = defaultdict(set)
     for source, target in links:
         into[target].add(source)

@@ -1,7 +1,7 @@
-"""Many groups that are linked to one and to nothing else: the one beside rows of the others.
+"""Lay out a star: a group to which many groups are linked beside rows of those groups.
 
-The lines run together along a trunk and above each row, and say above each box what they are:
-drawn apart, two dozen of them could not be followed.
+The lines run together along a trunk and above each row, with a caption above each box; two dozen separate lines could
+not be followed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ _BACK: Mapping[Flow, Flow] = {
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """``spokes`` are the boxes beside ``hub`` with the connection of each; a box may have none."""
+    """A group in the middle and the groups linked to it; a spoke's connection is None where it has none."""
 
     hub: GroupBox
     spokes: tuple[tuple[GroupBox, Connection | None], ...]
 
     @classmethod
     def of(cls, boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Star | None:
-        """The star that the connections make, or None: all of one kind and way, and one to a spoke."""
+        """Return the star that the connections make.
+
+        Returns None unless at least five connections, of one kind and direction, join one group with different groups.
+        """
         ends = [{connection.a, connection.b} for connection in between]
         shared = set.intersection(*ends) if ends else set()
         if len(between) < _LEAST_SPOKES or len(shared) != 1:
@@ -47,7 +50,7 @@ class Star:
         return cls(hub, tuple((box, by_spoke.get(box.view.name)) for box in boxes if box is not hub))
 
     def layout(self) -> Layout:
-        """In the number of columns that makes the picture largest on paper."""
+        """Return the star's layout in the number of columns that makes the picture largest on paper."""
         counts = {-(-len(self.spokes) // rows) for rows in range(1, len(self.spokes) + 1)}
         return min((self._in_columns(count) for count in sorted(counts)), key=layout_cost)
 
@@ -86,7 +89,7 @@ class Star:
 
 
 def _caption_lines(box: GroupBox, connection: Connection | None, sizes: Mapping[str, int]) -> list[str]:
-    """The caption, as wide as the box at most."""
+    """Return a connection's caption, wrapped to the width of the spoke's box."""
     words = caption(connection, sizes) if connection else []
     return wrap(words, "label", box.width - _DROP - 20, " · ")
 

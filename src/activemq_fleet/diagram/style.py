@@ -1,8 +1,7 @@
-"""Fonts and colours. One table of fonts both writes the style sheet and measures text.
+"""Define fonts and colours; one table of fonts writes the style sheet and measures text.
 
-Plain classes and no CSS variables, so that renderers other than browsers follow too. The light
-colours are the ones in print; links also differ by dash, so a print without colour tells them
-apart.
+Plain classes and no CSS variables, so that renderers other than browsers apply them. Print uses the light colours;
+links also differ by dash, so that a print without colour tells them apart.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", "Deja
 
 @dataclass(frozen=True, slots=True)
 class Font:
-    """Size in pixels."""
+    """A font of the picture; ``size`` is in pixels."""
 
     size: float
     weight: int = 400
@@ -101,7 +100,7 @@ _SHAPES: Mapping[str, str] = MappingProxyType({
 
 
 def style_sheet() -> str:
-    """The whole of it, in the order of the tables, every rule below the picture's own class."""
+    """Return the picture's CSS; every rule is limited to the class ``fleet``, with dark colours for dark mode."""
     rules = [f".fleet text{{font-family:{_SANS}}}"]
     for name, font in FONTS.items():
         family = f"font-family:{_MONO};" if font.mono else ""

@@ -1,4 +1,4 @@
-"""Fleet -> SVG. One file that needs nothing else: no script, no font, no image from anywhere."""
+"""Draw a fleet as SVG: a single file without scripts, fonts or images from elsewhere."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LEAST_WIDTH = 720.0
 
 
 def to_svg(fleet: Fleet) -> str:
-    """The fleet as one SVG document, the same bytes for the same fleet.
+    """Return the fleet as an SVG document, the same bytes for the same fleet.
 
-    Up to ``MOST_FULL`` pairs are drawn in full; of more, only what differs within a group. It
+    Up to ``MOST_FULL`` pairs are drawn in full; with more, pairs show only what differs within a group. The picture
     follows the reader's light or dark mode and prints in light colours.
     """
     scene = scene_of(fleet)
@@ -41,7 +41,7 @@ def to_svg(fleet: Fleet) -> str:
 
 
 def _small_width(group: GroupView) -> float:
-    """Of one group only: a long name there does not make a hundred other cards wider."""
+    """Return the width of a group's small cards (pixels); a long name in one group does not widen other groups."""
     usual = usual_release(group)
     return max(SmallCard.natural_width(pair, usual) for pair in group.pairs)
 
@@ -117,7 +117,7 @@ def _verdict(scene: Scene) -> tuple[str, str]:
 
 
 def _draw_between(canvas: Canvas, scene: Scene, y: float, width: float) -> float:
-    """Links between groups as text, where lines would cover each other."""
+    """Write the links between groups as text, where lines would cover each other; return the height used."""
     canvas.text(_MARGIN, y + 13, f"Links between groups ({len(scene.between)})", "heading ink")
     words = [describe(connection, _sizes(scene)) for connection in scene.between]
     lines = wrap(words, "note", width, ", ")
@@ -128,7 +128,7 @@ def _draw_between(canvas: Canvas, scene: Scene, y: float, width: float) -> float
 
 
 def describe_fleet(scene: Scene) -> str:
-    """The picture in words, for those who do not see it. Pairs by name while they are few."""
+    """Return the picture in words, for people who do not see it; pairs are named where they are few."""
     sentences = [", ".join(_summary(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:

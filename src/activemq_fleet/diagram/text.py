@@ -1,7 +1,7 @@
-"""Text that fits: measured by a table of widths, shortened and wrapped by it.
+"""Measure, shorten and wrap text by a table of character widths.
 
-No font is at hand when the picture is made, and each viewer has its own; the widths are those of
-DejaVu Sans, wider than the others that the style sheet names, so what fits here fits there.
+No font is available when the picture is made, and each viewer has another; the widths are those of DejaVu Sans, which
+is wider than the other fonts of the style sheet, so that text that fits here fits there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WIDE_FROM = "\u2e80"
 
 
 def width_of(text: str, font: str) -> float:
-    """How many pixels ``text`` takes in a font of ``style.FONTS``, where that is DejaVu Sans."""
+    """Return the width of a text in pixels, in a font of ``style.FONTS``, as DejaVu Sans."""
     chosen = FONTS[font]
     if chosen.mono:
         hundredths = sum(100 if character >= _WIDE_FROM else _MONO_WIDTH for character in text)
@@ -46,7 +46,7 @@ def width_of(text: str, font: str) -> float:
 
 
 def shorten(text: str, font: str, width: float) -> str:
-    """``text``, or its beginning with an ellipsis, so that it fits into ``width`` pixels."""
+    """Return the text, or its beginning with an ellipsis, so that it fits into ``width`` pixels."""
     if width_of(text, font) <= width:
         return text
     fits = bisect_right(range(len(text)), width, key=lambda length: width_of(text[:length] + "…", font))
@@ -54,7 +54,7 @@ def shorten(text: str, font: str, width: float) -> str:
 
 
 def shorten_name(name: str, font: str, width: float) -> str:
-    """``name``, or its beginning and end with an ellipsis between: the end tells brokers of a group apart."""
+    """Return the name, or its beginning and end with an ellipsis between; the end tells brokers of a group apart."""
     if width_of(name, font) <= width:
         return name
     end = name[-_NAME_END:]
@@ -63,7 +63,7 @@ def shorten_name(name: str, font: str, width: float) -> str:
 
 
 def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") -> list[str]:
-    """Lines of words that fit into ``width`` pixels; a word too long for a line is shortened."""
+    """Return lines of words that fit into ``width`` pixels; a word too long for a line is shortened."""
     lines: list[str] = []
     for word in words:
         longer = f"{lines[-1]}{separator}{word}" if lines else word
@@ -75,6 +75,6 @@ def wrap(words: Iterable[str], font: str, width: float, separator: str = " ") ->
 
 
 def listed(items: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return the items joined as ``a``, ``a and b`` or ``a, b and c``."""
     names = list(items)
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

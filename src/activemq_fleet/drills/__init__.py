@@ -1,6 +1,6 @@
-"""Drills: what was done to a fleet under load, what became of every event, and the report of it. Pure.
+"""Evaluate and report drills: faults injected into a fleet under load, and the outcome of every event. Pure.
 
-``lab.drill`` does one on loopback, the playbook ``drill`` on hosts; both end here.
+``lab.drill`` runs a drill on loopback, the playbook ``drill`` on hosts; both use these functions.
 """
 
 from __future__ import annotations

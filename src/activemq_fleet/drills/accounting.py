@@ -1,7 +1,7 @@
-"""Journals of a publisher and of a subscriber -> what became of every event.
+"""Compare the journals of a publisher and a subscriber, and conclude the outcome of every event.
 
-The verdicts are those of the journals' promise: *lost* is only what was acknowledged and did not
-come although a later barrier did; a journal with a hole makes what it may concern indeterminate.
+*Lost* is only what was acknowledged and did not arrive although a later barrier did; a journal with a gap makes the
+events it may concern indeterminate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORST: tuple[UnitVerdict, ...] = ("lost", "stuck", "indeterminate", "duplicate"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What counts of a record: there may be millions of them."""
+    """The fields of a journal record that the accounting needs; ``at`` is in seconds since the epoch."""
 
     kind: str
     at: float
@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Journal:
-    """An agent's journal: each record once, in its order, and what is missing of it."""
+    """An agent's journal: each record once, in order, and descriptions of missing records in ``gaps``."""
 
     owner: str
     entries: list[Entry] = field(default_factory=list)
@@ -41,7 +41,10 @@ class Journal:
 
     @classmethod
     def of(cls, owner: str, lines: Iterable[Record]) -> Journal:
-        """Records as they were exported: some twice, around a kill; none may be missing."""
+        """Return the journal of exported records.
+
+        Records may be exported twice, around a kill, and are then counted once; missing records become gaps.
+        """
         journal = cls(owner)
         last: dict[str, int] = {}
         ends: dict[str, str] = {}
@@ -67,19 +70,19 @@ class Journal:
         return journal
 
     def ids(self, *kinds: str) -> Counter[str]:
-        """How often each event id occurs in records of some kinds."""
+        """Return how often each event id occurs in records of the given kinds."""
         return Counter(entry.event_id for entry in self.entries if entry.kind in kinds and entry.event_id)
 
     def moments(self, kind: str, ids: Collection[str]) -> list[float]:
-        """When records of a kind were written about these events, in order."""
+        """Return the times (seconds since the epoch) of a kind's records about the given events, sorted."""
         return sorted(entry.at for entry in self.entries if entry.kind == kind and entry.event_id in ids)
 
 
 def account(pair: str, protocol: str, publisher: Journal, subscriber: Journal, promised: Sequence[str]) -> Account:
-    """Settle every event of a pair's load.
+    """Return the outcome of every event of a pair's load, counted by verdict.
 
-    ``promised`` are the ids that the publishing agent has returned: one that its journal does not
-    know was lost by the agent, unless the journal has a hole.
+    ``promised`` are the ids that the publishing agent returned: an id unknown to its journal was lost by the agent,
+    unless the journal has a gap.
     """
     gaps = (*publisher.gaps, *subscriber.gaps)
     known = publisher.ids("accepted")
@@ -112,7 +115,7 @@ def account(pair: str, protocol: str, publisher: Journal, subscriber: Journal, p
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What two journals say, by event id."""
+    """What the journals of publisher and subscriber record, by event id."""
 
     acknowledged: Counter[str]
     expired: Counter[str]
@@ -140,7 +143,7 @@ class _Facts:
         )
 
     def verdict(self, event_id: str, known: bool) -> tuple[UnitVerdict, str]:
-        """What became of an event, and why that is said."""
+        """Return the verdict of an event and its reason ("" where it was delivered)."""
         times = self.handled[event_id]
         if times:
             return ("delivered", "") if times == 1 else ("duplicate", f"handled {times} times")
@@ -163,7 +166,7 @@ class _Facts:
 
 
 def _place(event_id: str) -> tuple[str, int]:
-    """Epoch and SEQ of ``AGENT:EPOCH:SEQ``; an id that a caller set has none."""
+    """Return epoch and SEQ of an id ``AGENT:EPOCH:SEQ``; an id that a caller chose has SEQ 0."""
     _, _, rest = event_id.partition(":")
     epoch, _, seq = rest.rpartition(":")
     return (epoch, int(seq)) if seq.isdigit() else (event_id, 0)
@@ -172,17 +175,17 @@ def _place(event_id: str) -> tuple[str, int]:
 def longest_silence(
     moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
 ) -> tuple[float, float] | None:
-    """The longest time between two of ``moments`` (sorted) that a fault can have caused: its begin and its length.
+    """Return (begin, length) in seconds of the longest gap between ``moments`` (sorted) that a fault can have caused.
 
-    It ends after the fault and begins before ``until``. ``skew``: how far the clock that the fault
-    was told by may be off. None where nothing came after the fault.
+    The gap ends after the fault and begins before ``until``. ``skew`` is the possible error of the clock that timed the
+    fault, in seconds. Returns None where nothing came after the fault.
     """
     around = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
     return max(around, key=lambda silence: silence[1], default=None)
 
 
 def in_flight(publisher: Journal, moment: float) -> int:
-    """How many publishes were on the wire then, and had to be sent again on a later connection."""
+    """Return the number of publishes in flight at a moment that had to be sent again on a later connection."""
     began = {entry.conn: entry.at for entry in publisher.entries if entry.kind == "connected"}
     before: set[str] = set()
     after: set[str] = set()

@@ -1,4 +1,4 @@
-"""The two charts of a report: who was in which state when, and how long nothing came. SVG, as text."""
+"""Draw the two charts of a drill report as SVG: the brokers' states over time, and the gaps in traffic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATES = (
 
 
 def timeline(result: DrillResult) -> str:
-    """Rows of hosts, pair by pair, and a strip of events below each pair, over the time of the drill."""
+    """Return the time line as SVG: a row for each host, pair by pair, and a strip of events below each pair."""
     scale = Scale(result.began, max(result.ended, result.began + 1), _LEFT, WIDTH - _RIGHT)
     parts: list[str] = []
     y = 6.0
@@ -84,7 +84,7 @@ def _bar(span: Span, scale: Scale, y: float) -> str:
 
 
 def _fault_marks(faults: Sequence[Fault], scale: Scale, top: float, bottom: float) -> Iterator[str]:
-    """A line at each fault, and its number where there is room for it."""
+    """Yield a line at each fault, and its number where it has room."""
     free = 0.0
     for fault in faults:
         x = scale(fault.at)
@@ -114,7 +114,7 @@ def _time_axis(scale: Scale, top: float, bottom: float) -> Iterator[str]:
 
 
 def distribution(result: DrillResult) -> str:
-    """A dot a fault on a scale of seconds, in a row for each way of measuring, with median and longest."""
+    """Return a chart as SVG: a dot a fault on a scale of seconds, a row for each measure, with median and longest."""
     rows = [
         ("until the other node was started", "by the brokers' logs", [b.takeover for b in result.counted]),
         ("no event handled", "by the subscribers' journals", [b.silence for b in result.counted]),
@@ -160,7 +160,7 @@ def _seconds_axis(scale: Scale, step: float, bottom: float) -> Iterator[str]:
 
 
 def _stack(values: Sequence[float], scale: Scale) -> tuple[list[tuple[float, float]], float]:
-    """Where the dots go, one above the other where they would overlap, and the room that they take."""
+    """Return the positions of dots, stacked where they would overlap, and the height they need."""
     columns: dict[int, int] = {}
     places = []
     for value in values:

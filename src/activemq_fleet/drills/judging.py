@@ -1,4 +1,4 @@
-"""The verdict of a drill, and its reasons in plain words."""
+"""Judge a drill: its verdict, and the reasons in plain words."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ATTEMPTS = 3
 
 
 def lowest_rate(rate: float) -> float:
-    """What must flow before a fault: ``LOWEST_RATE``, or half of a rate that was chosen below twice that."""
+    """Return the events a second needed before a fault: ``LOWEST_RATE``, or half of the rate where that is less."""
     return min(LOWEST_RATE, rate / 2)
 
 
 def why_void(accepted: float, handled: float, rate: float) -> str | None:
-    """Why a fault proves nothing, from the events a second accepted and handled before it."""
+    """Return why a fault does not count, by the events a second accepted and handled before; None if it counts."""
     needed, slowest = lowest_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
@@ -26,11 +26,10 @@ def why_void(accepted: float, handled: float, rate: float) -> str | None:
 
 
 def judge(faults: Sequence[Fault], accounts: Sequence[Account], wanted: int) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict, and its reasons, the gravest first: a loss is told before all else.
+    """Return the verdict of a drill and its reasons, the gravest first: losses precede all else.
 
-    ``findings``: something was lost, came twice or got stuck, or a fault went wrong. ``incomplete``:
-    a journal has a hole, so nothing can be said for sure. ``void``: too little was done, or under
-    too little load, to prove anything.
+    ``findings``: events were lost, duplicated or stuck, or a fault failed. ``incomplete``: a journal has a gap, so that
+    nothing is certain. ``void``: too few faults, or too little load, to prove anything. ``clean``: none of these.
     """
     found = [*_losses(accounts), *_mishaps(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
@@ -49,7 +48,7 @@ def judge(faults: Sequence[Fault], accounts: Sequence[Account], wanted: int) -> 
 
 
 def headline(result: DrillResult) -> str:
-    """The verdict in one plain sentence."""
+    """Return the drill's verdict as one plain sentence."""
     faults = len(result.counted)
     done = f"{faults} fault{_s(faults)}, {result.total('accepted'):,} events accepted"
     if result.verdict == "clean":
@@ -64,7 +63,7 @@ def headline(result: DrillResult) -> str:
 
 
 def highest_chance(faults: int) -> float:
-    """The highest chance of a loss at a fault that none in so many would still hide, at 95 %."""
+    """Return the highest probability of a loss per fault that fits, at 95 %, no loss in so many faults."""
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 
 

@@ -1,4 +1,4 @@
-"""What a drill found, as data. Moments are seconds since the epoch; durations are in seconds."""
+"""Declare a drill's results as data; times are seconds since the epoch, durations are in seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UnitVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One event that was not simply delivered: what became of it at its subscriber, and why that is said."""
+    """An event of a drill that was not simply delivered, with its verdict at the subscriber and the reason."""
 
     event_id: str
     verdict: UnitVerdict
@@ -25,10 +25,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What became of every event of one pair's load; the counts of verdicts add up to ``accepted``.
+    """The outcome of every event of one pair's load; the counts of verdicts add up to ``accepted``.
 
-    ``copies`` are messages that came again and were dropped by their receiver; they are no verdict.
-    ``gaps`` says which records of which journal are missing.
+    ``copies`` are redelivered messages that the receiver dropped; they are no verdict. ``gaps`` describes missing
+    records of journals.
     """
 
     pair: str
@@ -43,24 +43,23 @@ class Account:
     copies: int = 0
     gaps: tuple[str, ...] = ()
     units: tuple[Unit, ...] = ()
-    """The first of those that were not delivered."""
+    """The first events that were not simply delivered."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of ``dataclasses.asdict``."""
+        """Return the account of a dictionary that ``dataclasses.asdict`` made."""
         units = tuple(Unit(**unit) for unit in data["units"])
         return cls(**{**data, "gaps": tuple(data["gaps"]), "units": units})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault at the node that was active.
+    """One fault injected at the node that was active; durations are in seconds.
 
-    ``takeover``: until the log of the node that took over said that it is started. ``silence`` and
-    ``publish_gap``: the longest time around the fault without an event handled, and without one
-    acknowledged, both by the agents' journals; the first begins at ``silent_from``. ``back``: until
-    the node that had the fault stood by again.
-    ``void``: why it proves nothing and was repeated. ``problem``: what went wrong.
+    ``takeover``: until the log of the successor said that it is started. ``silence`` and ``publish_gap``: the longest
+    time around the fault without a handled event, and without an acknowledged event, both from the agents' journals;
+    the silence begins at ``silent_from``. ``back``: until the faulted node was standby again. ``void``: why the fault
+    proves nothing and was repeated. ``problem``: what went wrong.
     """
 
     number: int
@@ -84,7 +83,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A host's state for a while. ``pair`` is the name of the pair that the host belongs to."""
+    """A host's state over a period, in seconds since the epoch; ``pair`` is the name of the host's pair."""
 
     pair: str
     host: str
@@ -95,7 +94,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """Under which it was done. ``releases`` are by pair; ``rate`` is in events a second for each pair."""
+    """The conditions of a drill; ``releases`` are by pair, ``rate`` is events a second for each pair."""
 
     where: Literal["lab", "hosts"]
     what: What
@@ -112,7 +111,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """A whole drill. ``reasons`` are the sentences behind the verdict, the gravest first."""
+    """The result of a whole drill; ``reasons`` are the sentences behind the verdict, the gravest first."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -125,20 +124,20 @@ class DrillResult:
 
     @property
     def counted(self) -> tuple[Fault, ...]:
-        """The faults that prove something."""
+        """The faults that count, those under enough load."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total(self, name: str) -> int:
-        """The sum of one of the accounts' counts."""
+        """Return the sum of the accounts' counts called ``name``, such as ``lost``."""
         return sum(int(getattr(account, name)) for account in self.accounts)
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``lab drill --format json`` has it."""
+        """Return the result as ``lab drill --format json`` prints it."""
         return {"schema_version": 1, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_dict``."""
+        """Return the result of a dictionary that ``to_dict`` made."""
         conditions = Conditions(**{**data["conditions"], "notes": tuple(data["conditions"]["notes"])})
         return cls(
             verdict=data["verdict"],

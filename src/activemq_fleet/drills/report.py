@@ -1,4 +1,4 @@
-"""The report of a drill: one HTML page that needs nothing else, light, dark or on paper."""
+"""Write the report of a drill as one HTML page without external files, for light and dark mode and for paper."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STRIPS = (("flow", "events are handled"), ("silence", "none are"))
 
 
 def html_report(result: DrillResult) -> str:
-    """The whole page."""
+    """Return the report of a drill as an HTML page."""
     title = f"Drill of {_moment(result.began, '%d %B %Y')}: {_WORDS[result.verdict]}"
     return page(title, [
         *_head(result),

@@ -1,7 +1,7 @@
-"""One host's whole explanation: what it is, why, and what happens when it dies. Pure: a fleet in, a page out.
+"""Explain a host: what it is, why, and what happens when it dies. Pure: a fleet goes in, a page comes out.
 
-Everything said is read from the fleet and from the rendered files, so that a page cannot say
-anything else than what is deployed. Values that a variable decides name it.
+Everything is read from the fleet and from the rendered files, so that a page cannot deviate from what is deployed. A
+value that a variable decides names the variable.
 """
 
 from __future__ import annotations

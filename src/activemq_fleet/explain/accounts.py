@@ -1,4 +1,4 @@
-"""Who uses a broker: accounts by name, what clients are told to dial, agents and balancers."""
+"""Explain who uses a broker: accounts by name, addresses that clients dial, agents and balancers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_AGENTS = 12
 
 
 def accounts_section(fleet: Fleet, broker: Broker) -> Section:
-    """Names and groups, never passwords, and what the groups may do."""
+    """Return the section on a broker's accounts: names and groups, never passwords, and the groups' rights."""
     entries = [_account(account) for account in broker.accounts]
     if not entries:
         entries = [Entry("none", "nobody can log in")]
@@ -51,7 +51,7 @@ def _permission(permission: Permission) -> Entry:
 
 
 def clients_section(fleet: Fleet, broker: Broker) -> Section:
-    """What clients of this broker's pair are to be told."""
+    """Return the section on what clients of the broker's pair have to dial."""
     unit = _unit(fleet, broker)
     entries = [*_java(unit), *_mqtt(unit)]
     entries.append(
@@ -61,7 +61,7 @@ def clients_section(fleet: Fleet, broker: Broker) -> Section:
 
 
 def _unit(fleet: Fleet, broker: Broker) -> Pair:
-    """The pair, or the single broker where no other stands in for it."""
+    """Return the broker's pair, or the broker as a pair of one where its profile has no peer."""
     if not broker.profile.has_peer:
         return Pair(broker.unit, broker.group, (broker,))
     return fleet.pairs[broker.pair]
@@ -87,7 +87,7 @@ def _mqtt(unit: Pair) -> Iterator[Entry]:
 
 
 def mb_urls(unit: Pair) -> str:
-    """The list of a pair as agent.conf has it; empty where it serves no agent."""
+    """Return a pair's MQTT addresses in the format of ``mb.urls`` in agent.conf; "" where the pair serves no agent."""
     listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
     addresses = [(address, connector.port) for address, connector in listening]
     if any(connector.tls for _, connector in listening):
@@ -96,12 +96,12 @@ def mb_urls(unit: Pair) -> str:
 
 
 def at_home(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
-    """The agents whose home pair is this broker's."""
+    """Return the agents whose home pair is the broker's pair."""
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
 
 def pointing_section(fleet: Fleet, broker: Broker) -> Section | None:
-    """Agents at home here and balancers of the inventory; None where there are none."""
+    """Return the section on a broker's agents and the fleet's balancers; None where neither exist."""
     entries = []
     agents = at_home(fleet, broker)
     for agent in agents[:MOST_AGENTS]:

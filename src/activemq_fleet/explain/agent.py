@@ -1,4 +1,4 @@
-"""A host that runs the failover agent: its home pair, why that one, and what it is told."""
+"""Explain a host that runs the failover agent: its home pair, why that pair, and its configuration."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PURPOSES = {
 
 
 def agent_title(agent: Agent) -> str:
-    """What it is, for the head of the page."""
+    """Return the agent's description for the head of its page."""
     return f"a failover agent, at home in pair {agent.pair} of group {agent.group}"
 
 
 def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
-    """Home, what it is told, what happens when a broker dies, files."""
+    """Return an agent's sections: home pair, configuration, what happens when a broker dies, files."""
     pair = fleet.pairs[agent.pair]
     return [_home(fleet, agent, pair), _reports(agent, pair), _dies(pair), _files(agent)]
 

@@ -1,4 +1,4 @@
-"""A host that balances: what it may point at, and for which addresses it stands in."""
+"""Explain a load balancer: the brokers it may point at, and the virtual addresses it holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
 def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
-    """The brokers that take clients, group by group, and the groups' addresses."""
+    """Return a balancer's section: its virtual addresses, and the brokers that take clients, group by group."""
     settings = balancer.settings
     entries = [
         Entry(

@@ -1,4 +1,4 @@
-"""What the rules say about a host, and what has been waived there."""
+"""Explain the findings about a host, and the waivers that cover it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ORDER = ("error", "warning", "info")
 
 
 def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
-    """Its own findings, worst first, those of the other node of its pair, and waivers that cover it."""
+    """Return the section of a host's findings, worst first, its peer's findings, and waivers that cover the host."""
     peer = broker.peer if broker else None
     mine = sorted(
         (finding for finding in fleet.findings if finding.host in (host, peer)),

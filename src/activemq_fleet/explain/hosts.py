@@ -1,4 +1,4 @@
-"""A name -> the explanation of that host, whatever it is: a broker, an agent, a balancer, or refused."""
+"""Build the explanation of a host by name: a broker, an agent, a balancer, or a host the findings refuse."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _AFTER_LINKS = _OF_A_BROKER.index(links_in) + 1
 
 
 def explanation_of(fleet: Fleet, name: str, routes: Routes | None = None) -> Explanation:
-    """The explanation of a host, by inventory name or by a first label that is one host's only.
+    """Return the explanation of a host, named by inventory name or by a first label that only one host has.
 
-    With ``routes`` it also tells whom the messages of a broker reach.
-    Raises InputError for a name that is no host's of the fleet, with the nearest one.
+    With ``routes`` the page also shows which pairs the broker's messages reach. Raises InputError for an unknown name,
+    and suggests the nearest.
     """
     host = resolve(fleet, name)
     broker = next((b for b in fleet.brokers if b.host == host), None)
@@ -77,9 +77,9 @@ def _broker_title(broker: Broker) -> str:
 
 
 def resolve(fleet: Fleet, name: str) -> str:
-    """The inventory name of a host, from that or from a first label that is one host's only.
+    """Return the inventory name of a host, given that name or a first label that only one host has.
 
-    Raises InputError for any other name, with the nearest one.
+    Raises InputError for any other name, and suggests the nearest.
     """
     everyone: dict[str, None] = {}
     for found in (fleet.brokers, fleet.agents, fleet.balancers, fleet.findings):

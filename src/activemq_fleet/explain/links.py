@@ -1,4 +1,4 @@
-"""The links of a broker: those that it dials, and those by which others dial it."""
+"""Explain the links of a broker: those it dials, and those by which other brokers dial it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_LISTED = 12
 
 
 def links_out(fleet: Fleet, broker: Broker) -> Section:
-    """What this broker dials, with how far and what each link carries."""
+    """Return the section on links that the broker dials: target, TTL and carried destinations of each."""
     entries = [_out(fleet, broker, link) for link in broker.links]
     if not entries:
         entries = [Entry("none", _no_links(fleet, broker))]
@@ -55,7 +55,7 @@ def _out(fleet: Fleet, broker: Broker, link: Link) -> Entry:
 
 
 def _idle(broker: Broker, link: Link) -> str:
-    """Why a link to the other node of a shared store is never up; empty for every other link."""
+    """Return why a link to the other node of a shared store is never up; "" for every other link."""
     to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
     if not to_peer or not broker.profile.shares_store:
         return ""
@@ -72,7 +72,7 @@ def _target(fleet: Fleet, link: Link) -> str:
 
 
 def reach(link: Link) -> str:
-    """How far messages and demand travel, in words."""
+    """Return in words how many bridges messages and demand cross over a link."""
     if link.network_ttl is not None:
         return f"networkTTL {link.network_ttl}: a message crosses at most {_counted(link.network_ttl, 'bridge')}"
     limit = "any number of bridges" if link.message_ttl == -1 else _counted(link.message_ttl or 0, "bridge")
@@ -92,7 +92,7 @@ def _carried(link: Link) -> tuple[str, ...]:
 
 
 def _variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
-    """The variable that made a link, and whether the inventory sets it."""
+    """Return the variable that made a link, and whether the inventory or a default sets it."""
     given = broker.settings.model_fields_set
 
     def named(name: str) -> tuple[str, Origin]:
@@ -111,7 +111,7 @@ def _variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
 
 
 def _names_of(fleet: Fleet, target: str) -> set[str]:
-    """A link's target, its pair and its group: what an entry of activemq_links may call it."""
+    """Return the names by which an entry of ``activemq_links`` may mean a target: itself, its pair, its group."""
     pair = fleet.pairs.get(target)
     if pair is None:
         broker = next((b for b in fleet.brokers if b.identity.host == target), None)
@@ -120,7 +120,7 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
 
 
 def links_in(fleet: Fleet, broker: Broker) -> Section:
-    """Links of others that lead here: who dials, and whether messages also go back."""
+    """Return the section on links of other brokers to this broker: who dials, and whether messages also go back."""
     names = {broker.unit, broker.identity.host}
     found: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
     heard: list[Broker] = []

@@ -1,4 +1,4 @@
-"""What a page is made of: sections of entries, each with its reason and its variable."""
+"""Declare the parts of an explanation: sections of entries, each entry with its reason and variable."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Origin = Literal["inventory", "default"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing said about a host.
+    """One statement about a host.
 
-    ``why`` is its reason in a few words; ``details`` are further lines, such as a URI. ``variable``
-    decides the value and is what an operator changes; ``origin`` says whether the inventory sets it.
-    ``data`` holds the same for programs.
+    ``why`` is its reason in a few words; ``details`` are further lines, such as a URI. ``variable`` is the variable
+    that decides the value; ``origin`` says whether the inventory or a default sets the variable. ``data`` holds the
+    statement's values for programs.
     """
 
     label: str
@@ -30,7 +30,7 @@ class Entry:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry for JSON."""
+        """Return the entry as a dictionary for JSON."""
         return {
             "label": self.label,
             "text": self.text,
@@ -44,9 +44,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """``name`` is for programs and never changes, ``title`` for people; ``intro`` holds for all entries.
+    """A titled list of entries on a host's page.
 
-    ``stacked`` entries have their label on a line of its own: for long names and longer URIs.
+    ``name`` is for programs and never changes, ``title`` is for people; ``intro`` precedes the entries. ``stacked``
+    entries have their label on a line of its own, for long names and URIs.
     """
 
     name: str
@@ -56,14 +57,14 @@ class Section:
     stacked: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The section for JSON."""
+        """Return the section as a dictionary for JSON."""
         entries = [entry.to_dict() for entry in self.entries]
         return {"name": self.name, "title": self.title, "intro": self.intro, "entries": entries}
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The page of one host. ``kinds`` are broker, agent and balancer; a host may be several."""
+    """The explanation of one host; ``kinds`` are broker, agent and balancer, of which a host may be several."""
 
     host: str
     kinds: tuple[str, ...]
@@ -71,14 +72,14 @@ class Explanation:
     sections: tuple[Section, ...]
 
     def section(self, name: str) -> Section:
-        """The section of that name. Raises KeyError where the page has none."""
+        """Return the section called ``name``. Raises KeyError where the page has none."""
         for section in self.sections:
             if section.name == name:
                 return section
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """``{host, kinds, title, sections: [{name, title, intro, entries: [...]}]}``."""
+        """Return ``{host, kinds, title, sections: [{name, title, intro, entries: [...]}]}`` for JSON."""
         return {
             "host": self.host,
             "kinds": list(self.kinds),
@@ -88,6 +89,6 @@ class Explanation:
 
 
 def set_by(settings: Settings, name: str, label: str, text: str, **more: Any) -> Entry:
-    """An entry whose value ``activemq_NAME`` decides."""
+    """Return an entry whose value variable ``activemq_NAME`` decides, with the variable's origin."""
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return Entry(label, text, variable=PREFIX + name, origin=origin, **more)

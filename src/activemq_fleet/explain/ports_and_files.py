@@ -1,4 +1,4 @@
-"""Where a broker listens and which files it has: each port with its reason, each file with its use."""
+"""Explain where a broker listens and which files it has: the reason of each port, the use of each file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PURPOSES = {
 
 
 def ports_section(fleet: Fleet, broker: Broker) -> Section:
-    """Every port, what it is for and why it has this number."""
+    """Return the section on a broker's ports: the use of each, and what its number follows from."""
     settings = broker.settings
     entries = [_connector(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
@@ -101,7 +101,7 @@ def _console(broker: Broker) -> Entry:
 
 
 def broker_files(fleet: Fleet, broker: Broker) -> Section:
-    """Every deployed file with its mode and use, and where it lies on the host."""
+    """Return the section on a broker's deployed files, with mode and use, and the directories on the host."""
     where, settings = paths(broker), broker.settings
     own = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
@@ -134,7 +134,7 @@ _INSTALLED = {
 
 
 def file_entry(path: str, below: str, use: str, variable: str = "") -> Entry:
-    """One file: its path in the tree, its mode and what it is for."""
+    """Return the entry of one deployed file: path, mode and use; ``below`` is the directory on the host."""
     mode = f"{mode_of(path):04o}"
     data = {"path": path, "mode": mode, "on_host": f"{below}/{path}"}
     return Entry(path, f"{mode} {use}", variable=variable, origin="inventory" if variable else None, data=data)

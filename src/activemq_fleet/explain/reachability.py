@@ -1,4 +1,4 @@
-"""Whom messages of a broker reach over bridges, and whose ways its death cuts."""
+"""Explain which pairs a broker's messages reach over bridges, and which routes of other pairs its death cuts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_NAMED = 6
 
 
 def reach_section(fleet: Fleet, broker: Broker, routes: Routes) -> Section | None:
-    """Group by group, what arrives there; None for a fleet of one pair."""
+    """Return the section on reachable pairs, group by group; None for a fleet of one pair."""
     places = {other.unit: other.group for other in fleet.brokers if other.unit != broker.unit}
     if not places:
         return None
@@ -28,7 +28,7 @@ def reach_section(fleet: Fleet, broker: Broker, routes: Routes) -> Section | Non
 
 
 def _group(group: str, answers: dict[str, Answer], *, own: bool) -> Iterator[Entry]:
-    """A line for each outcome; the reason of the first stands for those that are like it."""
+    """Yield an entry for each outcome in a group; the reason shown is that of the first pair with that outcome."""
     by_outcome: dict[str, list[str]] = defaultdict(list)
     for unit, answer in answers.items():
         by_outcome[answer.outcome].append(unit)

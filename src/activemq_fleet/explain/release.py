@@ -1,4 +1,4 @@
-"""What the release of a broker brings and lacks that matters for what this broker does."""
+"""Explain what a broker's release has and lacks for what the broker does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def release_section(fleet: Fleet, broker: Broker) -> Section:
-    """Only answers that change this broker's files or its fate; the others are left out."""
+    """Return the section on a broker's release: features, present or missing, that affect files or take-over."""
     release = broker.release
     release_entry = set_by(
         broker.settings,

@@ -1,4 +1,4 @@
-"""Who a broker is: what its name says, its role, its pair, its profile."""
+"""Explain who a broker is: its name, role, pair, group and profile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FOUND_OUT = "which node is active now is found out at run time: module broker_i
 
 
 def role_section(fleet: Fleet, broker: Broker) -> Section:
-    """From the name to the role, each with its reason."""
+    """Return the section on a broker's identity, from name to role, each entry with its reason."""
     return Section(
         "role",
         "Who it is, and why",

@@ -1,4 +1,4 @@
-"""The way of a message from one host to a consumer at another, and which deaths cut it."""
+"""Explain the route of a message from one host to a consumer at another, and which broker failures cut it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _MOST_NAMED = 20
 def explain_route(
     fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None
 ) -> Explanation:
-    """The page of a way: its bridges, the way back, and every single failure in which it ends early.
+    """Return the page of a route: its bridges, the route back, and each single failure that interrupts it.
 
-    ``source`` and ``target`` are inventory names or first labels, of brokers or of agents, which
-    stand for their home pairs. ``destination`` is a queue, or ``topic://NAME``. Raises InputError
-    for a name that nobody has.
+    ``source`` and ``target`` are inventory names or first labels of brokers, or of agents, which stand for their home
+    pairs. ``destination`` is a queue, or ``topic://NAME``. Raises InputError for an unknown name.
     """
     here, there = _place(fleet, source), _place(fleet, target)
     answer = routes.reaches(here, there, destination=destination)
@@ -41,7 +40,7 @@ def explain_route(
 
 
 def _place(fleet: Fleet, name: str) -> str:
-    """The broker, or the home pair of the agent, that a name stands for."""
+    """Return the host of the broker a name stands for; for an agent, the preferred master of its home pair."""
     host = resolve(fleet, name)
     if any(broker.host == host for broker in fleet.brokers):
         return host
@@ -76,9 +75,9 @@ def _data(hop: Hop) -> dict[str, object]:
 def _failures(
     fleet: Fleet, routes: Routes, here: str, there: str, destination: str | None, well: Answer
 ) -> Iterator[Entry]:
-    """A line for each way in which it does not arrive for certain, with the brokers whose death makes it so.
+    """Yield an entry for each outcome other than arrival, with the brokers whose failure causes it.
 
-    ``well``: the answer while all are well. Where a death changes nothing of it, it is not said again.
+    ``well`` is the answer while all brokers run; failures that change nothing about it share one entry.
     """
     hosts_by_outcome: dict[tuple[str, str], list[str]] = defaultdict(list)
     unchanged: list[str] = []
@@ -99,7 +98,7 @@ def _failures(
 
 
 def _failure(outcome: str, why: str, hosts: Sequence[str]) -> Entry:
-    """What happens when any one of these brokers is down."""
+    """Return the entry on what happens when any one of the given brokers is down."""
     names = [host.partition(".")[0] for host in hosts]
     data = {"down": list(hosts), "outcome": outcome}
     if len(hosts) == 1:

@@ -1,6 +1,6 @@
-"""Where a broker keeps its messages, and what keeps two brokers from writing there at once.
+"""Explain where a broker keeps its messages, and what prevents two brokers from writing to one store at once.
 
-Numbers are read from the rendered activemq.xml: what stands there is what the broker obeys.
+Numbers are read from the rendered activemq.xml, which is what the broker obeys.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _CORE = {"c": "http://activemq.apache.org/schema/core"}
 
 
 def rendered(broker: Broker) -> etree._Element:
-    """The broker's own activemq.xml, parsed."""
+    """Return the root element of the broker's rendered activemq.xml."""
     return etree.fromstring(activemq_xml(broker))
 
 
 def locking_of(broker: Broker) -> dict[str, int | str]:
-    """``acquire`` and ``keepalive`` (ms), and ``holder``, as far as the file sets them."""
+    """Return ``acquire`` and ``keepalive`` (ms) and the lease's ``holder``, as far as activemq.xml sets them."""
     store = rendered(broker).find(".//c:persistenceAdapter/*", _CORE)
     found: dict[str, int | str] = {}
     if store is None:
@@ -42,7 +42,7 @@ def locking_of(broker: Broker) -> dict[str, int | str]:
 
 
 def store_section(fleet: Fleet, broker: Broker) -> Section:
-    """Store, lock or lease, and how much fits."""
+    """Return the section on a broker's store, its lock or lease, and its limits."""
     return Section("store", "Its store and its lock", (*_store(broker), *_limits(broker)))
 
 

@@ -1,7 +1,7 @@
-"""What happens when a broker dies: who takes over, how soon, and what becomes of its messages.
+"""Explain what happens when a broker dies: who takes over, how soon, and what becomes of its messages.
 
-The times were measured with kill -9 on one machine, brokers started from the releases' jars, small
-stores; the bound for a shared store is the one that the lab's drills hold.
+The times were measured with kill -9 on one machine, brokers started from the releases' jars, small stores; the bound
+for a shared store is the bound that the lab's drills check.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOBODY = "nobody"
 
 
 def lasts(broker: Broker) -> str:
-    """How soon the other node of a broker's pair serves, in words."""
+    """Return in words how soon the other node of a broker's pair serves after the broker dies."""
     if not broker.profile.has_peer:
         return "never: it is a single broker"
     if broker.profile.replicates:
@@ -37,7 +37,7 @@ def lasts(broker: Broker) -> str:
 
 
 def takeover_section(fleet: Fleet, broker: Broker) -> Section:
-    """One entry a question: who, how soon, and what of messages, clients, bridges and agents."""
+    """Return the section on a broker's death: who takes over, how soon, what becomes of messages, clients, bridges."""
     if not broker.profile.has_peer:
         entries = _alone(f"activemq_ha is {broker.settings.ha}")
     elif broker.peer is None:

@@ -1,4 +1,4 @@
-"""A explanation as text: one page, 80 to 100 columns, the same words with and without colours."""
+"""Format an explanation as text of 80 to 100 columns, with the same words with and without colours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Emphasis = Callable[[str, str], str]
 
 
 def to_text(explanation: Explanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text) -> str:
-    """The page; no line is longer than ``width`` but for a single word that is."""
+    """Return the explanation as text; no line exceeds ``width`` unless a single word does."""
     title = textwrap.wrap(_plain(explanation.title), width, **_WHOLE)  # type: ignore[arg-type]
     lines = [emphasis(line, "title") for line in title]
     for section in explanation.sections:
@@ -56,7 +56,7 @@ def _entry(entry: Entry, width: int, column: int, emphasis: Emphasis) -> Iterato
 
 
 def _variable(entry: Entry) -> str:
-    """One word, which no line break parts: ``[activemq_ha]`` or ``[activemq_ha:\u00a0default]``."""
+    """Return an entry's variable as an unbreakable word: ``[activemq_ha]`` or ``[activemq_ha:\u00a0default]``."""
     if not entry.variable:
         return ""
     return f"[{entry.variable}:\u00a0default]" if entry.origin == "default" else f"[{entry.variable}]"
@@ -76,5 +76,5 @@ def _wrapped(text: str, width: int, column: int) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text without what a terminal would obey: a reason or a path may hold anything."""
+    """Return the text without terminal control characters, because a reason or a path may hold any text."""
     return printable(text, lines=True)

@@ -1,7 +1,7 @@
-"""Rules about configurations: one module a family, each rule one small function.
+"""Check configurations by rules: a module for each family, a small function for each rule.
 
-``check --file`` runs the file and release rules on anyone's activemq.xml, ``check -i`` all of them on a
-fleet, the broker role's preflight the host rules.
+``check --file`` runs the file and release rules on any activemq.xml, ``check -i`` all rules on a fleet, the broker
+role's preflight the host rules.
 """
 
 from __future__ import annotations

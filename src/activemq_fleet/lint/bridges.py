@@ -1,4 +1,4 @@
-"""N: one link as one file shows it: how its URI makes it find its peers again."""
+"""Rules N on a single link as an activemq.xml defines it: how the link's URI finds its peers again."""
 
 from __future__ import annotations
 
@@ -147,7 +147,10 @@ def failover_in_random_order(document: Document) -> Iterator[Problem]:
 
 
 def _failovers(document: Document) -> Iterator[tuple[Element, Uri]]:
-    """Each failover: in a discovery agent whose own options can all be read; without an agent it is V008's."""
+    """Yield (link, URI) of each failover: URI inside a discovery agent, if all its options are literal.
+
+    A failover: without an agent is reported by rule V008.
+    """
     for link in document.links:
         uri = link.uri()
         for found in uri.find("failover"):
@@ -209,13 +212,13 @@ def _pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
 
 
 def _surely_one(host: str) -> bool:
-    """Whether a name that ends in a node's letter has a number too, or says a role: south-a may be one of two."""
+    """Return whether a host name with a node letter also has a number or a role, so that it belongs to a pair."""
     label = host.partition(".")[0]
     return any(character.isdigit() for character in label) or len(_ROLE.findall(label)[0]) > 1
 
 
 def _without_role(host: str) -> str | None:
-    """The name with its node letter or role blotted out, None where it has none."""
+    """Return a host name with its node letter or role replaced by ``*``; None where it has neither."""
     label, dot, domain = host.lower().partition(".")
     text, count = _ROLE.subn("*", label)
     return f"{text}{dot}{domain}" if count else None
@@ -315,7 +318,7 @@ def connectors_without_names(document: Document) -> Iterator[Problem]:
 
 
 def _evicted(links: list[Element]) -> Iterator[tuple[Element, Element]]:
-    """Each link with the first one before it that dials the same peer."""
+    """Yield (link, earlier link) of each link that dials a peer an earlier link dials already."""
     first_to: dict[tuple[str, int], int] = {}
     for number, link in enumerate(links):
         peers = _peers(link)

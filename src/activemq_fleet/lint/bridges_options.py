@@ -1,4 +1,4 @@
-"""N: options of URIs that nobody understands."""
+"""Rules N on options in URIs that the release does not know."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 
 
 def from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
-    """The rest of the attribute's value from an option of one of its URIs on: what ``Element.problem`` takes as a part.
+    """Return the attribute's value from an option of the given URI to the end, to locate a problem by.
 
-    The rest, because the same option may stand on an earlier URI of the value too.
+    The whole rest, because the same option may stand in an earlier URI of the value too.
     """
     value = node.get(attribute)
     begin = max(value.find(uri.text), 0)
@@ -107,7 +107,7 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
 
 
 def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
-    """Every URI, and URI in a URI, through which a broker looks for others."""
+    """Yield (element, attribute, URI) of every URI with options, also nested, by which a broker dials others."""
     places = [(link, "uri") for link in document.links]
     places += [(connector, "discoveryUri") for connector in document.connectors]
     places += [(connector, "remoteURI") for connector in document.all("masterConnector")]
@@ -118,7 +118,7 @@ def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
 
 def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
-    """The options that there are, for one that is none of them."""
+    """Return the known options where a dialled URI has an unknown option that stops the connection, otherwise None."""
     transports = known.dialled("ssl", release) | known.dialled("nio+ssl", release)
     if uri.scheme == "failover":
         prefix, names = "nested." if release.within("5.9.0") else "", known.failover(release)
@@ -142,7 +142,7 @@ def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
 
 
 def _ignored(scheme: str, option: str, release: Release) -> frozenset[str] | None:
-    """The options of a listener, for one that is none of them."""
+    """Return the known options where a listener has an unknown option, otherwise None."""
     names = known.listening(scheme, release)
     if scheme not in known.LISTENING:
         near = known.nearest(option, names)

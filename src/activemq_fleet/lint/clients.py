@@ -1,4 +1,4 @@
-"""C: what connectors tell clients, and what they take from them."""
+"""Rules C on connectors: what they tell clients, and what they accept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INACTIVITY = "wireFormat.maxInactivityDuration"
 
 
 def is_loopback(host: str) -> bool:
-    """True for localhost and for addresses that never leave the machine."""
+    """Return whether a host is localhost or a loopback address."""
     if host.lower() in ("localhost", "localhost.localdomain"):
         return True
     try:
@@ -26,18 +26,18 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """True for what binds every interface of the machine."""
+    """Return whether a host in a listener's URI binds all interfaces of the machine."""
     return host in _WILDCARDS
 
 
 def inside(broker: Element, *names: str) -> list[Element]:
-    """The elements of a broker of these names; a file nearly always has one broker, and an index by name."""
+    """Return the elements with the given names inside a broker; the document's index serves files with one broker."""
     document = broker.document
     return document.all(*names) if len(document.brokers) == 1 else broker.all(*names)
 
 
 def listens_on(connector: Element) -> Uri:
-    """The URI of a transportConnector, one without scheme where it is decided elsewhere."""
+    """Return the URI of a transportConnector; a URI without scheme where a placeholder decides it."""
     known = connector.known("uri")
     return Uri.read(known) if known is not None else Uri("", "")
 
@@ -211,7 +211,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
 
 
 def _without_monitor(uri: Uri) -> Iterator[str]:
-    """The options of a transport, as they are written, that switch its inactivity monitor off."""
+    """Yield the options of a transport, as written, that switch its inactivity monitor off."""
     if uri.number(_INACTIVITY) == 0:
         yield f"{_INACTIVITY}={uri.options[_INACTIVITY]}"
     for option in ("useInactivityMonitor", "transport.useInactivityMonitor"):

@@ -1,4 +1,4 @@
-"""C: destinations that nobody needs any more, and memory that a few clients fill."""
+"""Rules C on unused destinations, and on memory that a few clients fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C: limits of memory and disk, and what happens when they are reached."""
+"""Rules C on limits of memory and disk, and on what happens when they are reached."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _below(usage: Element | None, file_length: int | None, what: str) -> Iterato
 
 
 def _file_length(store: Element | None) -> int | None:
-    """Bytes of one journal file, None where it is decided elsewhere."""
+    """Return the size of a journal file in bytes; None where a placeholder decides it."""
     if store is None or not store.has("journalMaxFileLength"):
         return _JOURNAL
     return store.size("journalMaxFileLength")
@@ -201,17 +201,17 @@ def limit_that_stays_low(document: Document) -> Iterator[Problem]:
 
 
 def _limit(broker: Element, name: str) -> Element | None:
-    """The element that holds a limit: ``<memoryUsage><memoryUsage limit=…/></memoryUsage>``, or all of a ``total``."""
+    """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
     return next((node for node in inside(broker, name) if node.has("limit") or is_whole_of_total(node)), None)
 
 
 def is_whole_of_total(usage: Element) -> bool:
-    """Whether a limit stands as the whole of a total, which a broker may raise again after it had to lower it."""
+    """Return whether a usage element sets 100 % of a total, a limit that a broker can raise again after lowering it."""
     return usage.get("percentLimit") == "100" and usage.has("total")
 
 
 def _promised(broker: Element) -> dict[tuple[str, str], int]:
-    """Bytes for each destination that is known by its full name, from the policy entry of that name."""
+    """Return the memory limit in bytes by (kind, name) of each destination that a policy entry names in full."""
     found: dict[tuple[str, str], int] = {}
     for entry in inside(broker, "policyEntry"):
         own = entry.size("memoryLimit")

@@ -1,4 +1,4 @@
-"""One activemq.xml as the rules see it: elements with exact places, and what is not known."""
+"""Read one activemq.xml for rules: elements with exact positions, and attribute values that may be unknown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FALSE = frozenset({"false", "off", "no", "0"})
 
 
 class Element:
-    """One element. Attributes that hold ``${…}`` are decided elsewhere, so they are *unknown*."""
+    """One XML element; an attribute that holds ``${…}`` or another placeholder counts as *unknown*."""
 
     __slots__ = ("_element", "document")
 
@@ -51,55 +51,55 @@ class Element:
 
     @property
     def name(self) -> str:
-        """The name without its namespace."""
+        """The element's name without its namespace."""
         return _name(self._element)
 
     def has(self, attribute: str) -> bool:
         return attribute in self._element.attrib
 
     def get(self, attribute: str, default: str = "") -> str:
-        """The value as it is written, ``${…}`` included."""
+        """Return an attribute's value as written, ``${…}`` included, or ``default``."""
         return str(self._element.get(attribute, default)).replace(STRAY, "&")
 
     @property
     def attributes(self) -> dict[str, str]:
-        """All of them, by name."""
+        """All attributes of the element, name to value as written."""
         return {str(name): self.get(str(name)) for name in self._element.attrib}
 
     @property
     def text(self) -> str:
-        """The text inside, without its children's."""
+        """The text before the element's first child."""
         return (self._element.text or "").strip().replace(STRAY, "&")
 
     def known(self, attribute: str) -> str | None:
-        """The value, or None where it is absent or unknown."""
+        """Return an attribute's value, or None where it is absent or holds a placeholder."""
         value = self.get(attribute) if self.has(attribute) else None
         return None if value is None or _UNKNOWN.search(value) else value.strip()
 
     def is_unknown(self, attribute: str) -> bool:
-        """True where the attribute is there and its value is decided elsewhere."""
+        """Return whether an attribute is set and its value holds a placeholder."""
         return self.has(attribute) and self.known(attribute) is None
 
     def flag(self, attribute: str, default: bool) -> bool | None:
-        """A boolean, ``default`` where it is absent, None where it is unknown or none."""
+        """Return a boolean attribute: ``default`` where it is absent, None where it is unknown or not boolean."""
         if not self.has(attribute):
             return default
         value = (self.known(attribute) or "").lower()
         return True if value in _TRUE else False if value in _FALSE else None
 
     def number(self, attribute: str) -> int | None:
-        """A whole number, None where it is absent, unknown or none."""
+        """Return an attribute as a whole number; None where it is absent, unknown or not a number."""
         try:
             return int(self.known(attribute) or "")
         except ValueError:
             return None
 
     def size(self, attribute: str) -> int | None:
-        """Bytes of ``20 gb``, ``64mb`` or ``1024``; None where it is absent, unknown or none."""
+        """Return a size such as ``20 gb`` or ``1024`` in bytes; None where it is absent, unknown or not a size."""
         return size_of(self.known(attribute) or "")
 
     def uri(self, attribute: str = "uri") -> Uri:
-        """The attribute read as a URI; one without scheme where it is absent."""
+        """Return an attribute read as a URI; a URI without scheme where the attribute is absent."""
         return Uri.read(self.get(attribute))
 
     @property
@@ -108,18 +108,18 @@ class Element:
         return None if above is None else Element(above, self.document)
 
     def within(self, *names: str) -> Element | None:
-        """The nearest element around it that has one of these names."""
+        """Return the nearest ancestor with one of the names, or None."""
         above = self.parent
         while above is not None and above.name not in names:
             above = above.parent
         return above
 
     def children(self, *names: str) -> list[Element]:
-        """The elements directly inside, of these names or all."""
+        """Return the child elements with one of the names, or all child elements."""
         return self._of(self._element.iterchildren(*_filters(names)))
 
     def all(self, *names: str) -> list[Element]:
-        """The elements anywhere inside, of these names or all."""
+        """Return the descendant elements with one of the names, or all descendants."""
         return self._of(self._element.iterdescendants(*_filters(names)))
 
     def _of(self, elements: Iterable[etree._Element]) -> list[Element]:
@@ -127,11 +127,11 @@ class Element:
         return [Element(one, document) for one in elements]
 
     def child(self, name: str) -> Element | None:
-        """The first element of that name directly inside."""
+        """Return the first child element with the name, or None."""
         return next(iter(self.children(name)), None)
 
     def place(self, attribute: str = "", part: str = "") -> SourcePosition:
-        """Line and column of the element, of an attribute, or of a part of an attribute's value."""
+        """Return line and column of the element, of an attribute, or of a part of an attribute's value."""
         positions = self.document.positions
         if not attribute or not self.has(attribute):
             return positions.of_element(self._element)
@@ -142,19 +142,19 @@ class Element:
     def problem(
         self, message: str, attribute: str = "", part: str = "", *, severity: Severity | None = None, fix: str = ""
     ) -> Problem:
-        """What a rule yields about this element, its attribute, or a part of the attribute's value.
+        """Return a problem at the element, at its attribute, or at a part of the attribute's value.
 
-        ``severity`` and ``fix`` replace the rule's own where the circumstances ask for it.
+        ``severity`` and ``fix`` replace the rule's own.
         """
         return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a rule yields. Without a node it is about a whole file, or about the inventory.
+    """A problem that a rule reports; without ``node`` it is about a whole file, or about the inventory.
 
-    ``host`` is said by fleet rules; ``file`` and ``line`` by rules about a file beside
-    activemq.xml. ``severity`` and ``fix`` replace the rule's own.
+    Fleet rules set ``host``; rules about a file beside activemq.xml set ``file`` and ``line``. ``severity`` and ``fix``
+    replace the rule's own.
     """
 
     message: str
@@ -171,7 +171,7 @@ class Problem:
 
 @cache
 def _filters(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """What lxml is asked for: elements of these names whatever their namespace, or all elements."""
+    """Return lxml's tag filters for elements of the names in any namespace, or for all elements."""
     return tuple(f"{{*}}{name}" for name in names) or (etree.Element,)
 
 
@@ -180,7 +180,7 @@ def _name(element: etree._Element) -> str:
 
 
 def _after_stray(value: str) -> Iterator[str]:
-    """The rest of the value from each stray ampersand on, with the ampersand."""
+    """Yield the rest of a value from each stray ampersand on."""
     begin = value.find(STRAY)
     while begin >= 0:
         yield value[begin:]
@@ -188,10 +188,10 @@ def _after_stray(value: str) -> Iterator[str]:
 
 
 class Document:
-    """A parsed activemq.xml of one release. Raises UnreadableError for what is not XML, or has a DOCTYPE.
+    """A parsed activemq.xml of one release. Raises UnreadableError for a file that is not XML or has a DOCTYPE.
 
-    ``broker`` is the fleet's broker that the file was rendered for, None for anyone's file.
-    ``beside`` are the files of its directory that could be read, by name.
+    ``broker`` is the fleet's broker that the file was rendered for, None for any other file. ``beside`` are the
+    readable files of its directory, content by name.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Document:
         return Element(self.tree, self)
 
     def mentions(self, text: str) -> bool:
-        """True when the file holds this text somewhere: quicker than a look at every element."""
+        """Return whether the file contains a text anywhere; faster than a search through the elements."""
         return any(text.encode(encoding) in self.data for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
 
     @cached_property
@@ -224,12 +224,12 @@ class Document:
         return found
 
     def all(self, *names: str) -> list[Element]:
-        """Every element of these names, in the order of the names, then of the document."""
+        """Return every element with one of the names, in the order of the names, then of the document."""
         return [node for name in names for node in self._by_name.get(name, ())]
 
     @property
     def nodes(self) -> Iterator[Element]:
-        """Every element."""
+        """Every element of the document."""
         return (node for nodes in self._by_name.values() for node in nodes)
 
     @property
@@ -238,26 +238,26 @@ class Document:
 
     @property
     def links(self) -> list[Element]:
-        """The networkConnectors."""
+        """The networkConnector elements."""
         return self.all("networkConnector")
 
     @property
     def connectors(self) -> list[Element]:
-        """The transportConnectors."""
+        """The transportConnector elements."""
         return self.all("transportConnector")
 
     @property
     def stores(self) -> list[Element]:
-        """The store elements: what stands in persistenceAdapter or persistenceFactory."""
+        """The store elements: the children of persistenceAdapter and persistenceFactory."""
         return [node for holder in self.all("persistenceAdapter", "persistenceFactory") for node in holder.children()]
 
     @property
     def locker(self) -> Element | None:
-        """The element inside ``<locker>``, where there is one."""
+        """The element inside ``<locker>``, or None."""
         return next((node for holder in self.all("locker") for node in holder.children()), None)
 
     def stray_ampersands(self) -> Iterator[Problem]:
-        """Each bare ``&`` of the file, as problems: a file that has one is read as if it were escaped."""
+        """Yield a problem for each bare ``&`` of the file, which was read as if each were escaped."""
         if not self.has_stray:
             return
         for node in self.nodes:
@@ -268,10 +268,10 @@ class Document:
                 yield node.problem(f"the text of <{node.name}> holds a bare &")
 
     def prescribes(self, link: Element) -> bool:
-        """True for a networkConnector that the fleet's profile itself made, not a fragment of the user."""
+        """Return whether a networkConnector was made by the fleet's profile, and not by a fragment of the user."""
         return self.broker is not None and any(ours.name == link.get("name") for ours in self.broker.links)
 
     @property
     def profile(self) -> Profile | None:
-        """The profile of the broker; None for anyone's file."""
+        """The high-availability profile of the fleet's broker; None for a file of no fleet."""
         return self.broker.profile if self.broker else None

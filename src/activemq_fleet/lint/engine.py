@@ -1,4 +1,4 @@
-"""What a rule is: a small function, and a docstring that the user reads.
+"""Define rules: each is a small function with a docstring that users read.
 
 The docstring of a rule holds, in this order::
 
@@ -53,7 +53,7 @@ EXAMPLE_RELEASE = "5.18.3"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example of a docstring: for which release, under which file name, and its text."""
+    """An example in a rule's docstring: the release it is for, its text, and the name of the file it stands in."""
 
     release: str
     text: str
@@ -62,8 +62,11 @@ class Example:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. ``releases`` is a span (see ``Release.within``); ``refuses`` says that a broker
-    with this mistake does not start, which an integration test shows on the real one."""
+    """One rule.
+
+    ``releases`` is a span of releases, as ``Release.within`` takes it; ``refuses`` says that a broker with the mistake
+    does not start, which an integration test shows on a real broker.
+    """
 
     id: str
     severity: Severity
@@ -78,7 +81,7 @@ class Rule:
 
     @cached_property
     def text(self) -> str:
-        """The docstring, dedented."""
+        """The docstring of the rule's function, dedented."""
         return cleandoc(self.check.__doc__ or "") + "\n"
 
     @property
@@ -127,7 +130,10 @@ def rule(
     source: str = "",
     refuses: bool = False,
 ) -> Callable[[Callable[[Any], Iterable[Problem]]], Callable[[Any], Iterable[Problem]]]:
-    """Make a function a rule. A file rule takes a Document; release, fleet and host rules a view of their name."""
+    """Return a decorator that registers a function as a rule.
+
+    A file rule takes a Document, a release, fleet or host rule the ReleaseView, FleetView or HostView.
+    """
 
     def register(check: Callable[[Any], Iterable[Problem]]) -> Callable[[Any], Iterable[Problem]]:
         if name in RULES:

@@ -1,4 +1,4 @@
-"""The file rules on one activemq.xml, ours or anyone's."""
+"""Run the file rules on one activemq.xml, of a fleet or of anybody."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ def file_findings(
     selection: Selection = _EVERY_RULE,
     beside: Mapping[str, bytes] = _NOTHING,
 ) -> tuple[Finding, ...]:
-    """What one file shows, in the order of its lines; never raises for what a file may hold.
+    """Return the findings of one activemq.xml in the order of its lines; never raises, whatever the file holds.
 
-    ``beside`` are the files of the same directory, by name: accounts, console, logging.
-    A template is said to be one, and nothing else. ``schema`` is the release's own; without it V002 says only
-    what is not XML. A file that is not XML because of a bare ``&`` is read as if it were escaped, so that the
-    rest is told as well.
+    ``beside`` are the files of the same directory, content by name: accounts, console, logging. A template yields a
+    single finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file
+    that is not XML because of a bare ``&`` is read as if it were escaped, so that all else is checked too.
     """
     rules()  # what is not XML is told by rules too
     mark = template_mark(text_of(data, None))
@@ -75,7 +74,7 @@ def file_findings(
 
 
 def _is_springs_dtd(data: bytes) -> bool:
-    """Whether Spring's own DTD is named and no element of ActiveMQ's is there, which a broker does start with."""
+    """Return whether a file names Spring's own DTD and holds no element of ActiveMQ, which a broker starts with."""
     begin = data.find(b"<!DOCTYPE")
     declared = data[begin : begin + _LONGEST_DOCTYPE] if begin >= 0 else b""
     spring = re.match(rb"<!DOCTYPE\s+beans\s+(PUBLIC|SYSTEM)[^>\[]*>", declared)
@@ -91,7 +90,7 @@ def _template_finding(mark: tuple[int, int, str], host: str, file: str) -> Itera
 
 
 def without_echoes(found: Iterable[Finding]) -> list[Finding]:
-    """The findings without the schema's on a place where a rule has said more about the same."""
+    """Return the findings without those of the schema at a position where a rule reports the same mistake."""
     findings = list(dict.fromkeys(found))
     told = {(f.host, f.line, f.column) for f in findings if f.rule != SCHEMA_RULE and _refuses(f.rule)}
     return [f for f in findings if f.rule != SCHEMA_RULE or (f.host, f.line, f.column) not in told]
@@ -102,7 +101,7 @@ def _refuses(name: str) -> bool:
 
 
 def _read(data: bytes, release: Release, beside: Mapping[str, bytes]) -> tuple[bytes, Document]:
-    """The document, and the bytes that it was read from. Raises UnreadableError."""
+    """Return the bytes that were read and their document, stray ampersands replaced. Raises UnreadableError."""
     try:
         return data, Document(data, release, beside=beside)
     except TooLargeError:
@@ -115,9 +114,9 @@ def _read(data: bytes, release: Release, beside: Mapping[str, bytes]) -> tuple[b
 
 
 def _with_stray_marked(data: bytes) -> bytes | None:
-    """The file in UTF-8 with each stray ampersand replaced, None where there is none.
+    """Return the file in UTF-8 with each stray ampersand replaced; None where it has none.
 
-    In comments and CDATA an ampersand may stand. Every character keeps its line and column.
+    Ampersands in comments and CDATA are kept. Every character keeps its line and column.
     """
     declared = _ENCODING.match(data[:200].decode("ascii", "replace"))
     try:
@@ -135,7 +134,7 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 def document_findings(
     document: Document, host: str, file: str = ACTIVEMQ_XML, selection: Selection = _EVERY_RULE
 ) -> Iterator[Finding]:
-    """What the file rules say about a document, in the order of the rules; of each rule the first hundred."""
+    """Yield the findings of the file rules about a document, in the order of the rules; at most 100 of each rule."""
     for one in _applicable_rules(document.release, selection):
         found = iter(findings_of(one, one.check(document), host, file))
         yield from islice(found, _MOST)

@@ -1,4 +1,4 @@
-"""Fingerprints of documents without the fleet's own names: equal ones have the same findings."""
+"""Compute fingerprints of documents without the fleet's own names; equal fingerprints mean equal findings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def fingerprint(broker: Broker, data: bytes) -> bytes:
 def without_names(broker: Broker, data: bytes) -> bytes:
     """Return the document with numbers in place of the fleet's own names: equal results have the same findings.
 
-    Which names are equal stays visible. Short words and loopback addresses stay too: a group called
-    ``static`` must not hide a scheme, and rules ask whether an address is loopback. A word after
-    ``group=`` or ``group`` that equals the group's name is replaced whatever it is.
+    Which names are equal stays visible. Short words and loopback addresses stay too: a group called ``static`` must not
+    hide a scheme, and rules ask whether an address is loopback. A word after ``group=`` or ``group`` that equals the
+    group's name is always replaced.
     """
     data = number_names(own_names(broker), data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     for lead in (b"group ", b"group="):
@@ -35,7 +35,7 @@ def without_names(broker: Broker, data: bytes) -> bytes:
 
 
 def own_names(broker: Broker) -> list[str]:
-    """Return the names to replace, shortest first: each has a digit, and a dot or a hyphen."""
+    """Return the fleet's names that fingerprints replace, shortest first: each has a digit, and a dot or a hyphen."""
     own: tuple[str, ...] = ()
     # A pair's name begins those of its hosts: with it they are told apart too.
     for name in sorted(names_of(broker), key=len):
@@ -59,7 +59,7 @@ def number_names(own: Sequence[str], text: str) -> str:
 
 
 def _without_group(data: bytes, lead: bytes, named: bytes) -> bytes:
-    """Replace the group's name where it is a whole word after ``lead``."""
+    """Return the data with the group's name replaced where it is a whole word after ``lead``."""
     if named not in data:
         return data
     result, *parts = data.split(named)

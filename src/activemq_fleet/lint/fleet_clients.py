@@ -1,4 +1,4 @@
-"""C: what only the whole fleet shows of clients."""
+"""Rules C about clients that need the whole fleet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
 class ClientUri(NamedTuple):
-    """A client's failover: URI in what the user added to a broker: where it stands, and its text."""
+    """A client's failover: URI that the user added to a broker's configuration, and its position there."""
 
     broker: Broker
     uri: Uri
@@ -30,7 +30,7 @@ class ClientUri(NamedTuple):
 
 
 def client_uris(view: FleetView) -> Iterator[ClientUri]:
-    """Those in fragments, further files and Java options; links have rules of their own."""
+    """Yield the clients' failover: URIs in fragments, extra files and Java options, without those of links."""
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):
@@ -184,7 +184,7 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
 
 
 def _dialled_by(view: FleetView, broker: Broker) -> list[Broker]:
-    """Who has a link to this broker; for multicast, all of the group."""
+    """Return the brokers that have a link to a broker; with multicast, all brokers of its group."""
     names = {broker.unit, broker.group}
     return [other for other, link in view.links if link.target in names and other.unit != broker.unit]
 
@@ -195,7 +195,7 @@ def _producers(view: FleetView, broker: Broker) -> int:
 
 
 def _in_flight(view: FleetView, broker: Broker) -> int:
-    """Messages that a bridge may send again: the largest prefetchSize of the links that lead here."""
+    """Return how many messages a bridge may resend: the largest prefetchSize of the links that lead to a broker."""
     sizes = [0]
     for other in _dialled_by(view, broker):
         document = view.document(other)

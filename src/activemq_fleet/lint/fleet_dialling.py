@@ -1,4 +1,4 @@
-"""N, C: who dials a listener that does not let him in. Both ends are compared in ``dialling``."""
+"""Rules N and C about links, agents and clients that a listener refuses; ``dialling`` compares both ends."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
 
 def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
-    """One problem for the links of a unit that are refused for one reason."""
+    """Yield a problem for each unit and reason for which links of the unit are refused."""
     refusals: dict[tuple[str, str], list[Refused]] = {}
     for one in view.refused_links:
         is_told = one.refusal.kind == "account" and not one.refusal.user  # N036 has said so
@@ -190,7 +190,7 @@ def _of_agent(view: FleetView, agent: Agent) -> Iterator[_Found]:
 
 
 def _of_balancer(view: FleetView, balancer: Balancer) -> Iterator[Problem]:
-    """A broker of a group that listens with TLS where others do not: clients of one address would need both."""
+    """Yield a problem where brokers of a group differ in TLS, so that clients of one address would need both."""
     for address in balancer.addresses:
         for front in address.fronts:
             servers = [view.listeners.at(*server.address) for backend in front.backends for server in backend.servers]
@@ -215,7 +215,7 @@ def _of_client_lists(view: FleetView) -> Iterator[Problem]:
 
 
 def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, Refusal] | None:
-    """What is certain of a client of which only the URI is known: its port and whether it speaks TLS."""
+    """Return the host and the refusal that is certain for a client of which only the URI is known, otherwise None."""
     listener = view.listeners.at(host, port)
     if listener is None:
         closed = view.listeners.closed(host, port) if port else None

@@ -1,4 +1,4 @@
-"""N: what only the whole network shows: double routes, names, how far a message may go."""
+"""Rules N about a whole network: double routes, names, how far a message may go."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def one_hop_short(view: FleetView) -> Iterator[Problem]:
 
 
 def _may_be_short(view: FleetView) -> bool:
-    """By default a TTL is as long as it must be; multicast's is fixed, and may be too short beside other links."""
+    """Return whether a TTL may be too short: one is set, fragments add links, or multicast is mixed with links."""
     rest = view.fleet.rest
     if rest is not None and any(link.ttl for link, _, _ in rest.links):
         return True
@@ -209,7 +209,7 @@ def _may_be_short(view: FleetView) -> bool:
 
 
 def _short(bridge: Bridge, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
-    """What to say of a bridge whose TTL ends too early; empty for one that is right."""
+    """Return the message about a bridge whose TTL ends too early, "" for a bridge whose TTL suffices."""
     targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source})
     ways = [(bridge.source, target) for target in targets]
     if bridge.duplex:
@@ -225,7 +225,10 @@ def _short(bridge: Bridge, distances: _Distances, groups: Mapping[str, frozenset
 
 
 def _crossed_before(here: str, there: str, distances: _Distances) -> tuple[int, str]:
-    """Bridges that a message has crossed after this one, at most, and from where: by shortest paths."""
+    """Return the most bridges a message has crossed after that from ``here`` to ``there``, and where it started.
+
+    Counted along shortest paths.
+    """
     ways = (
         (hops[here] + 1, start) for start, hops in distances.items() if here in hops and hops[there] == hops[here] + 1
     )
@@ -233,7 +236,10 @@ def _crossed_before(here: str, there: str, distances: _Distances) -> tuple[int, 
 
 
 def _crossed_behind(here: str, there: str, distances: _Distances) -> tuple[int, str]:
-    """The same for the demand of those that messages go on to from there."""
+    """Return the most bridges that demand from behind ``there`` has crossed when it arrives ``here``, and its origin.
+
+    Counted along shortest paths.
+    """
     ahead = distances[here]
     ways = ((hops + 1, end) for end, hops in distances[there].items() if ahead.get(end) == hops + 1)
     return max(ways, default=(1, there))

@@ -1,4 +1,4 @@
-"""The links of a fleet as they really stand: the model's, and those that fragments add or change."""
+"""Find the links of a fleet as deployed: those of the model, and those that fragments add or change."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _ELEMENT = "networkConnector"
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """A link between two units; ``target`` is empty for multicast, which leads to all of its group.
+    """A link between two units (pairs, or brokers without a peer).
 
-    A TTL of -1 is none. ``include`` and ``exclude`` are ``queue://NAME`` or ``topic://NAME``.
-    ``node`` is the element of the document where a fragment had a hand in it.
+    ``target`` is "" for multicast, which leads to all units of the group. A TTL of -1 is unlimited. ``include`` and
+    ``exclude`` are ``queue://NAME`` or ``topic://NAME``. ``node`` is the networkConnector where a fragment added or
+    changed the link.
     """
 
     broker: Broker
@@ -44,13 +45,13 @@ class Bridge:
         return self.broker.unit
 
     def problem(self, view: FleetView, message: str, attribute: str = "", **more: Any) -> Problem:
-        """About this link, at its place where it has one."""
+        """Return a problem about the link, at its element where a fragment added or changed the link."""
         if self.node is None:
             return view.problem(self.broker, message, **more)
         return view.problem(self.broker, message, node=self.node, attribute=attribute, file=ACTIVEMQ_XML, **more)
 
     def shares_with(self, other: Bridge) -> bool:
-        """Whether some destination may go over both."""
+        """Return whether some destination may cross both links."""
         if self.include and other.include:
             return any(_may_overlap(mine, theirs) for mine in self.include for theirs in other.include)
         for one, two in ((self, other), (other, self)):
@@ -70,7 +71,7 @@ def _may_overlap(one: str, other: str) -> bool:
 
 
 class Bridges:
-    """All bridges of a fleet, and the graph of units that they make."""
+    """All bridges of a fleet, and the graph of units (pairs, or brokers without a peer) that they form."""
 
     def __init__(self, view: FleetView) -> None:
         self._view = view
@@ -86,12 +87,12 @@ class Bridges:
                     self.multicast[broker.group].append(bridge)
 
     def of_unit(self, unit: str) -> Sequence[Bridge]:
-        """Those of its nodes; of nodes with the same links once."""
+        """Return the bridges of a unit's brokers; brokers with equal links are counted once."""
         return [bridge for broker in self._view.units[unit] for bridge in self.of_broker.get(broker.host, ())]
 
     @cached_property
     def between(self) -> Mapping[tuple[str, str], Sequence[Bridge]]:
-        """The planned ones by (source, target)."""
+        """The bridges that are not multicast, by (source, target)."""
         found: dict[tuple[str, str], list[Bridge]] = defaultdict(list)
         for bridge in self.planned:
             found[bridge.source, bridge.target].append(bridge)
@@ -99,7 +100,7 @@ class Bridges:
 
     @cached_property
     def onward(self) -> Mapping[str, set[str]]:
-        """Where a message may go in one hop, by unit; without the hops by multicast."""
+        """The units that a message reaches in one hop, by unit; without hops by multicast."""
         found: dict[str, set[str]] = {unit: set() for unit in self._view.units}
         for bridge in self.planned:
             found[bridge.source].add(bridge.target)
@@ -114,7 +115,7 @@ class Bridges:
 
     @cached_property
     def components(self) -> Sequence[frozenset[str]]:
-        """Units that are joined in either direction, more than one each."""
+        """The sets of units that bridges join in either direction, of at least two units each."""
         joined: dict[str, set[str]] = defaultdict(set)
         for source, targets in self.onward.items():
             for target in targets:
@@ -135,7 +136,7 @@ class Bridges:
         return found
 
     def distances(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
-        """Hops from each unit of a component to each that it reaches, multicast included."""
+        """Return the hops from each unit of a component to each unit it reaches, multicast included."""
         onward = {unit: set(self.onward[unit]) for unit in component}
         for members in self.groups.values():
             for unit in members & component:
@@ -144,7 +145,7 @@ class Bridges:
 
 
 def _different(view: FleetView) -> Iterator[Broker]:
-    """Every broker but those whose links are the other node's, as they should be."""
+    """Yield every broker except those whose links equal those of the other node of their pair."""
     for brokers in view.units.values():
         first = brokers[0]
         yield first
@@ -176,19 +177,19 @@ _known: WeakKeyDictionary[FleetView, Bridges] = WeakKeyDictionary()
 
 
 def bridges(view: FleetView) -> Bridges:
-    """The bridges of a fleet, looked for once."""
+    """Return the bridges of a fleet, computed once for each view."""
     if view not in _known:
         _known[view] = Bridges(view)
     return _known[view]
 
 
 def any_link(view: FleetView, question: Callable[[Link], bool]) -> bool:
-    """Whether one link of the model is so, or fragments may make one: else there is no need to look closer."""
+    """Return whether ``question`` holds for a link of the model, or fragments may add such a link."""
     return any(question(link) for _, link in view.links) or any(map(has_own_links, view.changed_by_hand))
 
 
 def has_own_links(broker: Broker) -> bool:
-    """True where fragments add links, or change the model's."""
+    """Return whether fragments of a broker add links or change links of the model."""
     return any(_ELEMENT in fragment.xml for fragment in broker.settings.xml_fragments)
 
 

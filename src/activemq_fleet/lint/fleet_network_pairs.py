@@ -1,4 +1,4 @@
-"""N, M: pairs in a network: what their two nodes must have in common, and what multicast makes of them."""
+"""Rules N and M about pairs in a network: what both nodes must have in common, and pairs under multicast."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _written_differently(view: FleetView, first: Broker, second: Broker) -> Iter
 
 
 def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
-    """The links of a document by name, without the one to the other node."""
+    """Return the networkConnectors of a broker by name, without the link to its peer; None where it is not XML."""
     document = view.document(broker)
     if document is None:
         return None
@@ -161,7 +161,7 @@ def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Elem
 
 
 def _difference(one: Element, other: Element) -> str:
-    """The first attribute, or kind of child, in which two links differ; empty where they do not."""
+    """Return the first attribute or kind of child in which two links differ, "" where they are equal."""
     ours, theirs = one.attributes, other.attributes
     for name in dict.fromkeys((*ours, *theirs)):
         if ours.get(name) != theirs.get(name):

@@ -1,4 +1,4 @@
-"""P: pure master/slave, as a whole fleet shows it. The profile makes none of these mistakes; fragments can."""
+"""Rules P about pure master/slave in a whole fleet; the profile makes none of these mistakes, but fragments can."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shape = tuple[str, tuple[tuple[str, str], ...], tuple["Shape", ...]]
 
 
 class _Attachment(NamedTuple):
-    """A slave, the broker it dials as its master, and the attribute that says so where a fragment was merged."""
+    """A slave, the broker it dials as its master, and the element and attribute where a fragment was merged."""
 
     slave: Broker
     master: Broker
@@ -285,7 +285,7 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
 
 
 def _attachments(view: FleetView) -> list[_Attachment]:
-    """Every slave with the broker of this fleet that it dials."""
+    """Return every slave of the fleet with the broker that it dials as its master."""
     found: list[_Attachment] = []
     changed = {broker.host for broker in view.changed_by_hand}
     for broker in view.brokers:
@@ -305,7 +305,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
 
 
 def _links(view: FleetView) -> Iterator[tuple[Broker, Element]]:
-    """The networkConnectors of the documents that hold something of the user's."""
+    """Yield the networkConnectors of documents that hold the user's own fragments or attributes."""
     for broker in view.changed_by_hand:
         document = view.document(broker, "networkConnector")
         for link in document.links if document else ():
@@ -317,7 +317,7 @@ def _at(view: FleetView, transport: Uri) -> Broker | None:
 
 
 def _place(node: Element | None, attribute: str, part: str = "") -> dict[str, object]:
-    """Where in the rendered file it stands; nowhere for what the model alone says."""
+    """Return the position of a problem in the rendered file; {} for a problem of the model alone."""
     return {} if node is None else {"node": node, "attribute": attribute, "part": part, "file": ACTIVEMQ_XML}
 
 
@@ -328,6 +328,6 @@ def _mirrored(view: FleetView, broker: Broker) -> dict[str, Shape]:
 
 
 def _shape(node: Element) -> Shape:
-    """Names and values of an element and all inside, but for directories."""
+    """Return name and values of an element and all its descendants as a tuple, without directories."""
     values = tuple(sorted(item for item in node.attributes.items() if "irectory" not in item[0]))
     return node.name, values, tuple(_shape(child) for child in node.children())

@@ -1,4 +1,4 @@
-"""V and L: what only both nodes of a pair, or two pairs, show of their stores."""
+"""Rules V and L about the stores of a pair or of two pairs, which need both nodes or the whole fleet."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
 
 
 def _lease_holder(view: FleetView, broker: Broker) -> str | None:
-    """The name in the lease; None without a lease, or where the name is decided elsewhere."""
+    """Return the name that holds the lease; None without a lease, or where a placeholder decides the name."""
     document = view.document(broker, "lease-database-locker")
     if document is None:
         return None
@@ -160,7 +160,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
 
 
 def _directory(view: FleetView, broker: Broker) -> str | None:
-    """Where a document puts its kahaDB; None where that is decided elsewhere."""
+    """Return the KahaDB directory of a broker's document; None where a placeholder decides it."""
     document = view.document(broker)
     if document is None:
         return None
@@ -199,7 +199,7 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
 
 
 def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
-    """What tells stores apart: a path of the share, a database, or a path of one machine."""
+    """Return a key that is equal for equal stores: a directory of the share, a database, or a machine's directory."""
     if settings.profile.has_database_lease and settings.jdbc is not None:
         return "database", settings.jdbc.username, settings.jdbc.url
     if settings.profile.shares_store_directory:
@@ -208,7 +208,7 @@ def store_of(settings: Settings, address: str, directory: str) -> tuple[str, ...
 
 
 def _pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:
-    """Both nodes of each pair, preferred master first."""
+    """Yield the two nodes of each pair, preferred master first."""
     for pair in view.fleet.pairs.values():
         if pair.brokers[0].profile.has_peer:
             yield from pairwise(pair.in_order)

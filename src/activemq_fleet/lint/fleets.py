@@ -1,9 +1,8 @@
-"""All rules but the hosts' on a fleet: every document once a kind, the fleet as one graph.
+"""Run the file, release and fleet rules on a fleet: each distinct document once, the fleet as one graph.
 
-The brokers of a fleet differ in names and addresses only, and no file rule looks inside those.
-So documents that are the same but for their own names are looked at by all rules once. A finding that
-holds no such name is every such document's, at the place that it has there; where one does, the
-rules that fired look at the document itself.
+The brokers of a fleet differ in names and addresses only, and no file rule looks inside those. Documents that are equal
+but for their own names are therefore checked by all rules once. A finding without such a name is valid for every such
+document, at that document's position; where a finding holds a name, the rules that fired check the document itself.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _cached_findings: dict[tuple[bytes, tuple[str, ...], Release, Selection], _Cache
 
 
 class FleetView:
-    """What a fleet rule looks at: the fleet, and what each broker's document really says."""
+    """The subject of fleet rules: the fleet, and each broker's rendered document."""
 
     def __init__(self, fleet: Fleet, documents: Mapping[str, bytes]) -> None:
         self.fleet = fleet
@@ -48,9 +47,9 @@ class FleetView:
         return self.fleet.brokers
 
     def document(self, broker: Broker, saying: str = "") -> Document | None:
-        """The broker's activemq.xml, parsed when it is first asked for; None for what is not XML.
+        """Return the broker's activemq.xml, parsed on first use; None for a file that is not XML.
 
-        None too for one that does not hold the text ``saying``: it is not parsed.
+        Also None for a file that does not hold the text ``saying``, which is then not parsed.
         """
         if saying and saying.encode() not in self._documents.get(broker.host, b""):
             return None
@@ -70,11 +69,11 @@ class FleetView:
 
     @cached_property
     def changed_by_hand(self) -> tuple[Broker, ...]:
-        """Brokers whose document holds fragments or attributes of the user's: the model does not show those."""
+        """The brokers whose document holds fragments or attributes of the user, which the model does not show."""
         return tuple(b for b in self.brokers if b.settings.xml_fragments or b.settings.broker_attributes)
 
     def changed_to_say(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
-        """Those whose document holds one of these texts. The others are not parsed."""
+        """Yield (broker, document) of brokers with the user's own XML whose document holds one of the texts."""
         encoded = [text.encode() for text in texts]
         for broker in self.changed_by_hand:
             data = self._documents.get(broker.host, b"")
@@ -87,12 +86,12 @@ class FleetView:
         return {(b.address, port): b for b in self.brokers for port in b.ports.values()}
 
     def at(self, host: str, port: int) -> Broker | None:
-        """The broker that listens there."""
+        """Return the broker that listens at ``host:port``, or None."""
         return self._by_address.get((host, port))
 
     @cached_property
     def units(self) -> dict[str, tuple[Broker, ...]]:
-        """The brokers of what the network sees as one, by its name."""
+        """The brokers of each unit (a pair, or a broker without a peer), by the unit's name."""
         found: dict[str, list[Broker]] = {}
         for broker in self.brokers:
             found.setdefault(broker.unit, []).append(broker)
@@ -112,7 +111,7 @@ class FleetView:
 
     @cached_property
     def refused_links(self) -> tuple[Refused, ...]:
-        """The links that their far end does not let in, or may not."""
+        """The links that the dialled broker refuses, or may refuse."""
         from activemq_fleet.routes.bridges import Network
         from activemq_fleet.routes.documents import is_touched, lines_of
 
@@ -128,9 +127,9 @@ class FleetView:
 def fleet_findings(
     fleet: Fleet, documents: Mapping[str, bytes], selection: Selection = _EVERY_RULE
 ) -> tuple[Finding, ...]:
-    """What the file, release and fleet rules say; ``documents`` are rendered activemq.xml by inventory name.
+    """Return the findings of the file, release and fleet rules; ``documents`` are activemq.xml by inventory name.
 
-    What is not XML is the schema's to tell, and is passed over here.
+    A file that is not XML is passed over: the schema check reports it.
     """
     found: list[Finding] = []
     for broker in fleet.brokers:
@@ -170,7 +169,11 @@ def _of_document(broker: Broker, data: bytes, selection: Selection) -> tuple[Fin
 
 
 class _SharedFinding(NamedTuple):
-    """A finding of all documents with one fingerprint; ``rest`` follows its column where a name is before it."""
+    """A finding of all documents with one fingerprint.
+
+    ``rest`` is the text of the line from the finding's column on, where names stand before it and move the column;
+    otherwise None.
+    """
 
     finding: Finding
     rest: str | None
@@ -184,7 +187,7 @@ class _SharedFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _CachedFindings:
-    """Of one fingerprint the rules that fired, and their findings where all documents have the same."""
+    """The rules that fired for one fingerprint, and their findings where all documents with it have the same."""
 
     rules: tuple[str, ...]
     shared: tuple[_SharedFinding, ...] | None
@@ -204,7 +207,7 @@ class _CachedFindings:
 
 
 def _shared_findings(finding: Finding, line: str, unnamed: str) -> Iterator[_SharedFinding]:
-    """Yield the finding for all documents of its fingerprint; none where names are on both sides of its column."""
+    """Yield the finding for all documents of its fingerprint; nothing where names are on both sides of its column."""
     column = finding.column or 1
     rest = line[column - 1 :]
     if "\0" not in unnamed[:column]:
@@ -214,7 +217,7 @@ def _shared_findings(finding: Finding, line: str, unnamed: str) -> Iterator[_Sha
 
 
 def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
-    """Return the settings that file rules ask for beside the document."""
+    """Return the settings that file rules read in addition to the document."""
     settings = broker.settings
     own = (text for file in settings.extra_files for text in (file.path, file.content))
     options = settings.java_options if any("${" in fragment.xml for fragment in settings.xml_fragments) else ()
@@ -222,14 +225,14 @@ def _not_in_the_document(broker: Broker) -> tuple[str, ...]:
 
 
 def _beside(broker: Broker) -> dict[str, bytes]:
-    """The user's own files beside activemq.xml; what is rendered there is not looked at."""
+    """Return the user's own files beside activemq.xml, content by name; rendered files are left out."""
     conf, _, _ = ACTIVEMQ_XML.rpartition("/")
     found = ((file.path.rpartition("/"), file.content) for file in broker.settings.extra_files)
     return {name: content.encode() for (directory, _, name), content in found if directory == conf}
 
 
 def document_findings_of(broker: Broker, data: bytes, selection: Selection = _EVERY_RULE) -> tuple[Finding, ...]:
-    """What the file rules say about one broker's document, nothing remembered."""
+    """Return the findings of the file rules about one broker's document, without a cache."""
     try:
         document = Document(data, broker.release, broker, beside=_beside(broker))
     except UnreadableError:

@@ -1,4 +1,4 @@
-"""What only the machine itself shows: Java, file systems, clocks, interfaces, accounts."""
+"""Host rules about what only the machine shows: Java, file systems, clocks, interfaces, accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host rules: what only the machine itself shows, brought by the broker role's preflight."""
+"""Run the host rules on evidence that the broker role's preflight gathered from a machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Data = TypeVar("_Data", bound="Subject | HostFacts")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What the inventory says of the broker, defaults applied; see ``deployment.broker_facts``."""
+    """The inventory's settings of a broker that host rules need, defaults applied, from ``deployment.broker_facts``."""
 
     host: str
     release: Release
@@ -36,18 +36,18 @@ class Subject:
 
     @property
     def profile(self) -> Profile:
-        """How its pair's nodes stand in for each other."""
+        """The high-availability profile of the broker's pair."""
         return PROFILES[self.ha]
 
     @classmethod
     def of(cls, host: str, facts: Mapping[str, Any]) -> Subject:
-        """From ``broker_facts``. Raises ReleaseError for a release that nobody knows."""
+        """Return the subject of a host from ``broker_facts``. Raises ReleaseError for an unknown release."""
         return _of_fields(cls, {**facts, "host": host, "release": Release.of(facts["release"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Evidence from one host; None or empty is *not known*, and no rule fires on that."""
+    """Evidence from one host; None or empty means *not known*, on which no rule fires."""
 
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
@@ -58,12 +58,12 @@ class HostFacts:
     store_capacity: int | None = None
     """Bytes that the file system of the store has free, and that the store itself holds already."""
     java_options: tuple[str, ...] = ()
-    """What stands on the command line of the broker that runs."""
+    """The Java options on the running broker's command line."""
     settings_files: tuple[str, ...] = ()
-    """Files that some release's start script would read, and that are there."""
+    """Existing files that the start script of some release would read."""
     clock_synchronised: bool | None = None
     user: str | None = None
-    """Who runs the broker now."""
+    """The account that runs the broker now."""
     interfaces: tuple[str, ...] = ()
     """Interfaces that are up, loopback included."""
     cloud: str | None = None
@@ -73,7 +73,7 @@ class HostFacts:
 
     @classmethod
     def of(cls, evidence: Mapping[str, Any]) -> HostFacts:
-        """From what the preflight's module returned; keys that are not known here are passed over."""
+        """Return the facts that the preflight's module gathered; unknown keys are ignored."""
         return _of_fields(cls, evidence)
 
 
@@ -89,15 +89,15 @@ def _of_fields(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """What a host rule looks at."""
+    """The subject of host rules: a broker, its machine, and the machine of its peer."""
 
     broker: Subject
     facts: HostFacts = field(default_factory=HostFacts)
     peer: HostFacts = field(default_factory=HostFacts)
-    """The machine of the pair's other node; all *not known* where it was not looked at."""
+    """The machine of the pair's other node; all *not known* where no evidence was gathered there."""
 
     def problem(self, message: str, **more: Any) -> Problem:
-        """What a rule yields about this host."""
+        """Return a problem about the host."""
         return Problem(message, host=self.broker.host, **more)
 
 
@@ -105,7 +105,7 @@ _UNKNOWN = HostFacts()
 
 
 def host_findings(broker: Subject, facts: HostFacts, peer: HostFacts = _UNKNOWN) -> tuple[Finding, ...]:
-    """What the host rules say about a broker, the machine it runs on, and that of its peer."""
+    """Return the findings of the host rules about a broker, its machine, and its peer's machine."""
     view = HostView(broker, facts, peer)
     applying = (one for one in rules("host") if one.applies_to(broker.release))
     return tuple(finding for one in applying for finding in findings_of(one, one.check(view), broker.host))

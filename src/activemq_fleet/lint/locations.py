@@ -1,4 +1,4 @@
-"""Which file of its directory an activemq.xml means by a location."""
+"""Resolve the locations that an activemq.xml names to files below its directory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LONGEST, _MOST = 200, 200
 
 
 def is_relative(location: str) -> bool:
-    """True for a location below the directory of the file: a relative one, of the class path or of activemq.conf."""
+    """Return whether a location is below the file's directory: relative, on the class path, in ``${activemq.conf}``."""
     rest = _without_conf(location)
     return not _ELSEWHERE.match(rest) and not posixpath.normpath(rest).startswith("..")
 
 
 def below_directory(location: str) -> str:
-    """The path below the file's directory that Spring reads for a relative location, which may have directories.
+    """Return the path below the file's directory that Spring reads for a relative location.
 
-    The directory is on the broker's class path. Of a location elsewhere only the last part is known.
+    The directory is on the broker's class path. For a location elsewhere only the last part is returned.
     """
     rest = _without_conf(location)
     return posixpath.normpath(rest) if is_relative(location) else rest.rpartition("/")[2].rpartition(":")[2]
@@ -36,7 +36,7 @@ def _without_conf(location: str) -> str:
 
 
 def file_names_in(text: str) -> Iterator[str]:
-    """Paths below its directory that the text of a file may mean: of properties, schemas and further XML."""
+    """Yield paths below the file's directory that its text may mean: properties, schemas and further XML files."""
     words = dict.fromkeys(word for word in _WORD.findall(text) if word.endswith(_ENDS) and len(word) <= _LONGEST)
     for word in islice(words, _MOST):
         path = posixpath.normpath(word.lstrip("/"))

@@ -1,4 +1,4 @@
-"""L: the lock of a store in a shared directory."""
+"""Rules L about the lock of a store in a shared directory."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def slave_that_does_not_wait(document: Document) -> Iterator[Problem]:
 
 
 def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
-    """Stores in a shared directory that a file lock guards; why they count as shared, and whether that is certain."""
+    """Yield stores in a shared directory with a file lock: (store, why it counts as shared, whether certain)."""
     for store in stores(document):
         locker = locker_of(store)
         if store.name not in FILE_STORES or store.has("locker"):

@@ -1,4 +1,4 @@
-"""L: the lock of a store in a database."""
+"""Rules L about the lock of a store in a database."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
 
 
 def _lease(store: Element, locker: Element) -> int | None:
-    """The length of the lease in ms, None where it is not known."""
+    """Return the length of the lease in ms; None where it is not known."""
     if not store.document.release.has_adjustable_lease:
         return _FIXED_LEASE
     for node in (locker, store):
@@ -85,7 +85,7 @@ def _lease(store: Element, locker: Element) -> int | None:
 
 
 def _renewed(store: Element) -> int | None:
-    """How often it is renewed, in ms; 0 is never, None is not known."""
+    """Return the interval in ms at which the lease is renewed; 0 means never, None not known."""
     if store.has("lockKeepAlivePeriod"):
         return store.number("lockKeepAlivePeriod")
     return _JDBC_KEEP_ALIVE if store.name == "jdbcPersistenceAdapter" else 0

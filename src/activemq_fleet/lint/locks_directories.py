@@ -1,4 +1,4 @@
-"""L: directories that do not last."""
+"""Rules L about directories that do not last."""
 
 from __future__ import annotations
 

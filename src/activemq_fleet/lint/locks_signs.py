@@ -1,8 +1,8 @@
-"""What one file shows of its store: whether another broker shares it, and who keeps its lock.
+"""Tell from one activemq.xml whether another broker shares its store, and what guards the lock.
 
-A file names a directory or a database and not who else does. So a store counts as shared only
-where the file says so: by a locker, by settings that are of use to a waiting broker only, by the
-name of its directory; or where the fleet says it.
+A file names a directory or a database, and not the other brokers that use it. So a store counts as shared only where
+the file shows it (by a locker, by settings that only a waiting broker needs, by the name of its directory), or where
+the fleet's profile says so.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _WAITING = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Why a store counts as shared. Not ``certain`` is what only the name of a directory suggests."""
+    """Why a store counts as shared; ``certain`` is False where only a directory's name suggests it."""
 
     reason: str
     certain: bool = True
 
 
 def stores(document: Document) -> Iterator[Element]:
-    """The brokers' own stores, without those inside an mKahaDB."""
+    """Yield the brokers' own stores, without those inside an mKahaDB."""
     for store in document.stores:
         holder = store.parent
         if holder is not None and holder.parent is not None and holder.parent.name == "broker":
@@ -40,13 +40,13 @@ def stores(document: Document) -> Iterator[Element]:
 
 
 def locker_of(store: Element) -> Element | None:
-    """The locker that is written inside a store, such as ``<shared-file-locker>``."""
+    """Return the locker element inside a store, such as ``<shared-file-locker>``, or None."""
     holders = store.children("locker", "databaseLocker")
     return next((locker for holder in holders for locker in holder.children()), None)
 
 
 def sharing(store: Element) -> Sharing | None:
-    """Why the store counts as shared with another broker, None where nothing shows it."""
+    """Return why a store counts as shared with another broker; None where nothing shows it."""
     profile = store.document.profile
     if profile:
         return Sharing(f"activemq_ha is {profile.name}") if profile.shares_store else None
@@ -74,7 +74,7 @@ def _by_directory(directory: str) -> Sharing | None:
 
 
 def shared_store(document: Document) -> tuple[Element, Sharing] | None:
-    """The first store that counts as shared, and why."""
+    """Return the first store that counts as shared, and why; None without such a store."""
     for store in stores(document):
         why = sharing(store)
         if why is not None:
@@ -83,14 +83,14 @@ def shared_store(document: Document) -> tuple[Element, Sharing] | None:
 
 
 def is_locked(store: Element) -> bool:
-    """False where the lock is switched off or decided elsewhere."""
+    """Return whether a store's lock is on; False where a placeholder decides."""
     return store.flag("useLock", True) is True and store.flag("useDatabaseLock", True) is True
 
 
 def database_stores(document: Document) -> Iterator[tuple[Element, Element | None]]:
-    """Stores whose lock is in a database that other machines reach, and the locker that is written there.
+    """Yield (store, locker) of stores whose lock is in a database that other machines reach.
 
-    A JDBC store without a locker has the default one.
+    The locker is None for a JDBC store without a locker element, which has the default locker.
     """
     for store in stores(document):
         locker = locker_of(store)
@@ -103,7 +103,7 @@ def database_stores(document: Document) -> Iterator[tuple[Element, Element | Non
 
 
 def is_embedded(store: Element) -> bool:
-    """Whether a JDBC store's database lives inside the broker: Derby without a dataSource, H2 in a file."""
+    """Return whether a JDBC store's database runs inside the broker: Derby without a dataSource, H2 in a file."""
     if not store.has("dataSource") and store.child("dataSource") is None:
         return True
     source = data_source(store)
@@ -113,14 +113,14 @@ def is_embedded(store: Element) -> bool:
 
 
 def data_source(store: Element) -> Element | None:
-    """The bean that a store's ``dataSource`` names, where it is in the same file."""
+    """Return the bean that a store's ``dataSource`` names, where it is in the same file, otherwise None."""
     wanted = store.get("dataSource").removeprefix("#")
     beans = store.document.all("bean")
     return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
 
 
 def url_of(source: Element) -> str:
-    """The URL of a data source's bean, empty where it has none of the usual names for it."""
+    """Return the JDBC URL of a data source bean; "" where it has none of the usual properties."""
     for item in source.children("property"):
         if item.get("name").lower() in ("url", "jdbcurl", "serverurl"):
             value = item.child("value")

@@ -1,4 +1,4 @@
-"""L: what a broker with a shared store does at its start, at a take-over, and while it waits."""
+"""Rules L about what a broker with a shared store does at its start, at a take-over, and as standby."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
 
 
 def _root(directory: str) -> tuple[str, ...]:
-    """What two directories of one share begin with: a variable, or two names."""
+    """Return the beginning that two directories of one share have in common: a variable, or two path parts."""
     variable = _VARIABLE.match(directory)
     if variable:
         return (variable[0],)
@@ -122,7 +122,7 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
 
 
 def _begins_empty(broker: Element) -> bool:
-    """Whether it has nothing to lose at its start: a pure slave must begin empty, memory always does."""
+    """Return whether a broker has nothing to lose at its start: a pure slave must begin empty, memory always does."""
     slave = broker.has("masterConnectorURI") or bool(broker.all("masterConnector"))
     pure = broker.document.release.has_pure_master_slave
     return (slave and pure) or bool(broker.all("memoryPersistenceAdapter"))

@@ -1,4 +1,4 @@
-"""M: brokers that find each other by multicast, as one file shows it."""
+"""Rules M about multicast discovery in one activemq.xml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 
 
 def _multicast(document: Document) -> Iterator[tuple[Element, str, Uri]]:
-    """Each multicast: URI of the file, as (element, attribute, URI): links first."""
+    """Yield each multicast: URI of the file as (element, attribute, URI), links first."""
     places = [(link, "uri") for link in document.links]
     places += [(connector, "discoveryUri") for connector in document.connectors]
     for node, attribute in places:
@@ -28,7 +28,7 @@ def _multicast(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
 
 def _meeting_point(uri: Uri) -> tuple[str, str]:
-    """Address and group. multicast://default is an address of its own."""
+    """Return address and group of a multicast: URI; ``multicast://default`` counts as an address of its own."""
     return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
 
 
@@ -167,6 +167,6 @@ def anybody_may_join(document: Document) -> Iterator[Problem]:
 
 
 def _has_other_plugins(document: Document) -> bool:
-    """True where a plugin that is not known here may ask for the login."""
+    """Return whether the broker has plugins unknown to the rules, which may ask for a login."""
     children = (child for holder in document.all("plugins") for child in holder.children("bean", "ref"))
     return any(children) or any(broker.has("plugins") for broker in document.brokers)

@@ -1,4 +1,4 @@
-"""N: names and attributes of a networked broker and of its links."""
+"""Rules N about names and attributes of a networked broker and of its links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNOR
 
 
 def is_networked(broker: Element) -> bool:
-    """True for a broker that others know by its name: it has links, is announced, or copies a master."""
+    """Return whether other brokers know a broker by its name: it has links, is announced, or copies a master."""
     announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
     return announced or bool(broker.all("networkConnector", "masterConnector"))
 

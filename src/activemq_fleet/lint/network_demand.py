@@ -1,4 +1,4 @@
-"""N: what a link asks for and carries, who may, and who logs in."""
+"""Rules N about a link's demand: what it asks for and carries, its permissions and its login."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*
 
 
 def covers(pattern: str, name: str) -> bool:
-    """Whether a destination's wildcard matches a name, or all that another wildcard matches."""
+    """Return whether a destination wildcard matches a name, or everything that another wildcard matches."""
     pattern_levels, name_levels = pattern.split("."), name.split(".")
     for position, part in enumerate(pattern_levels):
         if part == ">":
@@ -98,7 +98,7 @@ def topics_in_double(document: Document) -> Iterator[Problem]:
 
 
 def _leaves_out(link: Element, kind: str) -> bool:
-    """True where the link asks for no destination of a kind."""
+    """Return whether a link asks for no destination of a kind (queue or topic)."""
     included = _listed(link, "dynamicallyIncludedDestinations")
     patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
     excluded = [node.get("physicalName") for node in _listed(link, "excludedDestinations") if node.name == kind]
@@ -172,7 +172,7 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
 
 
 def _groups_of(broker: Element, users: set[str]) -> set[str]:
-    """The groups of the links' users among the broker's own accounts; bridges of peers use the same ones."""
+    """Return the groups of the links' users among the broker's own accounts; bridges of peers use the same accounts."""
     accounts = broker.all("authenticationUser")
     texts = [account.known("groups") for account in accounts if account.get("username") in users]
     return {name.strip() for text in texts if text for name in text.split(",")}

@@ -1,4 +1,4 @@
-"""N: where a broker of a network listens."""
+"""Rules N about where a networked broker listens."""
 
 from __future__ import annotations
 

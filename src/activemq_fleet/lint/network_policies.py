@@ -1,4 +1,4 @@
-"""N: messages that must go back to a broker they came from."""
+"""Rules N about messages that must go back to a broker they came from."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ FILTER = "conditionalNetworkBridgeFilterFactory"
 
 
 def _queue_policies(document: Document) -> list[Element]:
-    """The policyEntries that are about queues."""
+    """Return the policyEntry elements about queues."""
     return [entry for entry in document.all("policyEntry") if entry.has("queue")]
 
 
 def _filter(entry: Element) -> Element | None:
-    """The filter of a policyEntry, also where it stands without its wrapper."""
+    """Return the bridge filter of a policyEntry, also one without its wrapper; None without a filter."""
     return next(iter(entry.all(FILTER)), None)
 
 
@@ -26,7 +26,7 @@ def _replays(entry: Element) -> bool | None:
 
 
 def _forwards(document: Document) -> list[Element]:
-    """The links to other units: not those by which two nodes of a pair reach each other."""
+    """Return the links to other units, without those between the two nodes of a pair."""
     broker = document.broker
     if broker is not None and not broker.networked:
         return [link for link in document.links if not document.prescribes(link)]

@@ -1,4 +1,4 @@
-"""Turns what rules yield into findings."""
+"""Convert the problems that rules report into findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from activemq_fleet.lint.engine import Rule
 
 
 def findings_of(one: Rule, problems: Iterable[Problem], host: str, file: str | None = None) -> Iterator[Finding]:
-    """The problems of one rule as findings about a host, or about anyone's file."""
+    """Yield the problems of one rule as findings about a host, or about a file of no fleet."""
     for problem in problems:
         line, column = problem.line, problem.column
         if problem.node is not None:

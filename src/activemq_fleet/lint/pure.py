@@ -1,4 +1,4 @@
-"""P: pure master/slave, as one node's file shows it."""
+"""Rules P about pure master/slave in the file of one node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", 
 
 
 def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
-    """Where this broker's master is said to be: the elements and their attributes."""
+    """Yield the (element, attribute) pairs that name a slave's master."""
     for connector in document.all("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has(name))
     yield from ((broker, "masterConnectorURI") for broker in document.brokers if broker.has("masterConnectorURI"))

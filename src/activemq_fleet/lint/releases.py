@@ -1,4 +1,4 @@
-"""The release rules: what is known of a release, whatever its file says."""
+"""Run the release rules, which depend on the release alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from activemq_fleet.releases import Release
 
 @dataclass(frozen=True, slots=True)
 class ReleaseView:
-    """What a release rule looks at. ``from_package``: a distribution built it, which may carry fixes back."""
+    """The subject of release rules.
+
+    ``from_package`` is True where a distribution built the release, which may backport fixes.
+    """
 
     release: Release
     from_package: bool = False
@@ -23,7 +26,7 @@ class ReleaseView:
 def release_findings(
     view: ReleaseView, selection: Selection, *, host: str = "", file: str | None = None
 ) -> tuple[Finding, ...]:
-    """What the release rules say, as findings about a host of a fleet or about anyone's file."""
+    """Return the findings of the release rules, about a host of a fleet or about a file of no fleet."""
     return tuple(replace(finding, host=host, file=file) for finding in _findings(view, selection))
 
 

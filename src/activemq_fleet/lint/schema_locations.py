@@ -1,4 +1,4 @@
-"""V: where a release finds the schemas that a file is checked against."""
+"""Rules V about the schemas that a file names, and where the release finds them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def schema_not_at_hand(document: Document) -> Iterator[Problem]:
 
 
 def _checked(root: etree._Element) -> Iterator[etree._Element]:
-    """The elements whose namespace the broker must know: what is inside of one that it does not is that one's own."""
+    """Yield the elements whose namespace the broker must know; content of foreign elements is left out."""
     waiting = [root]
     while waiting:
         element = waiting.pop()

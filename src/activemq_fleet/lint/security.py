@@ -1,4 +1,4 @@
-"""S: who may do what at the broker, as activemq.xml itself shows it."""
+"""Rules S about permissions at the broker, as activemq.xml shows them."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _SHIPPED_SPANS = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6", "": "5.9.0 !5.19.7 6.0.0
 
 
 def reachable(broker: Element) -> list[tuple[Element, Uri]]:
-    """The connectors through which somebody outside the process comes in."""
+    """Return the connectors, each with its URI, that clients outside the process can reach."""
     found = [(connector, listens_on(connector)) for connector in inside(broker, "transportConnector")]
     return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
 
 
 def authenticates(broker: Element) -> bool:
-    """True where a plugin asks who somebody is, or may: one that is not known is trusted to."""
+    """Return whether a broker has a plugin that authenticates clients; unknown plugins count as such."""
     if broker.has("plugins"):
         return True
     plugins = [plugin for holder in broker.children("plugins") for plugin in holder.children()]
@@ -104,7 +104,7 @@ def nobody_is_asked(document: Document) -> Iterator[Problem]:
 
 
 def _severity(document: Document, local: bool) -> Severity:
-    """How much an open broker matters: of a file alone nobody knows what a firewall keeps away."""
+    """Return the severity of an open broker, lower for a file of no fleet, where a firewall may guard the broker."""
     if document.broker is None:
         return "info" if local else "warning"
     return "warning" if local else "error"
@@ -218,13 +218,13 @@ def frames_of_any_size(document: Document) -> Iterator[Problem]:
 
 
 def _is_replication(connector: Element, document: Document) -> bool:
-    """True for the connector of a pure master that the profile itself made: no variable gives it an option."""
+    """Return whether a connector is a pure master's replication connector, to which no variable adds options."""
     ours = document.profile is not None and document.profile.replicates
     return ours and connector.get("name") == "replication"
 
 
 def _largest_frame(uri: Uri, release: Release) -> str:
-    """What a connector takes without the option; empty where the release bounds it well enough."""
+    """Return the frames that a connector accepts without the option, as text; "" where the release limits them."""
     if is_openwire(uri.scheme):
         unlimited = release.within(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
         return "of any size" if unlimited else ""

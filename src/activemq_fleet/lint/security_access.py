@@ -1,4 +1,4 @@
-"""S: what somebody may do who is let in, what he shows of himself on the way, and what he may send."""
+"""Rules S about what authenticated clients may do and send, and about logins in clear text."""
 
 from __future__ import annotations
 

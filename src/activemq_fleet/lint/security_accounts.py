@@ -1,4 +1,4 @@
-"""S: accounts that every installation has, in activemq.xml and in the files beside it."""
+"""Rules S about default accounts, in activemq.xml and in the files beside it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONSOLE_ACCOUNT = ("activemq.username", "activemq.password")
 
 
 class Entry(NamedTuple):
-    """One line of a properties file: where its name begins, its value in clear text."""
+    """One line of a properties file: the position of its name, and its value in clear text."""
 
     file: str
     line: int
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 
 def entries(document: Document, file: str) -> list[Entry]:
-    """The lines ``name=value`` (or ``:`` or a space between them) of a file beside; none where it is not there."""
+    """Return the ``name=value`` lines (or with ``:`` or a space) of a file beside activemq.xml; [] without the file."""
     found = []
     for number, line in enumerate(document.beside.get(file, b"").decode(errors="replace").split("\n"), 1):
         match = _LINE.fullmatch(line)
@@ -91,7 +91,7 @@ def shipped_account(document: Document) -> Iterator[Problem]:
 
 
 def _of_the_broker(document: Document) -> Iterator[Problem]:
-    """Accounts in activemq.xml, also where it takes them from the credentials that it loads."""
+    """Yield problems of accounts in activemq.xml, also those taken from the credentials files that it loads."""
     properties = {
         entry.name: entry for file in _CREDENTIALS if _mentions(document, file) for entry in entries(document, file)
     }
@@ -126,7 +126,7 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
 
 
 def _resolved(node: Element, attribute: str, properties: dict[str, Entry]) -> tuple[str, Entry | None]:
-    """A value with its placeholder looked up, and the line that it comes from."""
+    """Return an attribute's value with its placeholder resolved, and the properties line it comes from, or None."""
     text = node.get(attribute)
     match = _PLACEHOLDER.fullmatch(text.strip())
     entry = properties.get(match[1]) if match else None
@@ -155,7 +155,7 @@ def _of_the_console(document: Document) -> Iterator[Problem]:
 
 
 def _of_jaas(document: Document) -> Iterator[Problem]:
-    """users.properties, where the broker or, from 6.0 on, the console asks JAAS."""
+    """Yield problems of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
     broker = bool(document.all("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
     console = document.release.console_accounts == "jaas" and bool(console_imports(document))
     login = document.beside.get("login.config")
@@ -179,7 +179,7 @@ def _of_jmx(document: Document) -> Iterator[Problem]:
 
 
 def _mentions(document: Document, file: str) -> bool:
-    """True where an attribute or a text of activemq.xml ends in this file's name: comments do not count."""
+    """Return whether an attribute or text of activemq.xml ends in the file's name; comments do not count."""
     if not document.mentions(file):
         return False
     ending = re.compile(rf"(?:^|[/:]){re.escape(file)}$")

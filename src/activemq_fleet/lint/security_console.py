@@ -1,4 +1,4 @@
-"""S: the web console and Jolokia, as the files beside activemq.xml show them."""
+"""Rules S about the web console and Jolokia, as the files beside activemq.xml show them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GUARDED = {
 
 
 class Page(NamedTuple):
-    """A file of the console, parsed; ``name`` is empty where its beans stand in activemq.xml itself."""
+    """A parsed file of the web console; ``name`` is "" where the console's beans are in activemq.xml itself."""
 
     name: str
     document: Document
@@ -36,7 +36,7 @@ class Page(NamedTuple):
         return Problem(message, node=node, attribute=attribute, part=part, file=self.name)
 
     def beans(self, *classes: str) -> list[Element]:
-        """The beans whose class, without its package, is one of these."""
+        """Return the beans whose class, without its package, is one of ``classes``."""
         return [bean for bean in self.document.all("bean") if class_name(bean) in classes]
 
 
@@ -45,13 +45,13 @@ def class_name(bean: Element) -> str:
 
 
 def console_imports(document: Document) -> list[tuple[Element, str]]:
-    """The imports of a console file, each with the file's name."""
+    """Return the import elements of a console file, each with the file's name."""
     found = [(node, node.get("resource").rpartition("/")[2]) for node in document.all("import")]
     return [(node, name) for node, name in found if name in _CONSOLE_FILES]
 
 
 def pages(document: Document) -> Iterator[Page]:
-    """Where the console's beans may stand: the imported file, and activemq.xml itself."""
+    """Yield the files that may hold the console's beans: the imported files, and activemq.xml itself."""
     for _, name in console_imports(document):
         if name in document.beside:
             try:
@@ -62,7 +62,7 @@ def pages(document: Document) -> Iterator[Page]:
 
 
 def property_of(bean: Element, name: str) -> tuple[Element, str] | None:
-    """The element and attribute that hold a property's value."""
+    """Return the (element, attribute) that hold a property's value, or None; attribute "" is the element's text."""
     for prop in bean.children("property"):
         if prop.get("name") == name:
             value = prop.child("value")
@@ -140,7 +140,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
 
 
 def _guarded_paths(page: Page) -> tuple[str, ...] | None:
-    """Paths that ask for a login; None where something else than Jetty's own constraints may."""
+    """Return the paths that ask for a login; None where something other than Jetty's own constraints may guard them."""
     mappings = page.beans("ConstraintMapping")
     if not mappings and any("ecurity" in class_name(bean) for bean in page.document.all("bean")):
         return None

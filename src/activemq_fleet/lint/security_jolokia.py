@@ -1,4 +1,4 @@
-"""S: what may be done through Jolokia."""
+"""Rules S about what Jolokia permits."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
 
 
 def _policy(document: Document) -> Document | None:
-    """The policy that Jolokia reads, where the console is on and the file could be read."""
+    """Return the Jolokia policy; None where the console is off or the file could not be read."""
     if _POLICY not in document.beside or not console_imports(document):
         return None
     try:
@@ -99,10 +99,10 @@ def _policy(document: Document) -> Document | None:
 
 
 def _lets(policy: Element, operation: str) -> Element | None:
-    """Where the policy permits an operation of the broker's MBean; None where it does not.
+    """Return the element by which the policy permits an operation of the broker's MBean; None where it does not.
 
-    As MBeanAccessChecker decides it: a kind of request that ``<commands>`` lists goes through unless
-    denied; one that it does not list goes through only if allowed, and then no ``<deny>`` is asked.
+    Decided as Jolokia's MBeanAccessChecker does: a kind of request that ``<commands>`` lists is permitted unless
+    denied; any other kind only if allowed, and then no ``<deny>`` is considered.
     """
     commands = policy.child("commands")
     if commands is None or any(command.text == "exec" for command in commands.children("command")):
@@ -111,7 +111,7 @@ def _lets(policy: Element, operation: str) -> Element | None:
 
 
 def _named(section: Element | None, operation: str) -> Element | None:
-    """The operation element of a section that means this operation of the broker."""
+    """Return the section's ``<operation>`` that matches the broker's operation, or None."""
     for mbean in section.children("mbean") if section is not None else ():
         if any(_means_broker(name.text) for name in mbean.children("name")):
             for named in mbean.children("operation"):
@@ -121,7 +121,7 @@ def _named(section: Element | None, operation: str) -> Element | None:
 
 
 def _means_broker(pattern: str) -> bool:
-    """Whether a pattern of object names fits the broker's own MBean."""
+    """Return whether a pattern of object names matches the broker's own MBean."""
     domain, _, properties = pattern.partition(":")
     keys = dict.fromkeys(pair.partition("=")[0].strip() for pair in properties.split(","))
     if not fnmatchcase("org.apache.activemq", domain.strip()) or keys.keys() - {"type", "brokerName", "*"}:

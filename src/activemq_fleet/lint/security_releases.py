@@ -1,4 +1,4 @@
-"""S: what a release is open to, by the published vulnerabilities (``releases/advisories.toml``)."""
+"""Rules S about published vulnerabilities of a release (``releases/advisories.toml``)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
 
 
 def _named(release: Release, advisories: Sequence[Advisory]) -> str:
-    """The gravest few by number: every broker of the release has this finding, and a report must stay readable."""
+    """Return the gravest CVE numbers as text, few enough for a finding that every broker of the release has."""
     cves = [advisory.cve for advisory in sorted(advisories, key=lambda one: _SEVERITIES.index(one.severity))]
     if len(cves) <= _MOST_NAMED:
         return ", ".join(cves) or f"what {release.security_floor} fixes"

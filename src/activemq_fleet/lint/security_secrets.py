@@ -1,4 +1,4 @@
-"""S: secrets in clear text, in activemq.xml and on the command line."""
+"""Rules S about secrets in clear text, in activemq.xml and on the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_CLEAR = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
 
 
 def is_clear(value: str) -> bool:
-    """False for what is decided elsewhere, refers to something, or is encrypted or blotted out."""
+    """Return False for a value with a placeholder, a reference, an encrypted or a masked value."""
     return not _NOT_CLEAR.fullmatch(value.strip())
 
 
@@ -76,7 +76,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
 
 
 def _of_property(node: Element) -> Iterator[Problem]:
-    """What Spring's property, entry, prop and constructor-arg hold, by their name or key."""
+    """Yield problems of Spring's property, entry, prop and constructor-arg elements that are named as passwords."""
     what = node.get("name") or node.get("key")
     if not _NAME.search(what) or node.name not in ("property", "entry", "prop", "constructor-arg"):
         return
@@ -89,7 +89,7 @@ def _of_property(node: Element) -> Iterator[Problem]:
 
 
 def _owner(node: Element) -> str:
-    """What a reader calls an element: a link by its name, the link to the master, else the element."""
+    """Return how messages name an element: a link by its name, the link to the master, or the element."""
     if node.name == "masterConnector":
         return "the link to the master"
     if node.name in ("networkConnector", "multicastNetworkConnector", "ldapNetworkConnector"):

@@ -1,4 +1,4 @@
-"""S: key stores and protocols of TLS."""
+"""Rules S about key stores and protocols of TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rules are asked: ``--select`` and ``--ignore``."""
+"""Select the rules to run, by ``--select`` and ``--ignore``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Names of rules or the beginnings of names: ``N`` is a family, ``N01`` ten rules, ``N010`` one."""
+    """The selected and ignored rules, as beginnings of ids: ``N`` is a family, ``N01`` ten rules, ``N010`` one rule."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Selection:
         *,
         groups: Mapping[str, Sequence[str]] = _NO_GROUPS,
     ) -> Selection:
-        """From words with or without commas. Raises InputError for one that names no rule of ``known``.
+        """Return the selection of words, which may hold commas. Raises InputError for a word that begins no known id.
 
         ``groups`` are names that stand for several rules.
         """
@@ -39,7 +39,7 @@ class Selection:
         return cls(chosen, ignored)
 
     def takes(self, name: str) -> bool:
-        """The longer of two that fit decides: ``--select N --ignore N010``."""
+        """Return whether a rule is selected; the longer match decides, as in ``--select N --ignore N010``."""
         chosen = max((len(word) for word in self.select if name.startswith(word)), default=-1)
         ignored = max((len(word) for word in self.ignore if name.startswith(word)), default=-1)
         if not self.select and ignored < 0:

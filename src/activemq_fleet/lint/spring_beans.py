@@ -1,4 +1,4 @@
-"""V: Spring's own elements around and inside a broker: what the Spring of the release takes."""
+"""Rules V about Spring's own elements, by the Spring schema of the release."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _problems(
 
 @cache
 def _elements_of(version: Version) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Attributes and children of each element of one version of the schema."""
+    """Return the attributes and children of each element in one version of Spring's beans schema."""
     found = {
         name: (set(attributes.split()), set(children.split())) for name, (attributes, children) in _ELEMENTS.items()
     }

@@ -1,4 +1,4 @@
-"""All rules, in the order of their names. Importing this module loads the families."""
+"""List all rules by id; importing this module loads the families."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MODULES = (
 
 @cache
 def rules(scope: Scope | None = None) -> tuple[Rule, ...]:
-    """Every rule, or those of a scope."""
+    """Return every rule, or the rules of a scope, sorted by id."""
     for module in _MODULES:
         import_module(f"activemq_fleet.lint.{module}")
     return tuple(RULES[name] for name in sorted(RULES) if scope in (None, RULES[name].scope))

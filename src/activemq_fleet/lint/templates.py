@@ -1,4 +1,4 @@
-"""V: files that are not activemq.xml yet: templates of Jinja, ERB, EPP and their like."""
+"""Rules V about templates of Jinja, ERB, EPP and the like, which are no activemq.xml yet."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def template(document: Document) -> Iterator[Problem]:
 
 
 def template_mark(text: str) -> tuple[int, int, str] | None:
-    """Line, column and text of the first mark of a template language, None for what is no template."""
+    """Return line, column and text of the first mark of a template language; None for a file that is no template."""
     blank = _ELSEWHERE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
     match = _MARKS.search(blank)
     if match is None:

@@ -1,4 +1,4 @@
-"""Which options a URI of ActiveMQ understands, by scheme and release.
+"""List the options that ActiveMQ's URIs understand, by scheme and release.
 
 Source: the public setters of the classes named below, in every tag from 5.3.0 to 6.3.1, and what
 TransportFactory, TcpTransportFactory, FailoverTransportFactory and TcpTransportServer take out of
@@ -129,7 +129,7 @@ def _names(since: _Since, release: Release) -> frozenset[str]:
 
 @cache
 def dialled(scheme: str, release: Release) -> frozenset[str]:
-    """Options of a transport that is dialled; with another one the connection is refused."""
+    """Return the options of a dialled transport; any other option makes the connection fail."""
     names = _names(_CONNECTION, release) | _names(_TLS_DIALLED.get(scheme, {}), release)
     if scheme != "ssl" or release.within(_SSL_HAS_FILTERS):
         names |= _names(_FILTERS, release)
@@ -138,25 +138,25 @@ def dialled(scheme: str, release: Release) -> frozenset[str]:
 
 @cache
 def failover(release: Release) -> frozenset[str]:
-    """Options of ``failover:``; with another one the connection is refused."""
+    """Return the options of ``failover:``; any other option makes the connection fail."""
     return _names(_FAILOVER, release)
 
 
 @cache
 def agent(scheme: str, release: Release) -> frozenset[str] | None:
-    """Options of a discovery agent, which ignores others; None for one that is not known here."""
+    """Return the options of a discovery agent, which ignores any other; None for an unknown agent."""
     return _names(_AGENTS[scheme], release) if scheme in _AGENTS else None
 
 
 @cache
 def socket(release: Release) -> frozenset[str]:
-    """What stands after ``socket.``; others are ignored."""
+    """Return the options that may follow ``socket.``; any other is ignored."""
     return _names(_SOCKET, release)
 
 
 @cache
 def listening(scheme: str, release: Release) -> frozenset[str]:
-    """Options of a listener, which ignores others. Those of all protocols, since one may speak several."""
+    """Return the options of a listener, which ignores others; of all protocols, as a listener may speak several."""
     server = _names(_SERVER, release)
     if scheme.startswith("auto"):
         server |= _names(_AUTO_SERVER, release)
@@ -168,13 +168,13 @@ def listening(scheme: str, release: Release) -> frozenset[str]:
 
 
 def understood(name: str, known: frozenset[str]) -> bool:
-    """Whether an option's name is one of these; the case of the first letter after a prefix is free."""
+    """Return whether an option's name is in ``known``, where the case of the first letter after a prefix is free."""
     prefix, dot, last = name.rpartition(".")
     return name in known or (last != "" and f"{prefix}{dot}{last[0].lower()}{last[1:]}" in known)
 
 
 def nearest(name: str, known: frozenset[str]) -> str | None:
-    """The option that was meant, where one is near: another case, a forgotten prefix, a slip."""
+    """Return the known option that a misspelled one probably means (case, prefix or typing error), or None."""
     folded = {each.lower(): each for each in sorted(known)}
     if name.lower() in folded:
         return folded[name.lower()]

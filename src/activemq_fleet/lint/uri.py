@@ -1,7 +1,7 @@
-"""Reads the URIs of other people's files: transports in discovery agents in brackets.
+"""Parse the URIs of any activemq.xml: transports inside discovery agents in brackets.
 
-Source: URISupport.parseComposite of the release tags. Options after a bracket belong to the
-scheme before it; without brackets they belong to the last part.
+Source: URISupport.parseComposite of the release tags. Options after a bracket belong to the scheme before it; without
+brackets they belong to the last part.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _DIGITS = 9  # more make no port, and Python refuses to read thousands of them
 
 @dataclass(frozen=True, slots=True)
 class Uri:
-    """``text`` is this part as it stands in the file; ``options`` are its own, in order.
+    """A URI, or a part of a composite URI.
 
-    ``parts`` are what stands in the brackets of a composite; ``host`` and ``port`` are those of a
-    plain transport (port 0 where none is said).
+    ``text`` is the part as written; ``options`` are its own, in order. ``parts`` are the URIs in the brackets of a
+    composite; ``host`` and ``port`` belong to a plain transport (port 0 where none is set).
     """
 
     text: str
@@ -36,11 +36,11 @@ class Uri:
 
     @classmethod
     def read(cls, text: str) -> Uri:
-        """Never fails: what cannot be understood has no scheme, parts or host."""
+        """Return the URI of a text; never raises: text that is no URI has no scheme, parts or host."""
         return _read(text.strip())
 
     def walk(self) -> Iterator[Uri]:
-        """This one and everything inside it, outermost first."""
+        """Yield the URI and every part inside, outermost first."""
         waiting = [self]
         while waiting:
             part = waiting.pop()
@@ -48,16 +48,16 @@ class Uri:
             waiting += reversed(part.parts)
 
     def find(self, *schemes: str) -> Iterator[Uri]:
-        """Every part, itself included, of one of these schemes."""
+        """Return every part with one of the schemes, the URI itself included."""
         return (part for part in self.walk() if part.scheme in schemes)
 
     @property
     def transports(self) -> tuple[Uri, ...]:
-        """What is really dialled: the innermost parts that have a scheme."""
+        """The transports that are really dialled: the innermost parts that have a scheme."""
         return tuple(part for part in self.walk() if part.scheme and not part.parts and part.scheme not in COMPOSITE)
 
     def number(self, option: str) -> int | None:
-        """An option as a whole number, None where it is absent or none."""
+        """Return an option as a whole number; None where it is absent or not a number."""
         try:
             return int(self.options.get(option, ""))
         except ValueError:
@@ -66,10 +66,10 @@ class Uri:
 
 @lru_cache(maxsize=1 << 15)
 def _read(text: str) -> Uri:
-    """The URI of a text, cached: many rules look at one, and nobody changes what they see.
+    """Return the URI of a text, cached, because many rules read the same URI.
 
-    Takes no stack of Python's, and time in proportion to the length: brackets are followed to
-    ``DEEPEST``, and what is inside of deeper ones has no scheme.
+    Parsing uses no recursion and takes time proportional to the length: brackets are followed to depth ``DEEPEST``, and
+    the content of deeper ones has no scheme.
     """
     around = [_Composite("", "", {}, [text])]
     while True:
@@ -90,7 +90,7 @@ def _read(text: str) -> Uri:
 
 @dataclass(slots=True)
 class _Composite:
-    """A composite whose parts are being read, the last of ``unread`` next."""
+    """A composite URI whose parts are being read; the last of ``unread`` is the next."""
 
     text: str
     scheme: str
@@ -103,7 +103,7 @@ class _Composite:
 
 
 def _opened(text: str) -> Uri | _Composite:
-    """A plain transport, what cannot be understood, or a composite with its parts still to read."""
+    """Return a plain transport, an unreadable part without scheme, or a composite whose parts are still to be read."""
     scheme, colon, rest = text.partition(":")
     if not colon or not scheme or not scheme.replace("+", "").isalnum():
         return Uri(text, "")
@@ -125,7 +125,7 @@ def _transport(text: str, scheme: str, rest: str) -> Uri:
 
 
 def _bracket(rest: str) -> tuple[str, str]:
-    """What is inside the outer brackets, and what follows; all is inside where there are none."""
+    """Return the text inside the outer brackets and the text after them; all is inside where there are no brackets."""
     if not rest.startswith("("):
         return rest, ""
     depth = 0

@@ -1,4 +1,4 @@
-"""V: what the release knows, and what its schema takes."""
+"""Rules V about what a release knows, and what its schema accepts."""
 
 from __future__ import annotations
 

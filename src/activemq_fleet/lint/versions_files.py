@@ -1,4 +1,4 @@
-"""V: the files beside activemq.xml that a release reads, and those it does not."""
+"""Rules V about the files beside activemq.xml that a release reads or ignores."""
 
 from __future__ import annotations
 
@@ -150,6 +150,6 @@ def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
 
 
 def _is_extra(document: Document, name: str) -> bool:
-    """Whether the fleet's own variables bring a file of that name along."""
+    """Return whether the fleet's ``activemq_extra_files`` bring a file of the name."""
     broker = document.broker
     return broker is not None and any(extra.path.rpartition("/")[2] == name for extra in broker.settings.extra_files)

@@ -1,4 +1,4 @@
-"""V: schemes that a release knows, and names that may stand once."""
+"""Rules V about the schemes that a release knows, and about names that must be unique."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
 
 
 def _unless(scheme: str, kind: str) -> str:
-    """The exception for a scheme of no release at all: a jar of the user's own may bring its code."""
+    """Return a clause for a scheme of no release, whose code a jar of the user may bring; "" for any other scheme."""
     if scheme in every_scheme():
         return ""
     path = "transport/discoveryagent" if kind == "discoveryagent" else "transport"
@@ -189,7 +189,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
 
 
 def _beans(document: Document) -> Iterator[Element]:
-    """Elements whose names Spring keeps apart: ours anywhere, its own where they are inside no other bean."""
+    """Yield the elements whose ids must be unique: ActiveMQ's anywhere, Spring's beans outside other beans."""
     for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}bean"):
         if not isinstance(element.tag, str) or not ("id" in element.attrib or "name" in element.attrib):
             continue

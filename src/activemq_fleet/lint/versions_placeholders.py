@@ -1,4 +1,4 @@
-"""V: what a file refers to and does not bring: placeholders, and beans of the next release line."""
+"""Rules V about placeholders that nothing sets, and beans that the next release line lacks."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
 
 
 def _values(document: Document) -> Iterator[tuple[Element, str, str]]:
-    """Attributes and texts of Spring's and ActiveMQ's elements: in others ${header.x} is Camel's own language."""
+    """Yield (element, attribute, value) of Spring's and ActiveMQ's elements; in others ``${…}`` is Camel's."""
     for element in document.tree.iter(f"{{{CORE}}}*", f"{{{BEANS}}}*"):
         node = Element(element, document)
         for attribute, value in node.attributes.items():
@@ -122,13 +122,13 @@ def _values(document: Document) -> Iterator[tuple[Element, str, str]]:
 
 
 def _is_asked(document: Document, placeholder: str) -> bool:
-    """Of a fleet's broker only what its fragments hold: the render sets the rest."""
+    """Return whether a placeholder is to be checked: of a fleet's file only those in fragments, else all."""
     broker = document.broker
     return broker is None or any(placeholder in fragment.xml for fragment in broker.settings.xml_fragments)
 
 
 def _of_start(document: Document) -> set[str]:
-    """The names that the start script, the JVM and the inventory set."""
+    """Return the property names that the start script, the JVM and the inventory set."""
     broker, release = document.broker, document.release
     if broker is not None:
         options = _OPTION.findall("\n".join(broker.settings.java_options))
@@ -151,14 +151,14 @@ def _configures(bean: Element) -> bool:
 
 
 def _sources(document: Document, configured: list[Element]) -> list[Element]:
-    """The configurers, and the elements that they refer to for their properties."""
+    """Return the placeholder configurers, and the elements they refer to for their properties."""
     named = {bean.get("properties-ref") for bean in configured}
     named |= {one.get(name) for bean in configured for one in bean.all("property", "ref") for name in ("ref", "bean")}
     return [*configured, *(node for node in document.nodes if node.get("id") and node.get("id") in named)]
 
 
 def _files_of(source: Element) -> Iterator[str]:
-    """The files that a source names, as paths below the directory of activemq.xml."""
+    """Yield the properties files that a configurer names, as paths below the directory of activemq.xml."""
     texts = [source.get("location")]
     for node in source.children("property"):
         if node.get("name") in ("location", "locations"):
@@ -167,7 +167,7 @@ def _files_of(source: Element) -> Iterator[str]:
 
 
 def _keys_of(source: Element) -> Iterator[str]:
-    """The names that a source has itself: <props>, <map>, or the lines of a <value>."""
+    """Yield the property names that a configurer itself defines: <props>, <map>, or the lines of a <value>."""
     for node in source.all("prop", "entry"):
         yield node.get("key")
     for node in source.all("value"):

@@ -1,4 +1,4 @@
-"""The grammar of broker logs. Pure: text in, records out; lab, resync, drill and audit read it."""
+"""Read broker logs. Pure: text goes in, records come out; lab, resync, drills and audit use it."""
 
 from __future__ import annotations
 

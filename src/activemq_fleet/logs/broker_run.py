@@ -1,4 +1,4 @@
-"""What a broker's log says about it: its phase, the ports it opened, the bridges that are up."""
+"""Follow a broker's state through its log: its phase, the ports it opened, the bridges that are up."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
 
 @dataclass(frozen=True, slots=True)
 class BridgeUp:
-    """A bridge that is up.
+    """A bridge that a broker's log shows as established.
 
-    ``local`` is the broker's own end (``vm://orders-mq01#0``) and tells two bridges to one peer
-    apart. ``peer`` is the peer's brokerName. ``remote`` is the other end as logged;
-    ``remote_host`` and ``remote_port`` are what was dialled. For a ``responder``, the passive
-    end of a duplex link, they are the port from which the peer dialled. ``since`` is local time.
+    ``local`` is the broker's own end (``vm://orders-mq01#0``), which distinguishes two bridges to one peer. ``peer`` is
+    the remote broker's brokerName, ``remote`` the other end as logged, ``remote_host`` and ``remote_port`` the dialled
+    address. For a ``responder``, the passive end of a duplex link, these hold the port from which the remote broker
+    dialled. ``since`` is the local time of the broker's host.
     """
 
     local: str
@@ -42,22 +42,22 @@ class BridgeUp:
 
 
 class BrokerRun:
-    """Follows one run of a broker's process, record by record, and knows how it stands.
+    """Follows one run of a broker's process through its log, and holds the broker's state after the last record.
 
-    Invariant: everything here comes from the log of this run alone, in the log's order. A broker
-    that lost its lock and starts again within its process (5.9 and later) begins a new story.
+    Everything comes from the log of the run alone, in the log's order. A broker that lost its lock and starts again
+    within its process (5.9 and later) begins anew in phase "starting".
     """
 
     def __init__(self) -> None:
         self.phase: Phase = "starting"
         self.since: datetime | None = None
         self.has_started = False
-        """It was started, or attached to its master, at any time of this process."""
+        """Whether the broker was started, or attached to its master, at any time of the process."""
         self.listening: tuple[str, ...] = ()
         self.promoted = False
-        """A pure slave that took over from its master."""
+        """Whether the broker is a pure slave that took over from its master."""
         self.lost_slave = False
-        """A pure master that goes on without its slave: their stores differ from now on."""
+        """Whether the broker is a pure master that goes on without its slave: their stores differ from then on."""
         self._slave = False
         self._bridges: dict[str, BridgeUp] = {}
         self._ended: Counter[str] = Counter()
@@ -65,22 +65,22 @@ class BrokerRun:
 
     @property
     def half_links(self) -> tuple[str, ...]:
-        """Duplex links of peers whose passive end came up here without the peer's id.
+        """The names of remote brokers' duplex links whose passive end came up here without the remote broker's id.
 
-        They carry nothing back, while the peer counts them as up for good. Measured on 5.5.1: the
-        end is logged as ``LINK@null``, the first message towards the peer ends it with a
-        NullPointerException, and the peer's failover transport connects again without opening a
-        new one. What helps is a restart of the link's owner.
+        Such links carry nothing back, while the remote broker counts them as up for good. Measured on 5.5.1: the
+        passive end is logged as ``LINK@null``, the first message to the remote broker ends it with a
+        NullPointerException, and the remote failover transport connects again without opening a new passive end. A
+        restart of the link's owner helps.
         """
         return tuple(link for link, half in self._responders.items() if half)
 
     @property
     def bridges(self) -> tuple[BridgeUp, ...]:
-        """The bridges that were established and not stopped since, oldest first."""
+        """The bridges that were established and have not been stopped since, oldest first."""
         return tuple(self._bridges.values())
 
     def read(self, records: Iterable[Record]) -> BrokerRun:
-        """Take the next records, in order."""
+        """Apply the next records of the log, in order; return this object."""
         for record in records:
             event = classify(record, REACTIONS)
             if event is not None:
@@ -88,7 +88,7 @@ class BrokerRun:
         return self
 
     def take(self, event: Event) -> None:
-        """Take the next record, whose kind is known already. One that says nothing about the state is passed over."""
+        """Apply the next record, already classified; kinds that do not affect the state are passed over."""
         react = REACTIONS.get(event.kind)
         if react is not None:
             react(self, event)
@@ -220,13 +220,13 @@ REACTIONS: dict[str, Callable[[BrokerRun, Event], None]] = {
     "NET-DOWN": BrokerRun._bridge_down,
     "NET-DUPLEX-UP": BrokerRun._duplex_up,
 }
-"""What each kind does to a story; its keys are the kinds that matter to one."""
+"""How a BrokerRun reacts to each kind of event; other kinds do not affect its state."""
 
 
 def last_error(records: Iterable[Record]) -> str:
-    """One line for what went wrong last: the last error (else warning), with its root cause.
+    """Return the last error of a log (without errors, the last warning) with its root cause, in one line.
 
-    Empty when the log holds neither.
+    Returns "" where the log holds neither.
     """
     worst: Record | None = None
     for record in records:

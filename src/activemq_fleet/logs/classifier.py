@@ -1,8 +1,8 @@
-"""Messages -> kinds, fast: of nearly 200 expressions only the few that can match are tried.
+"""Classify log messages quickly: of nearly 200 expressions only the few that can match are tried.
 
-A kind is the first, in the order of ``kinds.json``, whose releases fit and whose expression is found
-in the message. Each expression has letters that a message must hold; most must begin with some.
-So the first letters of a message choose a short list, and ``in`` rules out most of that.
+A message's kind is the first, in the order of ``kinds.json``, whose releases fit and whose expression is found in the
+message. Each expression has characters that a message must contain, and most have a fixed beginning: the first four
+characters of a message choose a short list, and ``in`` rules out most of that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from activemq_fleet.releases import Release
 
 UNKNOWN = "UNKNOWN"
 KINDS: tuple[str, ...] = (UNKNOWN, *kinds())
-"""Every kind; a code is a place in here."""
+"""The ids of all kinds; the code of a kind is its index."""
 
 Fields = tuple[tuple[str, str], ...]
 Found = tuple[int, Fields]
-"""Code of the kind, and what the message names: the groups of the expression that matched."""
+"""The code of a kind, and the named groups of the expression that matched."""
 
 _NOTHING: Found = (0, ())
 _KEY = 4  # letters by which the short list is chosen
@@ -42,7 +42,7 @@ class _Try:
 
 
 class Classifier:
-    """Finds the kind of a message that a broker of this release wrote; None is any release."""
+    """Finds the kind of messages that a broker of a release wrote; release None tries the kinds of all releases."""
 
     def __init__(self, release: str | None = None) -> None:
         fitting = [kind(id_) for id_ in kinds()]
@@ -70,7 +70,7 @@ class Classifier:
             self._begun[key] = sorted(both, key=lambda trial: trial.code)
 
     def find(self, message: str) -> Found:
-        """Code and fields. Messages repeat, so the latest are remembered."""
+        """Return the code of a message's kind (an index into ``KINDS``) and its named fields; results are cached."""
         found = self._remembered.get(message)
         if found is None:
             found = self._search(message)
@@ -92,7 +92,7 @@ class Classifier:
 
 @lru_cache(maxsize=128)
 def classifier(release: str | None) -> Classifier:
-    """The classifier of a release; one a process."""
+    """Return the classifier of a release, cached in the process."""
     return Classifier(release)
 
 
@@ -104,7 +104,7 @@ def _known(release: str | None) -> Release | None:
 
 
 def fits(entry: Kind, release: Release) -> bool:
-    """Whether a release writes this kind, at any level. Remarks in brackets do not count."""
+    """Return whether a release writes messages of a kind, at any level; remarks in brackets do not count."""
     said = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
     ranges = [match for match in _RANGE.finditer(said) if "." in match["first"]]
     if not ranges:
@@ -113,7 +113,7 @@ def fits(entry: Kind, release: Release) -> bool:
 
 
 def _span(found: re.Match[str]) -> str:
-    """A range of kinds.json, both ends included, in the notation of ``Release.within``."""
+    """Return a range of releases of kinds.json, both ends included, in the notation of ``Release.within``."""
     first = found["first"] if found["first"].count(".") == 2 else f"{found['first']}.0"
     if found["last"] is None:
         return first
@@ -122,7 +122,7 @@ def _span(found: re.Match[str]) -> str:
 
 
 def letters(pattern: str) -> tuple[str, str]:
-    """What a match must begin with, and the longest run of letters that it must hold; either may be empty."""
+    """Return the text a regex's matches begin with, and the longest literal text they contain; either may be ""."""
     runs, run, depth, prefix = [""], "", 0, None
     signs = _SIGN.findall(pattern)
     if _has_alternatives(signs):
@@ -156,7 +156,7 @@ def _has_alternatives(signs: list[str]) -> bool:
 
 
 def _literal(sign: str) -> str | None:
-    """The one character that the sign stands for, if it does."""
+    """Return the literal character that a token of a regex stands for, or None."""
     if len(sign) == 2 and sign[0] == "\\":
         return None if sign[1].isalnum() else sign[1]
     return sign if len(sign) == 1 and sign not in "^$.|?*+()[]{}" else None

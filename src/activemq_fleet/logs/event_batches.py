@@ -1,9 +1,8 @@
-"""Bytes of a log -> events, in columns: the grammar of ``grammar.py``, for whole chunks at once.
+"""Read log bytes into columns of events, whole chunks at once, by the grammar of ``grammar.py``.
 
-Spark's workers, the stream and plain processes all call this. What numpy finds in one pass over a
-chunk (line ends, dates, separators) gives the bounds of every field of nearly all records; the few
-records of another shape are read one by one by ``grammar.read``. Needs numpy and pyarrow, which
-come with the extra ``pipeline``.
+Spark's workers, the stream and plain processes all use this. What numpy finds in one pass over a chunk (line ends,
+dates, separators) gives the bounds of every field of nearly all records; the few records of another shape are read one
+by one by ``grammar.read``. Needs numpy and pyarrow, which come with the extra ``pipeline``.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ SCHEMA = pa.schema(
 the grammar could not read; ``message`` has it as it stands. ``problem`` says what was wrong with the bytes."""
 
 PIECE = 1 << 22
-"""Bytes that are taken at once, more or less: what the processor's caches hold."""
+"""The approximate number of bytes processed at once, which fits the processor's caches."""
 
 _FILE = re.compile(rb"^" + START.encode(), re.MULTILINE)
 _CONSOLE = re.compile(rb"^" + CONSOLE_START.encode(), re.MULTILINE)
@@ -57,17 +56,17 @@ _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Whose log it is: ``release`` chooses the kinds (None: any), ``zone`` is the host's."""
+    """The origin of a log: ``release`` of its broker (None: any), and ``zone``, the time zone of its host."""
 
     release: str | None = None
     zone: str = "UTC"
 
 
 class Scanner:
-    """Reads one log, chunk after chunk; each chunk begins and ends at a line.
+    """Reads one log, chunk after chunk, into record batches; each chunk begins and ends at a line.
 
-    ``line`` is the number of the next line. A record goes on to the end of its chunk at most:
-    who cuts a log cuts it where records begin, or feeds what follows as the ``after`` of a chunk.
+    ``line`` is the number of the next line. A record ends at the latest with its chunk: a caller cuts a log where
+    records begin, or passes the rest of the record as ``after``.
     """
 
     def __init__(self, source: Source, line: int = 1) -> None:
@@ -78,10 +77,10 @@ class Scanner:
     def scan(
         self, chunk: bytes | memoryview, after: bytes = b"", *, same_file: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The events of a chunk, a batch for each few megabytes.
+        """Yield the events of a chunk as record batches of ``SCHEMA``, a batch for each few megabytes.
 
-        ``after`` is the end of the last event, from a chunk that is scanned apart: it belongs to the
-        event. Its lines count only where they are of the ``same_file``.
+        ``after`` is the rest of the last event, from a chunk that is scanned separately; it is added to the event. Its
+        lines are counted only with ``same_file``.
         """
         begins, console = begin_of(chunk)
         for piece, last in _pieces(chunk, begins):
@@ -102,22 +101,22 @@ class Scanner:
 
 
 def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
-    """What begins a record of this chunk, and whether it is the console's layout.
+    """Return the expression that finds the beginning of a chunk's records, and whether the layout is the console's.
 
-    The console's only where nothing has a date: within a file it is text that somebody logged.
+    The layout is the console's only where no line has a date: within a log file such lines are text that was logged.
     """
     console = _FILE.search(chunk) is None and _CONSOLE.search(chunk) is not None
     return (_CONSOLE if console else _FILE), console
 
 
 def head_of(chunk: bytes | memoryview) -> int:
-    """Bytes before the first record, which belong to an earlier file; all of them where no record is."""
+    """Return the number of bytes before the first record, which belong to an earlier file; all without a record."""
     found = begin_of(chunk)[0].search(chunk)
     return len(chunk) if found is None else found.start()
 
 
 def _pieces(chunk: bytes | memoryview, begins: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The chunk, cut where records begin; True for the last."""
+    """Yield (piece, is last): the chunk in pieces of about ``PIECE`` bytes, cut where records begin."""
     at, end = 0, len(chunk)
     while at < end:
         cut = begins.search(chunk, at + PIECE) if end - at > PIECE + PIECE // 2 else None
@@ -130,7 +129,7 @@ def _pieces(chunk: bytes | memoryview, begins: re.Pattern[bytes]) -> Iterator[tu
 
 
 def _clean(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
-    """The piece as UTF-8 with single newlines, invalid bytes written ``\\xNN``; and in which lines they were."""
+    """Return a piece as UTF-8 with single newlines and invalid bytes as ``\\xNN``, and a list of (line, problem)."""
     problems: list[tuple[int, str]] = []
     if b"\r\n" in piece:
         piece = piece.replace(b"\r\n", b"\n")
@@ -159,7 +158,7 @@ def _valid(text: bytes) -> tuple[bytes, int]:
 
 
 def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.Array:
-    """Each event's problems; ``lines`` are where the events begin, and the line after the last."""
+    """Return the problem of each event, or null; ``lines`` are the events' first lines and the line after the end."""
     found: list[str | None] = [None] * (len(lines) - 1)
     if problems and found:
         counts: dict[int, int] = {}
@@ -172,7 +171,7 @@ def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.
 
 
 def _columns(text: bytes, bounds: Bounds, clock: Clock, kinds: Classifier) -> list[pa.Array]:
-    """From ``time`` to ``parsed``."""
+    """Return the columns from ``time`` to ``parsed`` of a piece."""
     edges = bounds.edges
     offsets = np.append(edges.ravel(), len(text) if not len(edges) else bounds.end).astype(np.int32)
     parts = pa.StringArray.from_buffers(len(edges) * _PARTS, pa.py_buffer(offsets), pa.py_buffer(text))
@@ -196,7 +195,7 @@ def _columns(text: bytes, bounds: Bounds, clock: Clock, kinds: Classifier) -> li
 
 
 def _replaced(bounds: Bounds, *columns: pa.Array) -> list[pa.Array]:
-    """The columns with what was read one by one in its places."""
+    """Return the columns with the values of records that were read one by one in their places."""
     order = np.arange(len(bounds.parsed))
     order[bounds.odd] = len(order) + np.arange(len(bounds.odd))
     texts = [
@@ -216,7 +215,11 @@ def _replaced(bounds: Bounds, *columns: pa.Array) -> list[pa.Array]:
 def _kinds(
     message: pa.Array, logger: pa.Array, thread: pa.Array, parsed: NDArray[np.bool_], kinds: Classifier
 ) -> tuple[pa.Array, pa.Array]:
-    """Kind and fields of every message; UNKNOWN and None for what could not be read, or what another class wrote."""
+    """Return kind and fields of every message.
+
+    The kind is UNKNOWN and the fields are null for messages that could not be read, or that another class wrote than
+    the kind's.
+    """
     encoded = message.dictionary_encode()
     found = [kinds.find(text) for text in encoded.dictionary.to_pylist()]
     codes = np.fromiter((code for code, _ in found), np.int32, len(found))
@@ -235,7 +238,7 @@ def _kinds(
 
 
 def _own_words(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> NDArray[np.bool_]:
-    """Whether the class and the thread of each record write its kind. Few combinations are asked about."""
+    """Return, for each record, whether its class and thread can write its kind; each combination is checked once."""
     loggers, threads = logger.dictionary_encode(), thread.dictionary_encode()
     of_client = [bool(CLIENT_THREAD.match(name)) for name in threads.dictionary.to_pylist()]
     by_client = np.append(np.array(of_client, bool), False)[_indices(threads)]
@@ -248,7 +251,7 @@ def _own_words(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> 
 
 
 def _indices(encoded: pa.Array) -> NDArray[np.int64]:
-    """Places in the dictionary; the one after its end for nothing."""
+    """Return each value's index into the dictionary; null has the index after the last."""
     indices: NDArray[np.int64] = (
         encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
     )

@@ -1,11 +1,9 @@
-"""Lines of a broker's log -> records.
+"""Read lines of a broker's log into records.
 
-The layout has been ``%d | %-5p | %m | %c | %t%n`` since 5.3, under log4j 1, reload4j and log4j 2
-alike (source: conf/log4j*.properties of the releases; measured on 1,781 records of 5.17.2).
-A message may hold line ends and a thread's name spaces and colons, so a record is read from
-both ends: time and level first, logger and thread last. The console has ``%5p | %m%n``.
-
-``event_batches.py`` reads the same grammar many times faster; the tests hold the two together.
+The layout has been ``%d | %-5p | %m | %c | %t%n`` since 5.3, under log4j 1, reload4j and log4j 2 alike (source:
+conf/log4j*.properties of the releases; measured on 1,781 records of 5.17.2). A message may hold line ends, and a
+thread's name spaces and colons, so a record is read from both ends: time and level first, logger and thread last. The
+console has ``%5p | %m%n``. ``event_batches.py`` reads the same grammar many times faster; tests compare the two.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ _DATE = (
     r"|(?:19(?:[79][26]|8[048])|20(?:[02468][048]|[13579][26]))-02-29)"
 )
 START = _DATE + r" (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d,\d{3} \| "
-"""What begins a record of the file, at the beginning of a line."""
+"""The regular expression of a record's beginning in a log file, at the beginning of a line."""
 CONSOLE_START = r"(?:TRACE|DEBUG| INFO| WARN|ERROR|FATAL) \| "
-"""What begins a record of the console."""
+"""The regular expression of a record's beginning in the console's layout."""
 
 _START = re.compile(START, re.ASCII)
 # A layout that every release ships commented out has the connector before the level, 20 wide.
@@ -35,7 +33,7 @@ _TIME = len("2026-03-01 10:00:00,123")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one record says. ``whole`` is False for a record that is torn off or of another layout."""
+    """The fields of one record as text; ``whole`` is False for a record that is cut off or of another layout."""
 
     time: str
     level: str
@@ -47,9 +45,9 @@ class Parts:
 
 
 def read(text: str) -> Parts:
-    """The record that ``text`` is: from its date up to the next record, line ends being single newlines.
+    """Return the fields of one record, given as text from its date to the next record, lines ending in a newline.
 
-    The message goes on until a line ends with logger and thread; what follows is the stack.
+    The message ends with the first line that ends in logger and thread; what follows is the stack trace.
     """
     first = _FIRST.match(text)
     if first is None:
@@ -66,10 +64,9 @@ def read(text: str) -> Parts:
 class Record:
     """One record of a broker's log.
 
-    ``line`` counts from 1 and is where the record begins. ``time`` carries no zone, because the
-    log carries none: it is the local time of the broker's host. ``stack`` is what follows the
-    record up to the next one, most often a stack trace. ``logger`` and ``thread`` are empty when
-    the record was torn off, by a crash or a rolled file.
+    ``line`` is the number of its first line, from 1. ``time`` is the local time of the broker's host, without a zone,
+    because the log holds none. ``stack`` is the text up to the next record, usually a stack trace. ``logger`` and
+    ``thread`` are "" where the record was cut off, by a crash or a rolled file.
     """
 
     line: int
@@ -84,9 +81,9 @@ class Record:
 class Parser:
     """Reads a log that may still be growing.
 
-    With ``stacks`` (the default) a record comes out when the next one begins, or at ``close``.
-    Without, it comes out as soon as it is whole, and the lines after it are dropped: that is for
-    those who watch a live log and cannot wait for the next line.
+    With ``stacks`` (the default) a record is returned when the next record begins, or at ``close``. Without, a record
+    is returned as soon as its first part is complete, and its stack trace is dropped, for callers that watch a live
+    log.
     """
 
     def __init__(self, *, stacks: bool = True) -> None:
@@ -103,11 +100,11 @@ class Parser:
         return self.feed_lines(lines)
 
     def feed_lines(self, lines: Iterable[str]) -> list[Record]:
-        """As ``feed``, for whole lines, with or without their line ends."""
+        """Take whole lines, with or without their line ends, and return the records that they complete."""
         return [record for line in lines for record in self._take(line.removesuffix("\n").removesuffix("\r"))]
 
     def close(self) -> list[Record]:
-        """What is left at the end of the text."""
+        """Return the records left at the end of the text."""
         done = self.feed_lines([self._rest]) if self._rest else []
         self._rest = ""
         return [*done, *self._finish()]
@@ -136,7 +133,7 @@ class Parser:
 
 
 def parse(source: str | Iterable[str]) -> Iterator[Record]:
-    """The records of a whole log: a text, or its lines with or without their line ends."""
+    """Yield the records of a whole log, given as a text or as its lines, with or without line ends."""
     parser = Parser()
     for line in source.split("\n") if isinstance(source, str) else source:
         yield from parser.feed_lines([line])

@@ -1,4 +1,4 @@
-"""Where the fields of records stand in a chunk of bytes: arrays of places, found for all records at once."""
+"""Find the fields of all records in a chunk of bytes at once, as numpy arrays of offsets."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _PADDING = bytes(_HEAD)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The records of a chunk.
+    """The bounds of the records in a chunk, as arrays with an entry for each record.
 
-    ``edges`` has ten places a record: where time, message, logger, thread and stack begin and end.
-    ``lines`` is the line, from 0, at which each begins; ``bare`` is True where logger and thread are
-    absent, ``timeless`` where the time is. ``odd`` are the records that ``read`` has, in that order:
-    their level, message, logger, thread and stack are to be taken from there.
+    ``edges`` holds ten offsets a record: begin and end of time, message, logger, thread and stack. ``lines`` is the
+    line, from 0, at which each record begins; ``bare`` is True where logger and thread are absent, ``timeless`` where
+    the time is. ``odd`` are indices of records of unusual shape, whose level, message, logger, thread and stack are in
+    ``read``, in the same order.
     """
 
     edges: Places
@@ -53,7 +53,7 @@ class Bounds:
 
 
 def file_bounds(text: bytes) -> Bounds:
-    """The records of the file's layout; what stands before the first is one that could not be read."""
+    """Return the bounds of records in a log file; text before the first record counts as an unreadable record."""
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))
@@ -95,7 +95,7 @@ def file_bounds(text: bytes) -> Bounds:
 
 
 def console_bounds(text: bytes) -> Bounds:
-    """The records of the console's layout: level and message in one line; what follows is the stack."""
+    """Return the bounds of records in the console's layout: level and message in a line, then the stack trace."""
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
     begins = _line_begins(ends, len(text))
@@ -131,13 +131,13 @@ def _line_begins(ends: Places, length: int) -> Places:
 
 
 def _finish(ends: Places, begin: Places, length: int) -> Places:
-    """Where each record ends, its last line end left out."""
+    """Return the offset at which each record ends, without its last line end."""
     last = length - 1 if len(ends) and ends[-1] == length - 1 else length
     return np.append(begin[1:] - 1, last)[: len(begin)]
 
 
 def _dated(padded: NDArray[np.uint8], begins: Places, length: int) -> tuple[Places, Places, Places]:
-    """Which lines begin with a date that exists; their seconds since 1970 and milliseconds, local time."""
+    """Return the lines that begin with an existing date, and their local time: seconds since 1970, and milliseconds."""
     first = padded[begins]
     at = np.flatnonzero(((first == 49) | (first == 50)) & (begins + len(_SHAPE) <= length))
     letters = padded[begins[at][:, None] + np.arange(len(_SHAPE))]
@@ -157,7 +157,7 @@ def _dated(padded: NDArray[np.uint8], begins: Places, length: int) -> tuple[Plac
 
 
 def _days(year: Places, month: Places, day: Places) -> Places:
-    """Days since 1970-01-01; from 1970 to 2099 every fourth year is a leap year."""
+    """Return the days since 1970-01-01; from 1970 to 2099 every fourth year is a leap year."""
     before = np.array([0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 0])[np.minimum(month, 13)]
     passed = year - 1970
     days: Places = passed * 365 + (passed + 1) // 4 + before + ((month > 2) & (year % 4 == 0)) + day - 1
@@ -165,7 +165,7 @@ def _days(year: Places, month: Places, day: Places) -> Places:
 
 
 def _codes(padded: NDArray[np.uint8], at: Places, table: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Flags]:
-    """Which level stands at each place, and whether one does."""
+    """Return the index of the level at each offset, and whether a level stands there."""
     found = np.ascontiguousarray(padded[at[:, None] + np.arange(8)]).view("<u8").ravel()
     codes, known = np.zeros(len(at), np.int32), np.zeros(len(at), bool)
     for code, word in enumerate(table):
@@ -176,14 +176,14 @@ def _codes(padded: NDArray[np.uint8], at: Places, table: NDArray[np.uint64]) -> 
 
 
 def _separators(padded: NDArray[np.uint8], length: int) -> Places:
-    """The bars that have a space on both sides."""
+    """Return the offsets of bars (``|``) that have a space on both sides."""
     bars = np.flatnonzero(padded[:length] == _BAR)
     spaced: Places = bars[(padded[bars - 1] == _SPACE) & (padded[bars + 1] == _SPACE)]
     return spaced
 
 
 def _one_word(text: bytes, before: Places, after: Places, usual: Flags) -> Flags:
-    """Whether what stands between two bars is one word, as a logger is. There are few loggers."""
+    """Return whether the text between two bars is a single word, as a logger is; each distinct text is checked once."""
     which = np.flatnonzero(usual)
     bounds = np.stack([before[which] + 2, after[which] - 1], axis=1)
     offsets = np.append(bounds.ravel(), len(text)).astype(np.int32)
@@ -222,7 +222,7 @@ def _edges(begin: Places, head_end: Places, finish: Places, logger: Places, thre
 
 
 def _with_orphans(bounds: Bounds, text: bytes) -> Bounds:
-    """The lines before the first record, as an event that could not be read."""
+    """Return the bounds with the lines before the first record added as an unreadable record."""
     first = int(bounds.edges[0, 0]) if len(bounds.edges) else len(text)
     if not first:
         return bounds

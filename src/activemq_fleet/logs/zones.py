@@ -1,4 +1,4 @@
-"""Local times of a host -> UTC, many at once."""
+"""Convert local times of a host to UTC, many at once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Seconds = NDArray[np.int64]
 
 @lru_cache(maxsize=256)
 def _changes(name: str) -> tuple[Seconds, Seconds, Seconds]:
-    """Of a zone: local seconds at which an offset begins to hold, the offsets, and how much was repeated before.
+    """Return a zone's local seconds at which offsets begin to hold, the offsets, and the seconds repeated before each.
 
-    An hour that is skipped has the offset from before it, as Java's and Python's calendars have it.
+    A skipped hour has the offset from before the change, as in Java's and Python's calendars.
     """
     if name.upper() in ("UTC", "Z", "GMT", "ETC/UTC", ""):
         zero = np.zeros(1, dtype=np.int64)
@@ -48,7 +48,7 @@ def _at(year: int) -> int:
 
 
 def _moment(zone: ZoneInfo | timezone, before: int, after: int) -> int:
-    """The first second in (before, after] that has the offset of ``after``."""
+    """Return the first second in (before, after] that has the offset of ``after``."""
     offset = _offset(zone, after)
     while after - before > 1:
         middle = (before + after) // 2
@@ -65,7 +65,7 @@ def _offset(zone: ZoneInfo | timezone, second: int) -> int:
 
 
 def zone_of(name: str) -> ZoneInfo | timezone:
-    """The zone of that name: ``Europe/Berlin``, ``UTC``, ``+02:00``. Raises InputError."""
+    """Return the time zone called ``Europe/Berlin``, ``UTC`` or ``+02:00``. Raises InputError for an unknown name."""
     if name[:1] in "+-" and name[1:].replace(":", "").isdigit():
         digits = name[1:].replace(":", "").ljust(4, "0")
         delta = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
@@ -78,10 +78,10 @@ def zone_of(name: str) -> ZoneInfo | timezone:
 
 
 class Clock:
-    """Turns the local times of one log, piece after piece in its order, into UTC.
+    """Converts the local times of one log, read piece after piece in order, to UTC.
 
-    The hour that an autumn night has twice is told by the order: it is the second one from where
-    the log steps back. Where it does not step back, it is the first.
+    The hour that an autumn night has twice is resolved by order: times count as the second hour from where the log
+    steps back, and as the first where it does not.
     """
 
     def __init__(self, zone: str) -> None:
@@ -90,7 +90,7 @@ class Clock:
         self._late = False
 
     def utc(self, seconds: Seconds) -> Seconds:
-        """Seconds of local time since 1970 as seconds of UTC."""
+        """Return seconds of local time since 1970 as seconds of UTC."""
         begins, offsets = self._begins, self._offsets
         if len(begins) == 1 or not len(seconds):
             shifted: Seconds = seconds - offsets[0]
@@ -107,7 +107,7 @@ class Clock:
         return found
 
     def _second_time(self, seconds: Seconds, found: Seconds, doubtful: NDArray[np.bool_], shift: Seconds) -> None:
-        """Move what comes after a step back within a repeated hour to its second time."""
+        """Move the times that follow a step back within a repeated hour to its second occurrence, in place."""
         for at in np.flatnonzero(doubtful):
             before = int(seconds[at - 1]) if at else self._last
             if at and not doubtful[at - 1]:

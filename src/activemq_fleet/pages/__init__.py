@@ -1,1 +1,1 @@
-"""What reports share: the style of their pages, and the parts of which these are made. Pure."""
+"""Provide what reports share: the style of their pages, and parts of pages and drawings. Pure."""

@@ -1,4 +1,4 @@
-"""Parts of a page: one HTML file that needs nothing else, light, dark or on paper."""
+"""Write parts of a report as HTML: one file without external resources, for light and dark mode and for paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from activemq_fleet.printable import escape_html
 
 
 def page(title: str, body: Iterable[str], *, style: str = "") -> str:
-    """The whole page. ``body`` is HTML, ``title`` text; ``style`` is added to what all pages share."""
+    """Return a whole HTML page; ``body`` is HTML, ``title`` text, ``style`` CSS added to the common style sheet."""
     return "\n".join([
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -22,7 +22,7 @@ def page(title: str, body: Iterable[str], *, style: str = "") -> str:
 
 
 def tiles(entries: Iterable[tuple[str, str, str]]) -> Iterable[str]:
-    """Figures: value, label and kind (good, bad or nothing), as text."""
+    """Yield the HTML of figures in tiles; each entry is value, label and kind (good, bad or ""), as text."""
     yield '<div class="tiles">'
     yield from (
         f'<div class="tile {kind}"><b>{escape_html(value)}</b><span>{escape_html(label)}</span></div>'
@@ -32,7 +32,7 @@ def tiles(entries: Iterable[tuple[str, str, str]]) -> Iterable[str]:
 
 
 def section(title: str, note: str, *content: str) -> Iterable[str]:
-    """``title`` and ``note`` are text, ``content`` is HTML."""
+    """Yield the HTML of a section; ``title`` and ``note`` are text, ``content`` is HTML."""
     yield f"<section>\n<h2>{escape_html(title)}</h2>"
     if note:
         yield f'<p class="note">{escape_html(note)}</p>'
@@ -41,7 +41,7 @@ def section(title: str, note: str, *content: str) -> Iterable[str]:
 
 
 def legend(states: Iterable[tuple[str, str]], strips: Iterable[tuple[str, str]]) -> str:
-    """What boxes and strips of a drawing mean: (class, word); a box's class without its ``s-``."""
+    """Return a drawing's legend as HTML; states and strips are (class, word), a state's class without its ``s-``."""
     boxes = "".join(
         f'<span><svg viewBox="0 0 26 13" width="26" height="13"><rect class="s-{state}" x="0.5" y="0.5" width="25" '
         f'height="12"/></svg>{word}</span>'
@@ -56,7 +56,7 @@ def legend(states: Iterable[tuple[str, str]], strips: Iterable[tuple[str, str]])
 
 
 def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[str]) -> str:
-    """``head`` is text; ``kinds`` are the classes of its columns; ``rows`` are HTML."""
+    """Return an HTML table; ``head`` is text, ``kinds`` are the CSS classes of its columns, ``rows`` are HTML."""
     cells = "".join(f'<th class="{kind}">{escape_html(name)}</th>' for name, kind in zip(head, kinds, strict=True))
     return (
         f'<div class="wide"><table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n'
@@ -66,11 +66,11 @@ def table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[str]) -> str
 
 
 def row(cells: Sequence[str], kinds: Sequence[str], kind: str) -> str:
-    """Cells of text. ``kind`` is the class of the row."""
+    """Return an HTML table row; ``cells`` are text, ``kinds`` the cells' CSS classes, ``kind`` that of the row."""
     inside = "".join(f'<td class="{of}">{escape_html(cell)}</td>' for cell, of in zip(cells, kinds, strict=True))
     return f'<tr class="{kind}">{inside}</tr>'
 
 
 def seconds(value: float | None) -> str:
-    """A duration as text; a dash where it is not known."""
+    """Return a duration in seconds as text; a dash where the duration is None."""
     return "–" if value is None else f"{value:.1f} s"

@@ -1,4 +1,4 @@
-"""The report's style sheet. On paper and by default it is light; states differ by more than colour."""
+"""Define the reports' style sheet: light by default and on paper; states differ by more than colour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the drawings on a page: scales, texts, the patterns of states. SVG, as text."""
+"""Write parts of a report's drawings as SVG: scales, texts, the patterns of states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from activemq_fleet.printable import escape_html
 
 WIDTH = 1000
-"""Of every drawing, in its own units."""
+"""The width of every drawing, in its own units."""
 
 PATTERNS = (
     '<svg width="0" height="0" class="defs" aria-hidden="true"><defs>'
@@ -18,11 +18,11 @@ PATTERNS = (
     "</defs></svg>"
 )
 
-"""To be put on a page once: states differ by more than colour."""
+"""SVG patterns of the states, to be put on a page once, so that states differ by more than colour."""
 
 
 class Scale:
-    """From seconds to pixels."""
+    """A linear scale from seconds to pixels; times outside ``began`` to ``ended`` are clamped."""
 
     def __init__(self, began: float, ended: float, left: float, right: float) -> None:
         self.began, self.ended, self.left, self.right = began, ended, left, right
@@ -33,14 +33,14 @@ class Scale:
 
 
 def text(x: float, y: float, said: str, kind: str, anchor: str = "start", most: int | None = None) -> str:
-    """``anchor``: start, middle or end. What is longer than ``most`` characters is cut, with the whole as its title."""
+    """Return an SVG text; ``anchor`` is start, middle or end; text longer than ``most`` is cut, with a tooltip."""
     shown = said if most is None or len(said) <= most else f"{said[: most - 1]}…"
     title = f"<title>{escape_html(said)}</title>" if shown != said else ""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{title}{escape_html(shown)}</text>'
 
 
 def svg(height: float, title: str, parts: Iterable[str]) -> str:
-    """A drawing as wide as its page. ``title`` is for those who do not see it."""
+    """Return an SVG drawing as wide as its page; ``title`` describes the drawing to screen readers."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape_html(title)}">\n'
         + "\n".join(parts)

@@ -1,4 +1,4 @@
-"""Findings, as people and machines want them: one function a format."""
+"""Format findings for people and machines, with one module for each format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMATS = ("text", "json", "sarif", "github", "junit")
 
 
 def formatter(name: str) -> Callable[[Report], str]:
-    """The function of a format. Each is imported only when it is asked for."""
+    """Return the function that formats a report; the format's module is imported on demand."""
     module = import_module(f"activemq_fleet.cli.formats.{name}")
     write: Callable[[Report], str] = module.write
     return write

@@ -1,4 +1,4 @@
-"""Workflow commands of GitHub Actions: annotations on a pull request."""
+"""Format findings as workflow commands of GitHub Actions, which annotate a pull request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def write(report: Report) -> str:
-    """One command a finding that is not waived."""
+    """Return a workflow command for each finding that is not waived."""
     return "\n".join(_command(finding) for finding in report.findings if finding.waived is None)
 
 

@@ -1,4 +1,4 @@
-"""JSON: findings and waivers as in fleet.json."""
+"""Format findings and waivers as JSON, as in fleet.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from activemq_fleet.printable import printable_json
 
 
 def write(report: Report) -> str:
-    """``{findings, waivers, warnings, hosts, counts}``."""
+    """Return the report as JSON: ``{findings, waivers, warnings, hosts, counts}``; ``files`` replaces ``hosts`` for
+    files.
+    """
     content = {
         "findings": [finding.to_dict() for finding in report.findings],
         "waivers": [dict(waiver) for waiver in report.waivers],

@@ -1,4 +1,4 @@
-"""JUnit's XML, which every CI server shows: a test case a finding, and one a host without any."""
+"""Format findings as JUnit XML, with a test case for each finding, and one for each host without findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from activemq_fleet.printable import printable
 
 
 def write(report: Report) -> str:
-    """One suite. An error finding is a failure, a waived one skipped, any other passes."""
+    """Return the report as a JUnit suite: an error finding fails, a waived finding is skipped, any other passes."""
     suite = etree.Element("testsuite", name="activemq-fleet")
     by_host: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
@@ -43,5 +43,5 @@ def _case(suite: etree._Element, finding: Finding) -> None:
 
 
 def _safe(text: str) -> str:
-    """Text without what XML 1.0 cannot hold, which a host name may."""
+    """Return the text without characters that XML 1.0 cannot hold."""
     return printable(text, lines=True)

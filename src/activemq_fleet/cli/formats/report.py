@@ -1,4 +1,4 @@
-"""What a check has found, before it takes a form."""
+"""Hold the result of a check before it is formatted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``hosts`` are those that were looked at, or with ``files`` the files; ``waivers`` those in force."""
+    """The result of a check; ``hosts`` are the checked hosts, or with ``files`` the checked files.
+
+    ``waivers`` are the waivers in force, ``warnings`` lines for stderr.
+    """
 
     hosts: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -26,14 +29,14 @@ class Report:
 
     @classmethod
     def of(cls, fleet: Fleet) -> Report:
-        """The report on a fleet: brokers, agents and balancers."""
+        """Return the report on a fleet's brokers, agents and balancers."""
         brokers, agents = [b.host for b in fleet.brokers], [a.host for a in fleet.agents]
         hosts = dict.fromkeys((*brokers, *agents, *(b.host for b in fleet.balancers)))
         return cls(tuple(hosts), fleet.findings, fleet.waivers, fleet.warnings)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many findings of each severity are not waived, and how many are."""
+        """The number of findings of each severity that are not waived, and the number ``waived``."""
         found = dict.fromkeys((*SEVERITIES, "waived"), 0)
         for finding in self.findings:
             found["waived" if finding.waived is not None else finding.severity] += 1
@@ -41,24 +44,24 @@ class Report:
 
 
 def subject_of(finding: Finding) -> str:
-    """What a finding is about: a host, or a file of nobody's."""
+    """Return the host that a finding is about, or its file where it has no host."""
     return finding.host or finding.file or ""
 
 
 def place_of(finding: Finding) -> str:
-    """``FILE:LINE:COLUMN`` as far as they are known; empty for findings about the inventory."""
+    """Return a finding's position as ``FILE:LINE:COLUMN``, as far as known; "" for findings about the inventory."""
     known = (finding.file, finding.line, finding.column)
     return ":".join(str(part) for part in known if part is not None)
 
 
 def advice(finding: Finding) -> str:
-    """The message and what to do, on one line."""
+    """Return a finding's message and fix on one line."""
     stop = "" if finding.message.endswith(("?", ".", "…")) else "."
     return f"{finding.message}{stop} Fix: {finding.fix}"
 
 
 def path_of(finding: Finding) -> str | None:
-    """The file of a finding, as ``render`` would name it in its output directory."""
+    """Return a finding's file as ``render`` names it in its output directory; None without a file."""
     if finding.file is None or not finding.host:
         return finding.file
     return f"hosts/{finding.host}/{finding.file}"

@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, which code scanning services take in (source: the OASIS standard of that name)."""
+"""Format findings as SARIF 2.1.0, which code scanning services read (source: the OASIS standard of that name)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def write(report: Report) -> str:
-    """One run with one result a finding; a waived one is suppressed, with its reason."""
+    """Return the report as a SARIF run with a result for each finding; waived ones are suppressed with their reason."""
     rules = sorted({finding.rule for finding in report.findings})
     driver = {
         "name": "activemq-fleet",
@@ -31,7 +31,7 @@ def write(report: Report) -> str:
 
 
 def _rule(name: str) -> dict[str, Any]:
-    """What is known of a rule; the topology's own have no more than a name."""
+    """Return a rule's SARIF description; rules of the topology have only their id."""
     known = next((one for one in lint_rules() if one.id == name), None)
     if known is None:
         return {"id": name}

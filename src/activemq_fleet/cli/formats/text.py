@@ -1,4 +1,4 @@
-"""Text: grouped by host, as someone reads it on a terminal; what many hosts have alike is told once."""
+"""Format findings as text for a terminal, grouped by host; a finding that many hosts share is shown once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_NAMED = 3
 
 
 def write(report: Report) -> str:
-    """The report with terminal colours, which ``click.echo`` takes out where there is no terminal.
+    """Return the report with terminal colours, which ``click.echo`` removes where stdout is no terminal.
 
-    Findings that say the same of several hosts, or of several files as a whole, stand once, below a
-    heading that counts the hosts or files and names a few.
+    Equal findings about several hosts, or about several files as a whole, are shown once, below a heading that counts
+    the hosts or files and names a few.
     """
     if report.files:
         order = sorted(report.findings, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule))
@@ -40,7 +40,7 @@ def write(report: Report) -> str:
 
 
 def _likeness(finding: Finding) -> Hashable:
-    """Equal for findings that are told once. One on a line of a file of nobody's stands alone."""
+    """Return a key that is equal for findings shown as one; a finding on a line of a hostless file has its own."""
     place = finding.file if finding.host else (finding.file, finding.line, finding.column) * bool(finding.line)
     text = (finding.rule, finding.severity, finding.message, finding.why, finding.fix, finding.waived)
     return *text, place
@@ -68,7 +68,7 @@ def _lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _place(findings: Sequence[Finding]) -> str | None:
-    """The place that all have, else their file: the columns of many hosts differ by their names."""
+    """Return the findings' common position, else their file; columns differ where hosts' names differ in length."""
     places = {place_of(one) for one in findings}
     return places.pop() if len(places) == 1 else findings[0].file
 
