@@ -72,13 +72,17 @@ def forge_over_openwire(address: Address, names: Iterable[str]) -> None:
 
 
 def _say(address: Address, *parts: bytes) -> None:
-    """Send, and wait for an answer to each part; whatever the broker makes of it."""
+    """Send, wait for an answer to each part, and then for the broker to hang up, so that it has read all of them."""
     with suppress(OSError), socket.create_connection(address, _TIMEOUT) as connection:
         connection.settimeout(_TIMEOUT / 15)
         for part in parts:
             connection.sendall(part)
             with suppress(TimeoutError):
                 connection.recv(1 << 16)
+        connection.shutdown(socket.SHUT_WR)
+        with suppress(TimeoutError):
+            while connection.recv(1 << 16):
+                pass
 
 
 def _mqtt_text(text: str) -> bytes:

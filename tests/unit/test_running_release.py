@@ -52,6 +52,7 @@ def compare(base: Path, look: dict[str, Any], install: str = "archive") -> tuple
     variables = {
         "__activemq_broker": ours,
         "__activemq_look": {"state": "active", "how": "it serves", "release_unseen": "", **look},
+        "__activemq_planned": {"hosts": []},
         "__activemq_settle_timeout": 1,
     }
     environment = os.environ | {
