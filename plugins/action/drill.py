@@ -54,13 +54,13 @@ class ActionModule(ActionBase):
         run = running.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
             due = run.next_fault({host: found["state"] for host, found in arguments["evidence"].items()})
-            drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted), "what": run.plan.what}
+            drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted_hosts), "what": run.plan.what}
             return {"drill": drill}
         if arguments["step"] == "wait":
             accepted, handled = run.wait_until_steady(options["pair"], float(options["patience"]))
             return {"load": {"accepted": accepted, "handled": handled}}
         if arguments["step"] == "record":
-            return {"void": run.record_fault(running.fault_of(arguments["fault"])).void}
+            return {"void": run.record_fault(running.fault_from_mapping(arguments["fault"])).void}
         return self._end(run, arguments, task_vars)
 
     def _begin(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

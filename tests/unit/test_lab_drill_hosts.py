@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import drill_hosts, drill_run
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, fault_of
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, fault_from_mapping
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.topology import Fleet
 from tests.unit.fleets import fleet
@@ -97,7 +97,7 @@ FAULT = {
 
 
 def record(run: DrillRun, **fields: str) -> str | None:
-    return run.record_fault(fault_of(FAULT | fields)).void
+    return run.record_fault(fault_from_mapping(FAULT | fields)).void
 
 
 def test_faults_are_due_until_enough_of_them_count(begun: DrillRun) -> None:
@@ -118,7 +118,7 @@ def test_a_fault_under_too_little_load_is_void_and_repeated_twice_at_most(begun:
 
 
 def test_a_void_fault_of_a_pair_whose_node_does_not_come_back_is_not_repeated(tmp_path: Path) -> None:
-    plan = DrillPlan(order=(PAIR,), what="kill", rate=100.0, seed=1, target="", final=(PAIR,))
+    plan = DrillPlan(order=(PAIR,), what="kill", rate=100.0, seed=1, target="", single_fault_pairs=(PAIR,))
     run = DrillRun.begin(plan, fleet_of(), tmp_path, 1)
     record(run, rate_handled="12")
 

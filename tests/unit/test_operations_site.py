@@ -18,9 +18,9 @@ from activemq_fleet.operations import (
     Request,
     Run,
     decide,
-    due_acts,
-    left_alone,
-    next_site,
+    next_site_step,
+    notes_on_skipped_nodes,
+    pending_actions,
 )
 
 
@@ -41,11 +41,11 @@ def run(nodes: Iterable[Node], **more: Any) -> Run:
 
 
 def acts(*nodes: Node, **more: Any) -> list[str]:
-    return [f"{act} {each.host}" for act, each in due_acts(nodes, {each.host for each in nodes}, **more)]
+    return [f"{act} {each.host}" for act, each in pending_actions(nodes, {each.host for each in nodes}, **more)]
 
 
 def notes(*nodes: Node) -> list[str]:
-    return left_alone(nodes, {each.host for each in nodes})
+    return notes_on_skipped_nodes(nodes, {each.host for each in nodes})
 
 
 def after(now: dict[str, Node], step: NextStep) -> dict[str, Node]:
@@ -70,7 +70,7 @@ def follow(*nodes: Node, chosen: set[str] | None = None) -> tuple[list[NextStep]
     """The acts of a run, step after step, each decided on what the one before has left; and the nodes at its end."""
     now, steps, acted = {each.host: each for each in nodes}, list[NextStep](), set[str]()
     while True:
-        step = next_site(list(now.values()), run(nodes, chosen=chosen or set(now), acted=acted))
+        step = next_site_step(list(now.values()), run(nodes, chosen=chosen or set(now), acted=acted))
         if step.act in ("done", "wait"):
             return steps, now
         steps.append(step)
@@ -85,7 +85,7 @@ def followed(*nodes: Node) -> list[str]:
 
 def test_a_fleet_that_runs_and_owes_nothing_is_left_alone() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby")
-    assert next_site(pair, run(pair)).act == "done"
+    assert next_site_step(pair, run(pair)).act == "done"
     assert notes(*pair) == []
 
 
@@ -110,14 +110,14 @@ def test_a_stopped_node_is_started_before_the_active_one_is_restarted() -> None:
 
 def test_a_node_that_hangs_is_restarted_only_when_that_is_owed() -> None:
     hung = node("x-mq01-a", "hung", restart_required=True)
-    step = next_site([hung], run([hung]))
+    step = next_site_step([hung], run([hung]))
     assert (step.act, step.hosts, step.say) == (
         "restart",
         (hung.host,),
         "restart x-mq01-a, which has no peer: its clients wait",
     )
     other = node("x-mq01-a", "hung", how="it says nothing")
-    assert next_site([other], run([other])).act == "done"
+    assert next_site_step([other], run([other])).act == "done"
     assert notes(other) == [
         "x-mq01-a is hung (it says nothing) and is left alone: nothing of its configuration changed"
     ]
@@ -125,7 +125,7 @@ def test_a_node_that_hangs_is_restarted_only_when_that_is_owed() -> None:
 
 def test_the_line_says_what_a_node_is_that_is_neither_active_nor_standby() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "hung", restart_required=True)
-    assert next_site(pair, run(pair)).say == "restart x-mq01-b, which is hung: x-mq01-a serves (as found)"
+    assert next_site_step(pair, run(pair)).say == "restart x-mq01-b, which is hung: x-mq01-a serves (as found)"
 
 
 def test_pairs_come_one_after_the_other() -> None:
@@ -143,34 +143,36 @@ def test_a_new_pure_pair_is_started_with_the_master_s_replication_port_between()
 def test_a_pure_slave_is_not_started_when_its_master_did_not_stay() -> None:
     pair = pure("x-mq01-a", "stopped", how="no process"), pure("x-mq01-b", "stopped")
     with pytest.raises(RefusalError, match=r"x-mq01-a has yet to become ready, it is stopped \(no process\): see "):
-        next_site(pair, run(pair, acted={"x-mq01-a"}))
+        next_site_step(pair, run(pair, acted={"x-mq01-a"}))
 
 
 def test_a_pure_pair_is_done_when_its_master_is_active_too() -> None:
     pair = pure("x-mq01-a", "starting", store_used=True), pure("x-mq01-b", "standby")
     acted = {each.host for each in pair}
-    assert next_site(pair, run(pair, acted=acted)).act == "wait"
+    assert next_site_step(pair, run(pair, acted=acted)).act == "wait"
     with pytest.raises(RefusalError, match="nothing further is touched: x-mq01-a has yet to become ready"):
-        next_site(pair, run(pair, acted=acted, waited=60.0))
+        next_site_step(pair, run(pair, acted=acted, waited=60.0))
 
 
 def test_a_pure_broker_is_never_restarted() -> None:
     pair = pure("x-mq01-a", "active", restart_required=True), pure("x-mq01-b", "standby")
-    assert next_site(pair, run(pair)).act == "done"
+    assert next_site_step(pair, run(pair)).act == "done"
     assert "the playbook resync does it" in notes(*pair)[0]
 
 
 @pytest.mark.parametrize("other", [pure("x-mq01-b", "active"), pure("x-mq01-b", "stopped", store_used=True)])
 def test_a_pure_node_with_a_store_somewhere_is_never_started(other: Node) -> None:
     pair = pure("x-mq01-a", "stopped"), other
-    assert next_site(pair, run(pair)).act == "done"
+    assert next_site_step(pair, run(pair)).act == "done"
     assert "x-mq01-a is stopped: a pure pair comes back by the playbook resync only" in notes(*pair)
 
 
 def test_one_node_of_a_new_pure_pair_is_never_started_alone() -> None:
     pair = pure("x-mq01-a", "stopped"), pure("x-mq01-b", "stopped")
-    assert next_site(pair, run(pair, chosen={"x-mq01-a"})).act == "done"
-    assert left_alone(pair, {"x-mq01-a"}) == ["x-mq01-a is stopped: a pure pair comes back by the playbook resync only"]
+    assert next_site_step(pair, run(pair, chosen={"x-mq01-a"})).act == "done"
+    assert notes_on_skipped_nodes(pair, {"x-mq01-a"}) == [
+        "x-mq01-a is stopped: a pure pair comes back by the playbook resync only"
+    ]
 
 
 OWING = node("x-mq01-a", "active", restart_required=True)
@@ -181,40 +183,40 @@ def test_an_active_broker_is_not_restarted_without_a_standby(state: BrokerState)
     pair = OWING, node("x-mq01-b", state)
     text = rf"^nothing was touched: x-mq01-a is active and is not restarted, because x-mq01-b is {state} \(as found\)"
     with pytest.raises(RefusalError, match=text):
-        next_site(pair, run(pair, chosen={OWING.host}))
+        next_site_step(pair, run(pair, chosen={OWING.host}))
 
 
 @pytest.mark.parametrize("state", ["starting", "hung"])
 def test_a_peer_that_may_come_to_stand_by_is_waited_for(state: BrokerState) -> None:
     pair = OWING, node("x-mq01-b", state)
-    assert next_site(pair, run(pair)).act == "wait"
+    assert next_site_step(pair, run(pair)).act == "wait"
     with pytest.raises(RefusalError, match=f"x-mq01-a is active and is not restarted, because x-mq01-b is {state}"):
-        next_site(pair, run(pair, waited=60.0))
+        next_site_step(pair, run(pair, waited=60.0))
 
 
 def test_an_active_broker_is_not_restarted_when_nobody_could_look_at_its_peer() -> None:
     with pytest.raises(RefusalError, match="x-mq01-a is active and is not restarted, because x-mq01-b was not reached"):
-        next_site([OWING], run([OWING]), {OWING.host: "x-mq01-b"})
+        next_site_step([OWING], run([OWING]), {OWING.host: "x-mq01-b"})
 
 
 def test_a_pair_that_was_touched_is_waited_for_until_somebody_serves() -> None:
     pair = node("x-mq01-a", "standby"), node("x-mq01-b", "starting")
-    assert next_site(pair, run(pair)).act == "done"
-    assert next_site(pair, run(pair, acted={"x-mq01-a"})).act == "wait"
+    assert next_site_step(pair, run(pair)).act == "done"
+    assert next_site_step(pair, run(pair, acted={"x-mq01-a"})).act == "wait"
     with pytest.raises(RefusalError, match="x-mq01: nobody is active yet"):
-        next_site(pair, run(pair, acted={"x-mq01-a"}, waited=60.0))
+        next_site_step(pair, run(pair, acted={"x-mq01-a"}, waited=60.0))
 
 
 def test_an_act_that_does_not_show_ends_the_run() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby", restart_required=True)
     with pytest.raises(RefusalError, match="x-mq01-b: restart was done in this run and does not show"):
-        next_site(pair, run(pair, acted={"x-mq01-b"}))
+        next_site_step(pair, run(pair, acted={"x-mq01-b"}))
 
 
 def test_a_broker_that_is_stopped_again_after_its_start_ends_the_run() -> None:
     pair = node("x-mq01-a", "stopped"), node("x-mq01-b", "standby")
     with pytest.raises(RefusalError, match="x-mq01-a has yet to become ready, it is stopped"):
-        next_site(pair, run(pair, acted={"x-mq01-a"}))
+        next_site_step(pair, run(pair, acted={"x-mq01-a"}))
 
 
 STATES = st.sampled_from(["active", "standby", "starting", "stopped", "hung"])
@@ -232,7 +234,7 @@ def test_every_act_makes_one_more_node_done_and_none_of_them_serves_alone(pairs:
     now, touched = nodes, list[str]()
     while True:
         try:
-            step = next_site(list(now.values()), run(now.values(), acted={*touched}))
+            step = next_site_step(list(now.values()), run(now.values(), acted={*touched}))
         except RefusalError:
             return
         if step.act in ("done", "wait"):

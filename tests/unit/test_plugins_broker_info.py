@@ -321,7 +321,7 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
     context.load_verify_locations(authority.ca)
 
     with tls_server(context) as port:
-        told = probe.ask(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"), needs_certificate=True)
+        told = probe.ask(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"), requires_client_certificate=True)
         untold = probe.ask(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"))
 
     assert told == probe.Answer(True, None, "answers over TLS, and refuses a client without a certificate")
@@ -330,7 +330,7 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
 
 def test_a_port_that_closes_before_any_handshake_has_not_answered() -> None:
     with tls_server(None) as port:
-        answer = probe.ask("nio+ssl", ("127.0.0.1", port), probe.Login(), needs_certificate=True)
+        answer = probe.ask("nio+ssl", ("127.0.0.1", port), probe.Login(), requires_client_certificate=True)
 
     assert not answer.answered
 
@@ -359,7 +359,7 @@ def test_a_connector_that_refuses_clients_without_a_certificate_is_known(tmp_pat
 
     found = lay(tmp_path, tls={**tls, "client_auth": True})
 
-    assert all(listener.needs_certificate for listener in found.listeners)
+    assert all(listener.requires_client_certificate for listener in found.listeners)
 
 
 def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path:
         ("stomp", "stomp+nio", ("127.0.0.9", 61613)),
         ("mqtt", "mqtt+nio", ("127.0.0.9", 1883)),
     ]
-    assert not any(listener.needs_certificate for listener in found.listeners)
+    assert not any(listener.requires_client_certificate for listener in found.listeners)
     assert found.login == probe.Login("net", "p=a\\s #1:ö")
     assert found.store == "/srv/activemq/orders-mq01"
     assert not found.pure

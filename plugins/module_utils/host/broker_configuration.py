@@ -23,12 +23,12 @@ _STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)")
 
 @dataclass(frozen=True)
 class Listener:
-    """One transportConnector, and where to ask it. ``needs_certificate``: clients without one are refused."""
+    """One transportConnector, and where to ask it. ``requires_client_certificate``: clients without one are refused."""
 
     name: str
     scheme: str
     address: tuple[str, int]
-    needs_certificate: bool = False
+    requires_client_certificate: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ def _listeners(root: ElementTree.Element) -> list[Listener]:
         if parts:
             scheme, host, port = parts
             host = "127.0.0.1" if host in _WILDCARDS else host
-            found.append(Listener(element.get("name", scheme), scheme, (host, port), needs_certificate(uri)))
+            found.append(Listener(element.get("name", scheme), scheme, (host, port), requires_client_certificate(uri)))
     return found
 
 
-def needs_certificate(uri: str) -> bool:
+def requires_client_certificate(uri: str) -> bool:
     """Return whether a connector's URI has it refuse clients without a certificate."""
     return _CLIENT_AUTH.search(uri) is not None
 

@@ -67,12 +67,17 @@ _SILENCE = (TimeoutError, socket.timeout)
 
 
 def ask(
-    scheme: str, address: tuple[str, int], login: Login, timeout: float = PROBE, *, needs_certificate: bool = False
+    scheme: str,
+    address: tuple[str, int],
+    login: Login,
+    timeout: float = PROBE,
+    *,
+    requires_client_certificate: bool = False,
 ) -> Answer:
     """Ask one connector. Raises nothing: what goes wrong is the answer.
 
-    ``needs_certificate``: the connector refuses clients without a certificate, and the probe has none. Then TLS is all
-    that can be asked of it.
+    ``requires_client_certificate``: the connector refuses clients without one, and the probe has none. Then TLS is
+    all that can be asked of it.
     """
     is_agreed = False
     speak: Callable[[socket.socket, Login], str] | None = _PROTOCOLS.get(protocol_of(scheme))
@@ -95,7 +100,7 @@ def ask(
         return Answer(False, False, f"accepts connections and says nothing for {timeout:g} s")
     except (ConnectionError, ssl.SSLError) as error:
         # Only a broker that lives completes a handshake, or refuses it by an alert.
-        if needs_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
+        if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
             return Answer(True, None, "answers over TLS, and refuses a client without a certificate")
         return Answer(False, None, f"{type(error).__name__}: {error}")
     except (OSError, ValueError, struct.error) as error:

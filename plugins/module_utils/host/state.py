@@ -135,7 +135,10 @@ def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
     answers: dict[str, probe.Answer] = {}
     for listener in order:
         answers[listener.name] = probe.ask(
-            listener.scheme, listener.address, deployed.login, needs_certificate=listener.needs_certificate
+            listener.scheme,
+            listener.address,
+            deployed.login,
+            requires_client_certificate=listener.requires_client_certificate,
         )
         if answers[listener.name].returned is False:
             break  # a broker that hangs would take the time of every connector

@@ -165,7 +165,12 @@ def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, pro
     with ThreadPoolExecutor(len(listeners)) as pool:
         asked = {
             one.name: pool.submit(
-                probe.ask, one.scheme, one.address, deployed.login, PROBE, needs_certificate=one.needs_certificate
+                probe.ask,
+                one.scheme,
+                one.address,
+                deployed.login,
+                PROBE,
+                requires_client_certificate=one.requires_client_certificate,
             )
             for one in listeners
         }

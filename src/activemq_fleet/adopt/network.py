@@ -265,7 +265,7 @@ def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast:
     for shape in _SHAPES:
         expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
         for broker in proposal.fleet(topology=shape, links=None, pair_links=None).brokers:
-            if not broker.is_replica:
+            if not broker.is_replication_slave:
                 expected[broker.group] |= {
                     (broker.unit, link.target, link.name, link.duplex)
                     for link in broker.links

@@ -222,7 +222,7 @@ def _node_lines(node: BrokerView, width: float, domain: str | None) -> list[tupl
     known = broker.address == broker.host and broker.identity.domain == domain
     lines = [] if known else [(shorten(broker.address, "mono", width), "mono muted")]
     listens = ports_of(node)
-    if broker.is_replica:
+    if broker.is_replication_slave:
         listens = ["listens only once promoted", *listens]
     return lines + [(line, "small muted") for line in wrap(listens, "small", width, " · ")]
 

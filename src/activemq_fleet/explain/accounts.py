@@ -116,7 +116,7 @@ def pointing_section(fleet: Fleet, broker: Broker) -> Section | None:
         entries.append(set_by(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
     for balancer in fleet.balancers:
         text = "load balancer: it points at preferred masters only" if broker.profile.replicates else "load balancer"
-        if broker.is_replica:
+        if broker.is_replication_slave:
             text = "load balancer: it does not point here, for a pure slave takes no clients"
         entries.append(Entry(balancer.host, text))
     return Section("pointing", "Agents and balancers", tuple(entries)) if entries else None

@@ -28,7 +28,7 @@ def links_out(fleet: Fleet, broker: Broker) -> Section:
             intro = (
                 "Dialled while it is active; the other node has the same links to other pairs, under the same names."
             )
-    elif broker.links and broker.is_replica:
+    elif broker.links and broker.is_replication_slave:
         intro = "Dialled only once it is promoted, to hand its messages to other masters."
     return Section("links-out", "Links that it dials", tuple(entries), intro=intro, stacked=bool(broker.links))
 

@@ -31,7 +31,7 @@ from activemq_fleet.lab.audit_process import AuditProcess
 from activemq_fleet.lab.collected import lay_down
 from activemq_fleet.lab.drill_files import settle
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.load_process import LoadGenerator, generator_of
+from activemq_fleet.lab.load_process import LoadGenerator, make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.printable import counted, printable
@@ -141,7 +141,7 @@ def _kill_under_load(lab: Lab) -> Takeover:
         fleet = lab.client_fleet
         stomp = replace(stomp_load_spec(fleet, fleet.pairs[pair], _RATE), name=f"{pair}-stomp")
         specs = {"MQTT": load_spec(fleet, fleet.pairs[pair], _RATE), "STOMP": stomp}
-        generators = [generator_of(spec, directory, sockets) for spec in specs.values()]
+        generators = [make_load_generator(spec, directory, sockets) for spec in specs.values()]
         for generator in generators:
             stack.callback(generator.__exit__)
             generator.start(_PATIENCE)

@@ -14,7 +14,7 @@ from pathlib import Path
 from activemq_fleet.drills import DrillResult, Fault, What
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.host.timeouts import HUNG, SETTLE
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, candidates
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFault, drill_candidates
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.operations.drill import NodeState, next_drill_step, refusal, schedule
@@ -74,7 +74,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     except InputError as error:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
-    chosen = [one for one in candidates(fleet.pairs.values()) if one.pair in target.pairs]
+    chosen = [one for one in drill_candidates(fleet.pairs.values()) if one.pair in target.pairs]
     order = schedule(chosen, options.faults, seed, options.what)
     for one in chosen:
         if one.pair not in order:
@@ -86,7 +86,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         rate=options.rate,
         seed=seed,
         target=options.target,
-        final=tuple(sorted({one.pair for one in chosen if one.profile.needs_resync})),
+        single_fault_pairs=tuple(sorted({one.pair for one in chosen if one.profile.needs_resync})),
     )
 
 
@@ -125,10 +125,12 @@ class _LabDrill:
         while True:
             states = self._states(plan)
             due = run.next_fault({node.host: node.state for node in states.values()})
-            whole = [pair for pair in plan.pairs if not (pair in plan.final and self._had_fault(pair, due))]
+            whole = [
+                pair for pair in plan.pairs if not (pair in plan.single_fault_pairs and self._had_fault(pair, due))
+            ]
             waited = time.monotonic() - acted
             step = next_drill_step(
-                whole, list(states.values()), due.pair, due.faulted, waited=waited, settle=self.options.patience
+                whole, list(states.values()), due.pair, due.faulted_hosts, waited=waited, settle=self.options.patience
             )
             match step.act:
                 case "done":
@@ -154,7 +156,7 @@ class _LabDrill:
         }
 
     def _had_fault(self, pair: str, due: NextFault) -> bool:
-        return any(broker.host in due.faulted for broker in self.lab.fleet.pairs[pair].brokers)
+        return any(broker.host in due.faulted_hosts for broker in self.lab.fleet.pairs[pair].brokers)
 
     def _inject(self, run: DrillRun, number: int, pair: str, host: str) -> Fault:
         """One fault, and what follows until the pair is whole again; what goes wrong is in the fault."""

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from activemq_fleet.drills import DrillResult, What, html_report
 from activemq_fleet.errors import InputError
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, candidates, is_lab
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
 from activemq_fleet.operations.drill import refuse_production, schedule
 from activemq_fleet.topology import Fleet
@@ -46,7 +46,7 @@ def begin(
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
         if broker.settings.service == "none" and not is_lab(broker):
             raise InputError(f"{broker.host}: activemq_service is none, so nobody could start it again")
-    every = [one for one in candidates(fleet.pairs.values()) if one.pair in pairs]
+    every = [one for one in drill_candidates(fleet.pairs.values()) if one.pair in pairs]
     fit = [one for one in every if not one.profile.replicates and speaks_mqtt(fleet.pairs[one.pair])]
     if every and not fit:
         raise InputError(

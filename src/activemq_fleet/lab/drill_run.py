@@ -44,7 +44,7 @@ _NUMBERS = ("at", "takeover", "back", "rate_accepted", "rate_handled")
 class DrillPlan:
     """What was asked for. ``order``: the pair of each fault; ``rate``: events a second on each pair.
 
-    ``final``: the pairs whose node does not come back after a fault, so that none is repeated.
+    ``single_fault_pairs``: the pairs whose node does not come back after a fault, so that none is repeated.
     """
 
     order: tuple[str, ...]
@@ -52,7 +52,7 @@ class DrillPlan:
     rate: float
     seed: int
     target: str
-    final: tuple[str, ...] = ()
+    single_fault_pairs: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> tuple[str, ...]:
@@ -64,12 +64,12 @@ class DrillPlan:
 class NextFault:
     """``pair``: where the next fault is due, None when all are done. ``number``: the fault's, from 1.
 
-    ``faulted``: the hosts that had a fault so far.
+    ``faulted_hosts``: the hosts that had a fault so far.
     """
 
     pair: str | None
     number: int
-    faulted: tuple[str, ...]
+    faulted_hosts: tuple[str, ...]
 
 
 def is_lab(broker: Broker) -> bool:
@@ -77,7 +77,7 @@ def is_lab(broker: Broker) -> bool:
     return any(option.startswith(MARK) for option in broker.settings.java_options)
 
 
-def candidates(pairs: Collection[Pair]) -> list[Candidate]:
+def drill_candidates(pairs: Collection[Pair]) -> list[Candidate]:
     """The pairs as the decisions of ``operations.drill`` see them."""
     return [
         Candidate(
@@ -99,10 +99,10 @@ class DrillRun:
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent: int) -> DrillRun:
+    def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent_pid: int) -> DrillRun:
         """Put the plan's pairs under load from this machine, and return once it flows.
 
-        ``parent``: the process with which the load ends.
+        ``parent_pid``: the process with which the load ends.
         Raises InputError, before anything is written, where this machine cannot open the brokers' connectors or log
         in there, and LabError where no load can be put on.
         """
@@ -111,7 +111,7 @@ class DrillRun:
         refuse_unreachable([spec for spec in specs if isinstance(spec, AgentLoadSpec)])
         run = cls(directory)
         run._write("drill.json", asdict(plan))
-        run._launch(specs, len(plan.order) * _A_FAULT, parent)
+        run._launch(specs, len(plan.order) * _A_FAULT, parent_pid)
         return run
 
     def __enter__(self) -> DrillRun:
@@ -130,7 +130,7 @@ class DrillRun:
     def plan(self) -> DrillPlan:
         """What was asked for."""
         data = self._read("drill.json")
-        lists = {name: tuple(data[name]) for name in ("order", "final")}
+        lists = {name: tuple(data[name]) for name in ("order", "single_fault_pairs")}
         return DrillPlan(**{field.name: data[field.name] for field in fields(DrillPlan)} | lists)
 
     @property
@@ -154,7 +154,7 @@ class DrillRun:
         if not any(fault.problem for fault in faults):
             for number, pair in enumerate(plan.order, 1):
                 tries = [fault for fault in faults if fault.number == number]
-                most = 1 if pair in plan.final else ATTEMPTS
+                most = 1 if pair in plan.single_fault_pairs else ATTEMPTS
                 if not any(fault.void is None for fault in tries) and len(tries) < most:
                     return NextFault(pair, number, faulted)
         return NextFault(None, len(plan.order), faulted)
@@ -238,11 +238,11 @@ class DrillRun:
             conditions=_conditions(plan, fleet, notes),
         )
 
-    def _launch(self, specs: Sequence[LoadSpec], longest: float, parent: int) -> None:
+    def _launch(self, specs: Sequence[LoadSpec], longest: float, parent_pid: int) -> None:
         descriptor = os.open(self.directory / "load.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(specs_to_json(specs))
-        command = [sys.executable, "-m", "activemq_fleet.lab.load_process", self.directory, longest, parent]
+        command = [sys.executable, "-m", "activemq_fleet.lab.load_process", self.directory, longest, parent_pid]
         with (self.directory / "load.log").open("wb") as output:
             self._process = subprocess.Popen(
                 list(map(str, command)),
@@ -285,7 +285,7 @@ class DrillRun:
         (self.directory / name).write_text(json.dumps(content))
 
 
-def fault_of(fields_of_playbook: Mapping[str, Any]) -> Fault:
+def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
     """Return the fault that a playbook tells of: numbers come as text, and what is not known as nothing."""
     known = {field.name for field in fields(Fault)}
     given = {key: value for key, value in fields_of_playbook.items() if key in known and value not in (None, "")}

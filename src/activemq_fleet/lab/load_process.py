@@ -48,7 +48,7 @@ class LoadGenerator(Protocol):
     def forget(self) -> None: ...
 
 
-def generator_of(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
+def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
     """Return the load generator of a spec, not started. ``sockets``: a directory with a short path."""
     if isinstance(spec, StompLoadSpec):
         return StompLoadGenerator(spec, directory)
@@ -82,7 +82,7 @@ def run(directory: Path, longest: float, parent: int | None = None) -> None:
     (directory / "load.json").unlink()  # it holds passwords
     stop, deadline = directory / "stop", time.monotonic() + longest
     with tempfile.TemporaryDirectory(prefix="load-") as sockets:
-        generators = [generator_of(spec, directory, Path(sockets)) for spec in specs]
+        generators = [make_load_generator(spec, directory, Path(sockets)) for spec in specs]
         try:
             for generator in generators:
                 generator.start(_PATIENCE)

@@ -29,7 +29,7 @@ def ask(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str
     account = credentials_of(broker)
     login = Login(account.username, account.password) if account else Login()
     demanding = first.asks_for_certificate(broker.release)
-    answer = probe.ask(first.scheme, (address, first.port), login, timeout, needs_certificate=demanding)
+    answer = probe.ask(first.scheme, (address, first.port), login, timeout, requires_client_certificate=demanding)
     return {first.name: answer}
 
 

@@ -279,7 +279,7 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
         for transport in link.uri().transports:
             there = [_at(view, transport) or other for other in view.brokers if other.address == transport.host]
             dialled = there[0] if len({other.host for other in there}) == 1 else None
-            if dialled and dialled.is_replica:
+            if dialled and dialled.is_replication_slave:
                 text = f"networkConnector {link.get('name')} dials {dialled.host}, a slave of pair {dialled.pair}"
                 yield view.problem(broker, text, **_place(link, "uri", transport.text))
 
@@ -292,7 +292,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
         if not broker.release.has_pure_master_slave:
             continue
         if broker.host not in changed:
-            if broker.is_replica and broker.peer:
+            if broker.is_replication_slave and broker.peer:
                 found.append(_Attachment(broker, view.fleet.broker(broker.peer), None, ""))
             continue
         document = view.document(broker)

@@ -72,7 +72,9 @@ def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
 
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="true"/>
     """
-    ours = document.broker is not None and document.broker.profile.replicates and not document.broker.is_replica
+    ours = (
+        document.broker is not None and document.broker.profile.replicates and not document.broker.is_replication_slave
+    )
     for broker in document.brokers:
         is_master = ours or broker.has("shutdownOnSlaveFailure")
         if is_master and not _is_slave(broker) and broker.flag("waitForSlave", False) is False:

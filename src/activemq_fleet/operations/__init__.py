@@ -10,7 +10,7 @@ from activemq_fleet.operations.jumps import Jump, Persistence, judge_jump
 from activemq_fleet.operations.lines import line_changes
 from activemq_fleet.operations.requests import RefusalError, Request, decide
 from activemq_fleet.operations.rolling import NextStep, Run, next_restart, next_switchover, started_since
-from activemq_fleet.operations.site import due_acts, left_alone, next_site
+from activemq_fleet.operations.site import next_site_step, notes_on_skipped_nodes, pending_actions
 from activemq_fleet.operations.stores import StoreLook, StorePlan, plan_stores
 from activemq_fleet.operations.table import outcome_table
 from activemq_fleet.operations.target import Target, TargetHost, read_since, resolve_target
@@ -34,18 +34,18 @@ __all__ = [
     "TargetHost",
     "check_upgrade",
     "decide",
-    "due_acts",
     "home_of",
     "judge_jump",
-    "left_alone",
     "line_changes",
     "may_put_back",
     "next_restart",
-    "next_site",
+    "next_site_step",
     "next_switchover",
     "next_upgrade",
     "node_of",
+    "notes_on_skipped_nodes",
     "outcome_table",
+    "pending_actions",
     "plan_stores",
     "problems_of",
     "read_since",

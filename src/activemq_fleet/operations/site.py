@@ -22,7 +22,9 @@ _READY = ("active", "standby")
 _RISING = ("standby", "starting")
 
 
-def due_acts(pair: Sequence[Node], chosen: Collection[str], acted: Collection[str] = ()) -> list[tuple[str, Node]]:
+def pending_actions(
+    pair: Sequence[Node], chosen: Collection[str], acted: Collection[str] = ()
+) -> list[tuple[str, Node]]:
     """What is yet to be done to the nodes of one pair, in order: ``start`` or ``restart``, and the node.
 
     ``chosen`` are the hosts that may be touched, ``acted`` those that were in this run.
@@ -39,7 +41,7 @@ def due_acts(pair: Sequence[Node], chosen: Collection[str], acted: Collection[st
     return starts + [("restart", node) for node in sorted(owing, key=lambda node: node.state == "active")]
 
 
-def left_alone(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
+def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
     """Return one line for each node of a pair that ``site`` leaves to somebody else."""
     if not pair[0].profile.needs_resync:
         return [
@@ -49,7 +51,7 @@ def left_alone(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
         ]
     lines = []
     for node in pair:
-        if due_acts(pair, chosen) or node.host not in chosen:
+        if pending_actions(pair, chosen) or node.host not in chosen:
             continue
         if node.state == "stopped":
             lines.append(f"{node.host} is stopped: a pure pair comes back by the playbook resync only")
@@ -61,7 +63,7 @@ def left_alone(pair: Sequence[Node], chosen: Collection[str]) -> list[str]:
     return lines
 
 
-def next_site(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | None = None) -> NextStep:
+def next_site_step(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | None = None) -> NextStep:
     """The next step for these pairs; ``unseen``: by host its peer, where nobody could look at that.
 
     Raises RefusalError for a broker that does not become ready, and for an active one that nobody would stand in for.
@@ -69,7 +71,7 @@ def next_site(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | None 
     pairs = nodes_by_pair(nodes)
     for name in sorted(pairs):
         pair = pairs[name]
-        acts = due_acts(pair, run.chosen, run.acted)
+        acts = pending_actions(pair, run.chosen, run.acted)
         if waiting := _wait_for_acted(pair, acts, run):
             return waiting
         if not acts:
@@ -155,8 +157,8 @@ def decide_roll(request: Request) -> Decision:
     owing = {host for host, result in request.configured.items() if result["restart_required"]}
     nodes = [replace(node, restart_required=node.restart_required or node.host in owing) for node in nodes]
     pairs = [pair for _, pair in sorted(nodes_by_pair(nodes).items())]
-    acts = [due_acts(pair, evidence) for pair in pairs]
-    notes = [note for pair in pairs for note in left_alone(pair, evidence)]
+    acts = [pending_actions(pair, evidence) for pair in pairs]
+    notes = [note for pair in pairs for note in notes_on_skipped_nodes(pair, evidence)]
     for note in notes:
         request.warn(note)
     batches = [sorted(node.host for node in pair) for pair, due in zip(pairs, acts, strict=True) if due]
@@ -189,7 +191,7 @@ def decide_site(request: Request) -> Decision:
         waited=float(options["waited"]),
         settle=float(options["settle"]),
     )
-    return request.step(next_site(nodes, run, unseen))
+    return request.step(next_site_step(nodes, run, unseen))
 
 
 @operation("outcome")

@@ -277,7 +277,7 @@ def _store(broker: Broker, v: Values) -> _Store:
 
 
 def _master_connector(broker: Broker, v: Values) -> Attributes | None:
-    if not broker.is_replica or broker.peer_address is None:
+    if not broker.is_replication_slave or broker.peer_address is None:
         return None
     if not broker.release.has_pure_master_slave:
         return None  # T005 has said so; a complaint about the element would only repeat it

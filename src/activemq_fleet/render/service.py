@@ -260,7 +260,7 @@ def _unit(broker: Broker, v: Values) -> dict[str, Shape]:
         # systemd reads k, m and g as upper case only.
         "memory": v(_systemd_size(broker_memory(settings))),
         "command": v(_command(broker)),
-        "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replica else _START_TIMEOUT,
+        "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
         "stop_timeout": _STOP_TIMEOUT,
         "restart": not broker.profile.needs_resync,
         # A share that is away must fail in ExecStartPre, which says so, not while mounting.
@@ -316,7 +316,7 @@ def _before(broker: Broker) -> Iterator[str]:
     """What must hold before java starts; each says in one line what to do when it does not."""
     if broker.shared_directory:
         yield _script(_MARKER_TEST, broker.shared_directory, broker.pair, STORE_MARKER)
-    elif broker.is_replica and broker.peer_address:
+    elif broker.is_replication_slave and broker.peer_address:
         host, port = broker.peer_address
         yield _script(_MASTER_WAIT, host, str(port))
 

@@ -160,7 +160,7 @@ class Network:
         """The links of the plans of a broker's unit; those whose target has no address are left out."""
         targets = ((plan, self.units[plan.target]) for plan in self.plans.get(broker.unit, ()))
         return tuple(
-            _planned_link(broker, plan, target, self, duplex=plan.duplex and not broker.is_replica)
+            _planned_link(broker, plan, target, self, duplex=plan.duplex and not broker.is_replication_slave)
             for plan, target in targets
             if target.addresses
         )

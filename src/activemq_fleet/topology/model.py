@@ -154,7 +154,7 @@ class Broker:
         return self.settings.profile
 
     @property
-    def is_replica(self) -> bool:
+    def is_replication_slave(self) -> bool:
         """True for a slave to which its master replicates: it opens no connector, not even once promoted."""
         return self.profile.replicates and self.role == "slave"
 

@@ -299,7 +299,7 @@ class Store:
 
     def counts(self) -> Counts:
         """How full the store is on the disk, now."""
-        counters = self._writer.committed
+        counters = self._writer.committed_counters
         oldest, remembered, journal = self._reader.rows(
             "SELECT (SELECT min(accepted) FROM (SELECT accepted FROM outbox ORDER BY place LIMIT 1)), "
             "(SELECT coalesce(max(n) - min(n) + 1, 0) FROM remembered), "

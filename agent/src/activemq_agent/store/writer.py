@@ -43,7 +43,7 @@ class Writer(threading.Thread):
         counters: Counters,
     ) -> None:
         super().__init__(name="store-writer", daemon=True)
-        self.committed = counters.snapshot()
+        self.committed_counters = counters.snapshot()
         """The numbers as of the last commit: a transaction that is still open may fail."""
         self._transaction = transaction
         self._on_transaction = on_transaction
@@ -136,12 +136,12 @@ class Writer(threading.Thread):
             transaction.finish()
             transaction.db.execute("COMMIT")
         except BaseException:
-            transaction.counters.__dict__.update(self.committed.snapshot().__dict__)
+            transaction.counters.__dict__.update(self.committed_counters.snapshot().__dict__)
             if transaction.db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     transaction.db.execute("ROLLBACK")
             raise
-        self.committed = transaction.counters.snapshot()
+        self.committed_counters = transaction.counters.snapshot()
         return results
 
 
