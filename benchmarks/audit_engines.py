@@ -35,10 +35,10 @@ def main(engine: str, logs: Path, out: Path, report: Path) -> None:
 
 def spark(logs: Path, out: Path, watch: _Watch) -> None:
     """The stage of ``audit``: looking at the files, parsing, writing the dataset."""
-    from activemq_fleet.pipeline.audit.job import read_logs
-    from activemq_fleet.pipeline.datasets import Output
-    from activemq_fleet.pipeline.inputs import list_inputs
-    from activemq_fleet.pipeline.session import SessionOptions, session
+    from activemq_fleet.spark.audit.job import read_logs
+    from activemq_fleet.spark.datasets import Output
+    from activemq_fleet.spark.inputs import list_inputs
+    from activemq_fleet.spark.session import SessionOptions, session
 
     with session("bench", SessionOptions(master="local[2]", conf={"spark.driver.memory": "1g"})) as running:
         running.range(1).count()

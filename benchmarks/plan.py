@@ -100,11 +100,11 @@ def _divided(work: Path, parts: int) -> list[Path]:
 
 def job(hosts: str, out: str, content: str, told: str) -> None:
     """One run of the job, timed."""
-    from activemq_fleet.pipeline.plan.job import Options, plan
-    from activemq_fleet.pipeline.plan.sources import source_of
-    from activemq_fleet.pipeline.plan.waking import waking
-    from activemq_fleet.pipeline.session import SessionOptions, session
-    from activemq_fleet.pipeline.settings import for_python
+    from activemq_fleet.spark.plan.job import Options, plan
+    from activemq_fleet.spark.plan.sources import source_of
+    from activemq_fleet.spark.plan.waking import waking
+    from activemq_fleet.spark.session import SessionOptions, session
+    from activemq_fleet.spark.settings import for_python
 
     began = time.perf_counter()
     conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}

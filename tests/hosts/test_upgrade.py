@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import jars_for
-from activemq_fleet.pipeline.operations import UNENDED, operations_of
+from activemq_fleet.audit.operation_records import UNENDED, operations_of
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import BASE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack

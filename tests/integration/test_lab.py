@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.audit.operation_records import operations_of
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.clients import (
@@ -23,7 +24,6 @@ from activemq_fleet.lab.clients import (
     stomp_send,
 )
 from activemq_fleet.lab.collected import lay_down
-from activemq_fleet.pipeline.operations import operations_of
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until

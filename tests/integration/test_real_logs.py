@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from activemq_fleet.audit import rows as audit_rows
+from activemq_fleet.audit.evidence import Incident, Seen
+from activemq_fleet.audit.log_evidence import KINDS, TEXT, signs
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
-from activemq_fleet.pipeline.audit import rows as audit_rows
-from activemq_fleet.pipeline.audit.evidence import Incident, Seen
-from activemq_fleet.pipeline.audit.signs import KINDS, TEXT, signs
 from tests.integration.planted import Ground
 from tests.integration.real_logs import RELEASES, SILENT, make
 from tests.log_reading import Row

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from activemq_fleet.pipeline.session import SessionOptions, session
+from activemq_fleet.spark.session import SessionOptions, session
 from tests.pipeline.clusters import QUICK
 
 SMALL = {

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.audit import audit
-from activemq_fleet.pipeline.inputs import Host
-from activemq_fleet.pipeline.schemas import SCHEMAS
+from activemq_fleet.spark.audit.job import audit
+from activemq_fleet.spark.inputs import Host
+from activemq_fleet.spark.schemas import SCHEMAS
 from tests.log_reading import logger_of
 from tests.unit.pipeline.broker_logs import NOON, PAIR, SAID, STORE, A, B, C
 

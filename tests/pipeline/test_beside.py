@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from activemq_fleet.pipeline.beside import beside
+from activemq_fleet.spark.beside import beside
 
 
 def test_both_are_done_when_the_block_is(spark: SparkSession) -> None:

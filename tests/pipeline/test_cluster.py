@@ -23,11 +23,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from activemq_fleet.pipeline.audit import audit
-from activemq_fleet.pipeline.drift.job import drift
-from activemq_fleet.pipeline.pack import pack
-from activemq_fleet.pipeline.plan.job import Options, plan
-from activemq_fleet.pipeline.plan.sources import source_of
+from activemq_fleet.spark.audit.job import audit
+from activemq_fleet.spark.drift_job import drift
+from activemq_fleet.spark.pack import pack
+from activemq_fleet.spark.plan.job import Options, plan
+from activemq_fleet.spark.plan.sources import source_of
 from tests.pipeline import clusters
 from tests.pipeline.clusters import Cluster, cluster
 from tests.pipeline.collected import Fleet

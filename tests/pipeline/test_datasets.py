@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.datasets import SCHEMAS, Output, read
+from activemq_fleet.spark.datasets import SCHEMAS, Output, read
 
 
 def _drift(spark: SparkSession, *paths: str) -> DataFrame:

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.datasets import SCHEMAS, Output, read
-from activemq_fleet.pipeline.drift.job import Result, drift
+from activemq_fleet.spark.datasets import SCHEMAS, Output, read
+from activemq_fleet.spark.drift_job import Result, drift
 from tests.pipeline.collected import FILES, Fleet
 
 Rows = dict[tuple[str, str], tuple[str, str | None, str | None]]

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
-from activemq_fleet.pipeline.audit.gathering import turns_of
-from activemq_fleet.pipeline.audit.job import read_logs
-from activemq_fleet.pipeline.datasets import Output
-from activemq_fleet.pipeline.events import EVENTS, events, gaps
-from activemq_fleet.pipeline.events.parse import CUT_OFF, scan_file
-from activemq_fleet.pipeline.inputs import Host, list_inputs
+from activemq_fleet.spark.audit.gathering import turns_of
+from activemq_fleet.spark.audit.job import read_logs
+from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.events import EVENTS, events, gaps
+from activemq_fleet.spark.events.parse import CUT_OFF, scan_file
+from activemq_fleet.spark.inputs import Host, list_inputs
 from tests.log_reading import LINES
 
 LINE, OTHER = LINES[0], LINES[1].replace(b"03-29 02:30", b"03-02 02:30")
@@ -59,7 +59,7 @@ def scanned(data: bytes, release: str | None, zone: str) -> list[Row]:
 @pytest.fixture
 def small_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Files above 3 kB are large, and are read in blocks of 2 kB."""
-    monkeypatch.setattr("activemq_fleet.pipeline.events.survey.WHOLE", 3000)
+    monkeypatch.setattr("activemq_fleet.spark.events.survey.WHOLE", 3000)
     names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
     before = {name: spark.conf.get(name) for name in names}
     for name in names:
@@ -156,7 +156,7 @@ def test_what_workers_write_themselves_is_what_spark_writes(
         if way == "spark":
             monkeypatch.setattr(Output, "own_place", lambda *_: None)
             # Where files are more than a worker takes at once, Spark puts them in order.
-            monkeypatch.setattr("activemq_fleet.pipeline.events.build.IN_MEMORY", 0)
+            monkeypatch.setattr("activemq_fleet.spark.events.build.IN_MEMORY", 0)
         with Output(spark, str(tmp_path / way)) as output:
             read = read_logs(spark, output, inputs)
             output.commit()

@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.audit.job import audit
-from activemq_fleet.pipeline.follow.job import Job, follow
+from activemq_fleet.spark.audit.job import audit
+from activemq_fleet.spark.follow.job import Job, follow
 from tests.pipeline.growing import LOST, RUN, WAIT, A, B, Fleet, Writer
 from tests.waiting import LateError
 

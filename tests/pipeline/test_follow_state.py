@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from activemq_fleet.pipeline.follow import state as module
-from activemq_fleet.pipeline.follow.source import SCHEMA
-from activemq_fleet.pipeline.follow.state import State
+from activemq_fleet.spark.follow import state as module
+from activemq_fleet.spark.follow.source import SCHEMA
+from activemq_fleet.spark.follow.state import State
 
 COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
 

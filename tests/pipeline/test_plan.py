@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import FleetError
-from activemq_fleet.pipeline.datasets import Output
-from activemq_fleet.pipeline.plan import job
-from activemq_fleet.pipeline.plan.earlier import since_of
-from activemq_fleet.pipeline.plan.job import Options, Result, plan
-from activemq_fleet.pipeline.plan.packing import TABLES
-from activemq_fleet.pipeline.plan.sources import source_of
+from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.plan import job
+from activemq_fleet.spark.plan.earlier import since_of
+from activemq_fleet.spark.plan.job import Options, Result, plan
+from activemq_fleet.spark.plan.packing import TABLES
+from activemq_fleet.spark.plan.sources import source_of
 from tests.unit.pipeline.planned import Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
 
 EDITINGS = int(os.environ.get("PLAN_EDITINGS", "1"))

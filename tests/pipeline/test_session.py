@@ -28,7 +28,7 @@ _SMALL = {
 _JOB = f"""
 import sys
 from activemq_fleet.cli.errors import run
-from activemq_fleet.pipeline.session import SessionOptions, session
+from activemq_fleet.spark.session import SessionOptions, session
 
 def slow(batches):
     import time
@@ -41,7 +41,7 @@ sys_argv = sys.argv
 def job():
     with session("test", SessionOptions(master="local[2]", conf={_SMALL})) as spark:
         from pyspark.sql import functions as sf
-        from activemq_fleet.pipeline.datasets import SCHEMAS, Output
+        from activemq_fleet.spark.datasets import SCHEMAS, Output
         columns = SCHEMAS["drift"].names
         with Output(spark, sys.argv[1], "drift") as output:
             rows = spark.range(int(sys.argv[3])).repartition(2)

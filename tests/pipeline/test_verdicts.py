@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from activemq_fleet.pipeline import verdicts
-from activemq_fleet.pipeline.schemas import SCHEMAS
-from activemq_fleet.pipeline.settings import temporarily
-from activemq_fleet.pipeline.verdicts import Settled, parse_journal, settled
+from activemq_fleet.spark import verdicts
+from activemq_fleet.spark.schemas import SCHEMAS
+from activemq_fleet.spark.settings import temporarily
+from activemq_fleet.spark.verdicts import Settled, parse_journal, settled
 from tests.pipeline.histories.damage import History, history
 from tests.pipeline.histories.mutants import MUTANTS, Mutant, planted
 from tests.pipeline.histories.reference import Fleet

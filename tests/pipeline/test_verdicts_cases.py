@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from activemq_fleet.pipeline.inputs import list_inputs
-from activemq_fleet.pipeline.verdicts import Settled, journal_records, settled, words
+from activemq_fleet.spark.inputs import list_inputs
+from activemq_fleet.spark.verdicts import Settled, journal_records, settled, words
 
 Entry = tuple[str, dict[str, Any]]
 FANNED_OUT = 200

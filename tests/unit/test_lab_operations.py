@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.audit.operation_records import Operation, operations_of
 from activemq_fleet.lab.layout import Layout
 from activemq_fleet.lab.operations import recorded
-from activemq_fleet.pipeline.operations import Operation, operations_of
 
 A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
 

@@ -12,7 +12,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.collect import bund
 from ansible_collections.activemq.fleet.plugins.module_utils.host import operation_record
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
-from activemq_fleet.pipeline.operations import OPERATIONS_FILE, operations_of
+from activemq_fleet.audit.operation_records import OPERATIONS_FILE, operations_of
 
 ABOUT = {"operation": "restart", "run": "1f0c", "by": "ops@controller"}
 

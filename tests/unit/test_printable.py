@@ -21,9 +21,9 @@ from activemq_fleet.cli.printing import echo
 from activemq_fleet.findings import Finding
 from activemq_fleet.pages.html import page, row
 from activemq_fleet.pages.svg import svg, text
-from activemq_fleet.pipeline.drift.job import HostDrift, Result
-from activemq_fleet.pipeline.progress import Progress
 from activemq_fleet.printable import escape_html, printable, printable_json
+from activemq_fleet.spark.drift_job import HostDrift, Result
+from activemq_fleet.spark.progress import Progress
 
 HOSTILE = [
     "red\x1b[31m",

@@ -21,8 +21,8 @@ ALLOWED = {
     "plugins/module_utils/watchdog/watchdog.py": "runs on hosts, where the library is not",
     "src/activemq_fleet/explain/release.py": "a key in the JSON of explain",
     "src/activemq_fleet/lint/table.py": "the module of the rules about pure master/slave",
-    "src/activemq_fleet/pipeline/audit/pairs.py": "how a broker took over, by its log: it was promoted",
-    "src/activemq_fleet/pipeline/audit/words.py": "advice about such a take-over",
+    "src/activemq_fleet/audit/pair_incidents.py": "how a broker took over, by its log: it was promoted",
+    "src/activemq_fleet/audit/advice.py": "advice about such a take-over",
 }
 # Where Jinja decides. The names in argument_specs and in inventories are those that users write.
 YAML = [path for name in ("playbooks", "roles") for path in (ROOT / name).rglob("*.yml") if "meta" not in path.parts]

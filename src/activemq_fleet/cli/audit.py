@@ -14,8 +14,8 @@ from activemq_fleet.cli.spark import spark_options
 from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
-    from activemq_fleet.pipeline.inputs import Host
-    from activemq_fleet.pipeline.options import SessionOptions
+    from activemq_fleet.spark.inputs import Host
+    from activemq_fleet.spark.options import SessionOptions
 
 _SHOWN = 15
 
@@ -70,10 +70,10 @@ def command(
 def _audit(
     logs: str, out: str, hosts: Mapping[str, Host] | None, skew: float, options: SessionOptions
 ) -> dict[str, Any]:
-    from activemq_fleet.pipeline.session import session
+    from activemq_fleet.spark.session import session
 
     with session("audit", options) as spark:
-        from activemq_fleet.pipeline.audit.job import audit
+        from activemq_fleet.spark.audit.job import audit
 
         return audit(spark, logs, out, inventory_hosts=hosts, skew=timedelta(seconds=skew)).to_dict()
 
@@ -86,11 +86,11 @@ def _follow(
     until_idle: float | None,
     options: SessionOptions,
 ) -> dict[str, Any]:
-    from activemq_fleet.pipeline.session import session
+    from activemq_fleet.spark.session import session
 
     with session("audit --follow", options) as spark:
-        from activemq_fleet.pipeline.audit.job import told
-        from activemq_fleet.pipeline.follow import follow
+        from activemq_fleet.spark.audit.job import told
+        from activemq_fleet.spark.follow import follow
 
         allowed = timedelta(seconds=skew)
         follow(spark, logs, out, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
@@ -101,7 +101,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
     """Return the brokers of the inventory by host, or None without an inventory."""
     if not inventory:
         return None
-    from activemq_fleet.pipeline.inputs import Host
+    from activemq_fleet.spark.inputs import Host
 
     assumed = "its times are taken for UTC"
     return {

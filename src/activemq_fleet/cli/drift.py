@@ -11,8 +11,8 @@ from activemq_fleet.cli.spark import spark_options
 from activemq_fleet.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
-    from activemq_fleet.pipeline.drift.job import Result
-    from activemq_fleet.pipeline.options import SessionOptions
+    from activemq_fleet.spark.drift_job import Result
+    from activemq_fleet.spark.options import SessionOptions
 
 _MOST_SHOWN = 40
 
@@ -47,8 +47,8 @@ def command(planned: str, found: str, output: str, form: str, spark: SessionOpti
 
     Exit codes: 0 all as planned; 1 differences; 2 wrong usage or unreadable input.
     """
-    from activemq_fleet.pipeline.drift.job import drift
-    from activemq_fleet.pipeline.session import session
+    from activemq_fleet.spark.drift_job import drift
+    from activemq_fleet.spark.session import session
 
     with session("drift", spark) as running:
         result = drift(running, planned, found, output)

@@ -28,7 +28,7 @@ def command(output: Path, python_prefix: str | None) -> int:
 
     Then: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...
     """
-    from activemq_fleet.pipeline.pack import pack
+    from activemq_fleet.spark.pack import pack
 
     packed = pack(output, python_prefix)
     echo(

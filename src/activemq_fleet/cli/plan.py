@@ -14,9 +14,9 @@ from activemq_fleet.printable import counted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from activemq_fleet.pipeline.options import SessionOptions
-    from activemq_fleet.pipeline.plan.job import Result
-    from activemq_fleet.pipeline.plan.sources import Source
+    from activemq_fleet.spark.options import SessionOptions
+    from activemq_fleet.spark.plan.job import Result
+    from activemq_fleet.spark.plan.sources import Source
 
 _MOST_SHOWN = 20
 _LARGEST = 5000
@@ -73,11 +73,11 @@ def command(
     afternoon does not hold. Secrets are written as @VARIABLE@. A network with an error finding that
     is not waived gets no files, and the exit code is 1.
     """
-    from activemq_fleet.pipeline.plan.earlier import since_of
-    from activemq_fleet.pipeline.plan.job import Options, plan
-    from activemq_fleet.pipeline.plan.waking import waking
-    from activemq_fleet.pipeline.session import session
-    from activemq_fleet.pipeline.settings import for_python
+    from activemq_fleet.spark.plan.earlier import since_of
+    from activemq_fleet.spark.plan.job import Options, plan
+    from activemq_fleet.spark.plan.waking import waking
+    from activemq_fleet.spark.session import session
+    from activemq_fleet.spark.settings import for_python
 
     if bool(hosts) == bool(inventory):
         raise click.UsageError("say where the hosts are: --hosts FILE, or -i INVENTORY")
@@ -97,7 +97,7 @@ def command(
 
 
 def _source(running: SparkSession, hosts: str | None, form: str, inventory: InventoryOptions) -> Source:
-    from activemq_fleet.pipeline.plan.sources import source_of, source_of_inventory
+    from activemq_fleet.spark.plan.sources import source_of, source_of_inventory
 
     if hosts:
         return source_of(running, hosts, form)
@@ -125,7 +125,7 @@ def _warn(line: str) -> None:
 def _show(running: SparkSession, output: str) -> None:
     """Print the first findings that block, at most 20; the dataset holds all."""
     from activemq_fleet.findings import Finding
-    from activemq_fleet.pipeline.datasets import read
+    from activemq_fleet.spark.datasets import read
 
     blocking = read(running, output, "findings").where("severity = 'error' and waived is null")
     for row in blocking.orderBy("host", "rule", "message").limit(_MOST_SHOWN).collect():

@@ -32,7 +32,7 @@ def spark_options(function: Function) -> Function:
         progress: bool | None,
         **kwargs: Any,
     ) -> Any:
-        from activemq_fleet.pipeline.options import SessionOptions
+        from activemq_fleet.spark.options import SessionOptions
 
         if master and remote:
             raise click.UsageError("--master and --remote exclude each other: a cluster, or a Spark Connect server")

@@ -55,12 +55,12 @@ class AuditProcess:
 
 def main(arguments: Sequence[str]) -> int:
     """Start Spark, wait for the word, audit ``arguments[0]`` into ``arguments[1]``; 0 when that was done."""
-    from activemq_fleet.pipeline.session import SessionOptions, session
+    from activemq_fleet.spark.session import SessionOptions, session
 
     logs, out = arguments
     try:
         with session("audit", SessionOptions(progress=False)) as spark:
-            from activemq_fleet.pipeline.audit.job import audit
+            from activemq_fleet.spark.audit.job import audit
 
             _warm(spark)
             if sys.stdin.readline().strip() == _GO:

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from activemq_fleet.pipeline import verdicts
+from activemq_fleet.spark import verdicts
 
-PACKAGE = "activemq_fleet.pipeline.verdicts"
+PACKAGE = "activemq_fleet.spark.verdicts"
 
 
 class Mutant(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.cli.main import main
-from activemq_fleet.pipeline import submit
+from activemq_fleet.spark import submit
 
 PLAN = ["plan", "-o", "out"]
 DRIFT = ["drift", "--planned", "x", "--found", "y", "-o", "out"]

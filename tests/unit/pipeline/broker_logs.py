@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from activemq_fleet.audit import rows
+from activemq_fleet.audit.evidence import Incident, Seen
+from activemq_fleet.audit.log_evidence import KINDS, signs
 from activemq_fleet.logs import Record, classify
-from activemq_fleet.pipeline.audit import rows
-from activemq_fleet.pipeline.audit.evidence import Incident, Seen
-from activemq_fleet.pipeline.audit.signs import KINDS, signs
 from tests.log_reading import logger_of
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from activemq_fleet.pipeline.follow.advance import HOLD, Tail
-from activemq_fleet.pipeline.follow.places import Offset, changes
-from activemq_fleet.pipeline.follow.reading import content_of
+from activemq_fleet.spark.follow.advance import HOLD, Tail
+from activemq_fleet.spark.follow.places import Offset, changes
+from activemq_fleet.spark.follow.reading import content_of
 
 
 class Clock:

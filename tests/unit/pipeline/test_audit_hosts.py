@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from activemq_fleet.pipeline.audit import words
-from activemq_fleet.pipeline.audit.evidence import Incident
+from activemq_fleet.audit import advice
+from activemq_fleet.audit.evidence import Incident
 from tests.unit.pipeline.broker_logs import A, audit_pair, kinds, log
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
@@ -204,7 +204,7 @@ def test_duplex_links_of_two_names_are_no_double_bridge() -> None:
 
 
 def test_every_rule_that_is_named_exists() -> None:
-    text = "".join(path.read_text() for path in Path(words.__file__).parent.glob("*.py"))
+    text = "".join(path.read_text() for path in Path(advice.__file__).parent.glob("*.py"))
     known = (Path(__file__).resolve().parents[3] / "docs" / "rules.md").read_text()
 
     named = set(re.findall(r'"([VLPNMCS]\d{3})"', text))

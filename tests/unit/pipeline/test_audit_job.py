@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from activemq_fleet.pipeline.audit.job import partitions
-from activemq_fleet.pipeline.inputs import InputFile, Inputs
+from activemq_fleet.spark.audit.job import partitions
+from activemq_fleet.spark.inputs import InputFile, Inputs
 
 MEGABYTE = 1 << 20
 NUMBER, ADAPTIVE = "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled"

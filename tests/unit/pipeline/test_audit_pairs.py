@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.pipeline.audit.evidence import Incident
+from activemq_fleet.audit.evidence import Incident
 from tests.unit.pipeline.broker_logs import A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")

@@ -8,8 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from activemq_fleet.pipeline.audit.findings import Counts, Gap, Read, Result, judge
-from activemq_fleet.pipeline.audit.picture import (
+from activemq_fleet.audit.picture import (
     Latency,
     Lines,
     Picture,
@@ -21,8 +20,9 @@ from activemq_fleet.pipeline.audit.picture import (
     Slice,
     latency_of,
 )
-from activemq_fleet.pipeline.audit.report import headline, html_report
-from activemq_fleet.pipeline.audit.spans import Span
+from activemq_fleet.audit.report import headline, html_report
+from activemq_fleet.audit.result import Counts, Gap, Read, Result, judge
+from activemq_fleet.audit.state_spans import Span
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 EVIL = '"><script>alert(1)</script>\x00<img src=x onerror=alert(2)>'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from activemq_fleet.pipeline.audit.spans import Span, spans_of
-from activemq_fleet.pipeline.audit.terms import Term
+from activemq_fleet.audit.broker_runs import Term
+from activemq_fleet.audit.state_spans import Span, spans_of
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.pipeline.daemon import without_archives
+from activemq_fleet.spark.daemon import without_archives
 
 _HOME = "/venv/lib/python3.11/site-packages/pyspark"
 _ADDED = [
@@ -41,7 +41,7 @@ _THREAD = "import threading; threading.Thread(target=threading.Event().wait, dae
     ids=["sound", "failed", "with-a-thread"],
 )
 def test_sparks_own_daemon_takes_over_where_forking_is_not_safe(load: str, module: str) -> None:
-    program = f"from activemq_fleet.pipeline.daemon import serve\ndef load():\n    {load}\nserve(load)"
+    program = f"from activemq_fleet.spark.daemon import serve\ndef load():\n    {load}\nserve(load)"
     with subprocess.Popen(
         [sys.executable, "-c", program, "pyspark.worker"],
         stdin=subprocess.PIPE,
@@ -59,10 +59,10 @@ def test_sparks_own_daemon_takes_over_where_forking_is_not_safe(load: str, modul
     assert module in command
 
 
-@pytest.mark.parametrize("module", ["activemq_fleet.pipeline.daemon", "activemq_fleet.pipeline.plan.daemon"])
+@pytest.mark.parametrize("module", ["activemq_fleet.spark.daemon", "activemq_fleet.spark.plan.daemon"])
 def test_what_is_loaded_leaves_one_thread(module: str) -> None:
     program = (
-        f"import os; from activemq_fleet.pipeline import daemon; os.environ.setdefault(*daemon.ARROW); "
+        f"import os; from activemq_fleet.spark import daemon; os.environ.setdefault(*daemon.ARROW); "
         f"from {module} import load; load(); print(*os.listdir('/proc/self/task'))"
     )
     told = subprocess.check_output(
@@ -75,7 +75,7 @@ def test_what_is_loaded_leaves_one_thread(module: str) -> None:
 def test_workers_of_plan_leave_pandas_to_who_asks_for_it() -> None:
     program = """
 import sys
-from activemq_fleet.pipeline.plan.daemon import load
+from activemq_fleet.spark.plan.daemon import load
 load()
 print("pandas" in sys.modules)
 import pyarrow

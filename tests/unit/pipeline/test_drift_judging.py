@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from activemq_fleet.drift.differences import unified
+from activemq_fleet.drift.judging import Evidence, judge
+from activemq_fleet.drift.records import collected_file, planned_file
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.drift.differences import unified
-from activemq_fleet.pipeline.drift.judging import Evidence, judge
-from activemq_fleet.pipeline.drift.records import collected_file, planned_file
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
-from activemq_fleet.pipeline.events import survey
-from activemq_fleet.pipeline.events.files import Log, scan_files
-from activemq_fleet.pipeline.events.survey import Part, Place
-from activemq_fleet.pipeline.inputs import Host, InputFile
+from activemq_fleet.spark.events import survey
+from activemq_fleet.spark.events.files import Log, scan_files
+from activemq_fleet.spark.events.survey import Part, Place
+from activemq_fleet.spark.inputs import Host, InputFile
 from tests.log_reading import LINES, Row
 
 LINE = LINES[0]
@@ -66,7 +66,7 @@ def rolled(host: str, random: Random) -> dict[str, bytes]:
 @pytest.mark.parametrize("in_order", [True, False])
 def test_files_cut_anywhere_are_one_log(seed: int, in_order: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # Files that do not come in order are all waited for, however much they have grown since they were listed.
-    monkeypatch.setattr("activemq_fleet.pipeline.events.files.IN_MEMORY", 100)
+    monkeypatch.setattr("activemq_fleet.spark.events.files.IN_MEMORY", 100)
     random = Random(seed)
     contents = {**rolled("a", random), **rolled("a-b", random), "c/activemq.log": STACK + WHOLE}
     hosts = ["a", "a-b", "c"]
@@ -87,12 +87,12 @@ def test_files_cut_anywhere_are_one_log(seed: int, in_order: bool, monkeypatch: 
 
 
 def test_files_whose_places_are_known_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.pipeline.events.files.IN_MEMORY", 10)
+    monkeypatch.setattr("activemq_fleet.spark.events.files.IN_MEMORY", 10)
     contents = {"h/activemq.log": LINE + b"\n", "h/activemq.log.1": LINE + b"\n"}
     known = {
         path: Log(log.file, log.host, Place(7, {0: Part(after=b"\tat x\n")})) for path, log in logs_of(contents).items()
     }
-    monkeypatch.setattr("activemq_fleet.pipeline.events.files.beginning_of", None)
+    monkeypatch.setattr("activemq_fleet.spark.events.files.beginning_of", None)
     rows = read(contents, ["h/activemq.log", "h/activemq.log.1"], known)
     assert [(row["stack"], row["sequence"] >> 40) for row in rows] == [("\tat x", 7)] * 2
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source, head_of
-from activemq_fleet.pipeline.events.chunks import blocks, last_record, unpacked
-from activemq_fleet.pipeline.events.rolls import Roll, adjacent, missing, ordered
-from activemq_fleet.pipeline.events.survey import Seen, parts_of
+from activemq_fleet.spark.events.chunks import blocks, last_record, unpacked
+from activemq_fleet.spark.events.rolls import Roll, adjacent, missing, ordered
+from activemq_fleet.spark.events.survey import Seen, parts_of
 from tests.log_reading import LINES, Row
 
 LINE = LINES[0]
@@ -90,7 +90,7 @@ def test_the_bytes_of_each_block_come_as_they_were_with_its_end_marked(size: int
 
 
 def test_a_long_block_comes_in_pieces_that_end_where_records_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.pipeline.events.chunks.STEP", 300)
+    monkeypatch.setattr("activemq_fleet.spark.events.chunks.STEP", 300)
     lines = [LINE + b"\n", b"\tat x\n"] * 10
     found = list(blocks(iter(batches([(1, 0, line) for line in lines], 3))))
     assert len(found) > 3
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
 
 
 def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.pipeline.events.chunks.STEP", 1000)
+    monkeypatch.setattr("activemq_fleet.spark.events.chunks.STEP", 1000)
     whole = (LINE + b"\n\tat x\n") * 100
     pieces = list(unpacked(memoryview(gzip.compress(whole)), compressed=True))
     assert len(pieces) > 5

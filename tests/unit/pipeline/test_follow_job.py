@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.follow.job import _alone, _watch
+from activemq_fleet.spark.follow.job import _alone, _watch
 from tests.unit.pipeline.tailing import Clock
 
 

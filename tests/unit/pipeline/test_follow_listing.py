@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from activemq_fleet.pipeline.follow.listing import listed
+from activemq_fleet.spark.follow.listing import listed
 
 
 def test_logs_journals_and_descriptions_are_listed_as_the_readers_of_the_batch_list_them(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.pipeline.audit.findings import Gap
-from activemq_fleet.pipeline.follow.parts import LEDGER, LOGS, Parts, link_all
-from activemq_fleet.pipeline.follow.taken import taken_over
+from activemq_fleet.audit.result import Gap
+from activemq_fleet.spark.follow.parts import LEDGER, LOGS, Parts, link_all
+from activemq_fleet.spark.follow.taken import taken_over
 
 NAMES = ("deliveries", "messages")
 GAPS = [Gap("shop", "journal of epoch e1: records are missing from record 5 (2)"), Gap("mq01a", "a line", "a.jsonl", 3)]

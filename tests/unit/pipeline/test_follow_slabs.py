@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.pipeline.follow.merging import merged
-from activemq_fleet.pipeline.follow.slabs import SLAB, Slab, shares_of, slabs_of
-from activemq_fleet.pipeline.follow.state import Span, ended_at, parts_of, spans
+from activemq_fleet.spark.follow.merging import merged
+from activemq_fleet.spark.follow.slabs import SLAB, Slab, shares_of, slabs_of
+from activemq_fleet.spark.follow.state import Span, ended_at, parts_of, spans
 
 
 @dataclass

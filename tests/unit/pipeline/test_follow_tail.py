@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.follow import advance
-from activemq_fleet.pipeline.follow.advance import HOLD
-from activemq_fleet.pipeline.follow.places import Offset
+from activemq_fleet.spark.follow import advance
+from activemq_fleet.spark.follow.advance import HOLD
+from activemq_fleet.spark.follow.places import Offset
 from tests.unit.pipeline.tailing import Stream, record
 
 LOG = "activemq.log"

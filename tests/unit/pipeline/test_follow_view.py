@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.pipeline.events import parse, survey
-from activemq_fleet.pipeline.follow import view
-from activemq_fleet.pipeline.follow.reading import LOST, beginning
-from activemq_fleet.pipeline.follow.records import pieces
-from activemq_fleet.pipeline.inputs import Host, InputFile, Inputs
-from activemq_fleet.pipeline.verdicts.reading import lines_of_files
+from activemq_fleet.spark.events import parse, survey
+from activemq_fleet.spark.follow import view
+from activemq_fleet.spark.follow.reading import LOST, beginning
+from activemq_fleet.spark.follow.records import pieces
+from activemq_fleet.spark.inputs import Host, InputFile, Inputs
+from activemq_fleet.spark.verdicts.reading import lines_of_files
 from tests.unit.pipeline.tailing import Stream
 from tests.unit.pipeline.test_follow_tail import World
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.follow.contents import Content
-from activemq_fleet.pipeline.follow.listing import listed
-from activemq_fleet.pipeline.follow.looking import Looker
-from activemq_fleet.pipeline.input_directory import open_inside, refuse_outside_links
+from activemq_fleet.spark.follow.contents import Content
+from activemq_fleet.spark.follow.listing import listed
+from activemq_fleet.spark.follow.looking import Looker
+from activemq_fleet.spark.input_directory import open_inside, refuse_outside_links
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-from activemq_fleet.pipeline.operations import UNENDED, Operation, operations_of
+from activemq_fleet.audit.operation_records import UNENDED, Operation, operations_of
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOST = "orders-mq01-a.example.com"

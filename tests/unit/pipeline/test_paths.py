@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.pipeline.paths import local_path, pattern_of, uri_of
+from activemq_fleet.spark.paths import local_path, pattern_of, uri_of
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.pipeline.plan.bundles import MEMBERS, SCHEMA, apart, bundles, in_order, members
-from activemq_fleet.pipeline.plan.digest import Digest
-from activemq_fleet.pipeline.plan.facts import facts_of
-from activemq_fleet.pipeline.plan.records import Record, text_of
-from activemq_fleet.pipeline.plan.rows import HOST, LINK, Row, rows_of
+from activemq_fleet.spark.plan.bundles import MEMBERS, SCHEMA, apart, bundles, in_order, members
+from activemq_fleet.spark.plan.digest import Digest
+from activemq_fleet.spark.plan.facts import facts_of
+from activemq_fleet.spark.plan.records import Record, text_of
+from activemq_fleet.spark.plan.rows import HOST, LINK, Row, rows_of
 from tests.unit.pipeline.planned import Groups, Hosts, pairs, tangled
 
 JDBC = {"driver": "org.x.Driver", "username": "amq", "password": "only-jdbc"}

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.pipeline.plan import context as contexts
-from activemq_fleet.pipeline.plan.components import united
-from activemq_fleet.pipeline.plan.context import Context
-from activemq_fleet.pipeline.plan.packing import TABLES, compact, packed, unpacked
-from activemq_fleet.pipeline.plan.parts import compute, fingerprints
-from activemq_fleet.pipeline.plan.records import text_of
-from activemq_fleet.pipeline.plan.rows import COLUMNS, HOST, Row
+from activemq_fleet.spark.plan import context as contexts
+from activemq_fleet.spark.plan.components import united
+from activemq_fleet.spark.plan.context import Context
+from activemq_fleet.spark.plan.packing import TABLES, compact, packed, unpacked
+from activemq_fleet.spark.plan.parts import compute, fingerprints
+from activemq_fleet.spark.plan.records import text_of
+from activemq_fleet.spark.plan.rows import COLUMNS, HOST, Row
 from activemq_fleet.topology.model import KnownGroups
 from tests.unit.pipeline import planned
 from tests.unit.pipeline.planned import Agreeable, Hosts, in_order, pairs, whole

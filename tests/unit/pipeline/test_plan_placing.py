@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from activemq_fleet.pipeline.plan.placing import Places, placed
+from activemq_fleet.spark.plan.placing import Places, placed
 
 COLUMNS = ("component", "host", "home")
 

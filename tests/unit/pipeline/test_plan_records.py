@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.errors import InputError, SettingsError
-from activemq_fleet.pipeline.plan.bundles import SCHEMA, bundles
-from activemq_fleet.pipeline.plan.facts import facts_of, shared_of
-from activemq_fleet.pipeline.plan.records import Record, read_line, read_listed, read_record, text_of, variables_of
-from activemq_fleet.pipeline.plan.saying import said
 from activemq_fleet.settings.broker import read_settings
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.spark.plan.bundles import SCHEMA, bundles
+from activemq_fleet.spark.plan.facts import facts_of, shared_of
+from activemq_fleet.spark.plan.records import Record, read_line, read_listed, read_record, text_of, variables_of
+from activemq_fleet.spark.plan.saying import said
 from tests.unit.pipeline.planned import pairs
 
 HOST = "orders-mq01-a.example.com"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.pipeline.plan.waking import waking
+from activemq_fleet.spark.plan.waking import waking
 
 
 class Session:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.plan.records import read_record
-from activemq_fleet.pipeline.plan.wrong_line import placed
+from activemq_fleet.spark.plan.records import read_record
+from activemq_fleet.spark.plan.wrong_line import placed
 
 RIGHT = '{"host": "a-mq01-a", "variables": {"activemq_users": [{"password": "not to be shown"}]}}'
 

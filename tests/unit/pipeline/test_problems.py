@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.pipeline.problems import SparkProblem, line_of, translated
-from activemq_fleet.pipeline.scratch import Scratch
+from activemq_fleet.spark.problems import SparkProblem, line_of, translated
+from activemq_fleet.spark.scratch import Scratch
 
 _WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):

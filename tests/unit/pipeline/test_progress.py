@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
-from activemq_fleet.pipeline.progress import Progress, Tasks, phase
+from activemq_fleet.spark.progress import Progress, Tasks, phase
 
 
 @dataclass

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.pipeline.options import SessionOptions
-from activemq_fleet.pipeline.settings import cores_of, for_python, master_of, remote_settings, settings_of
+from activemq_fleet.spark.options import SessionOptions
+from activemq_fleet.spark.settings import cores_of, for_python, master_of, remote_settings, settings_of
 
 _SCRATCH = Path("/scratch")
 _JAVA = "spark.driver.extraJavaOptions"

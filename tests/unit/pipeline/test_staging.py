@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.pipeline.manifests import manifest_of
-from activemq_fleet.pipeline.staging import LocalTarget, settle
+from activemq_fleet.spark.manifests import manifest_of
+from activemq_fleet.spark.staging import LocalTarget, settle
 
 
 def _written(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:

@@ -8,8 +8,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.pipeline.verdicts import reading, words
-from activemq_fleet.pipeline.verdicts.reading import lines_of_files, place_of
+from activemq_fleet.spark.verdicts import reading, words
+from activemq_fleet.spark.verdicts.reading import lines_of_files, place_of
 
 Row = tuple[str, str, int, str | None, str | None]
 

@@ -1,0 +1,220 @@
+"""A host's log -> its bridges: from when to when each was up, why it ended, and whether it came back. Pure.
+
+What a line says of a bridge is ``logs.BrokerRun``'s business. A bridge that ends within a second of
+being established never worked (a refused login looks like that): it counts as a flap, as does a
+dial that came to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from activemq_fleet.audit.broker_runs import event_of
+from activemq_fleet.audit.evidence import Seen
+from activemq_fleet.logs import BridgeUp, BrokerRun
+from activemq_fleet.logs.broker_run import REACTIONS
+
+_ALIVE = timedelta(seconds=1)
+_ADDRESS = re.compile(r"//(?:[^/@]*@)?([^/:,()?\s]+):(\d+)")
+_THREAD = re.compile(r"DiscoveryNetworkConnector:([^:]+):")
+_LOST = frozenset({"NET-REMOTE-ERR", "NET-LOCAL-ERR"})
+_FAILED = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR", "NET-REMOTE-ERR", "NET-LOCAL-ERR"})
+
+
+@dataclass(slots=True)
+class Bridge:
+    """A row of the dataset ``bridges``: one time that a bridge was up, or a link that never was.
+
+    ``state``: up at the end of the log, down, or failed where it never came up. ``direction`` is who
+    dialled: ``out`` is this host. ``flaps``: how often it was tried in vain before it was up again.
+    ``rebuilt``: whether the link was up again later, None while it is up. ``seen_loss``: its own log
+    tells of an error of the connection; by that a bridge is a witness. All by the host's clock.
+    """
+
+    host: str
+    link: str | None
+    peer: str | None
+    direction: str
+    began: datetime | None
+    ended: datetime | None = None
+    state: str = "up"
+    flaps: int = 0
+    cause: str | None = None
+    rebuilt: bool | None = None
+    seen_loss: bool = False
+    back: datetime | None = None
+    back_peer: str | None = None
+
+
+@dataclass(slots=True)
+class _Links:
+    """Which link a dialled address belongs to: a connector starts after its addresses were dialled."""
+
+    by_uri: dict[str, str] = field(default_factory=dict)
+    pending: list[tuple[str, str]] = field(default_factory=list)
+    dialled: set[tuple[str, int]] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+    def dial(self, seen: Seen) -> None:
+        uri = seen.fields.get("remote", "")
+        self.dialled |= _places(uri)
+        found = _THREAD.search(seen.thread)  # multicast: its listener dials
+        if found:
+            self.by_uri[uri] = found[1]
+        elif uri not in self.by_uri:
+            self.pending.append((seen.thread, uri))
+
+    def connector(self, seen: Seen) -> None:
+        name = link_name(seen.fields.get("connector", ""))
+        self.names.add(name)
+        for thread, uri in self.pending:
+            if thread == seen.thread:
+                self.by_uri[uri] = name
+        self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
+
+    def of(self, bridge: BridgeUp) -> str | None:
+        exact = {name for uri, name in self.by_uri.items() if (bridge.remote_host, bridge.remote_port) in _places(uri)}
+        if len(exact) == 1:
+            return exact.pop()
+        port = {name for uri, name in self.by_uri.items() if bridge.remote_port in {p for _, p in _places(uri)}}
+        if not exact and len(port) == 1:
+            return port.pop()
+        return next(iter(self.names)) if len(self.names) == 1 and not exact else None
+
+
+def link_name(connector: str) -> str:
+    """``DiscoveryNetworkConnector:ms:BrokerService[N1]`` is ``ms``; older releases log the bare name."""
+    parts = connector.split(":")
+    return parts[1] if len(parts) > 2 else connector
+
+
+def _places(uri: str) -> set[tuple[str, int]]:
+    return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
+
+
+def bridges_of(seen: Iterable[Seen]) -> list[Bridge]:
+    """The bridges that a host's log tells of, in the order of its log."""
+    reader = _Reader()
+    for one in seen:
+        reader.take(one)
+    reader.close()
+    return reader.found
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.found: list[Bridge] = []
+        self._story = BrokerRun()
+        self._links = _Links()
+        self._up: dict[str, Bridge] = {}
+        self._last: dict[tuple[str | None, ...], Bridge] = {}
+        self._passive: list[str] = []
+
+    def take(self, seen: Seen) -> None:
+        before = {bridge.local: bridge for bridge in self._story.bridges}
+        if seen.kind == "LIFE-STORE-CHOSEN":
+            self._close_all(seen, "the broker ended without a word")
+            self._links = _Links()
+        if seen.kind in REACTIONS:
+            self._story.take(event_of(seen))
+        now = {bridge.local: bridge for bridge in self._story.bridges}
+        self._other(seen, had=before)
+        for local, bridge in now.items():
+            if before.get(local) != bridge:
+                self._established(local, bridge, seen)
+        for local in before.keys() - now.keys():
+            self._ended(local, seen)
+
+    def _other(self, seen: Seen, had: dict[str, BridgeUp]) -> None:
+        if seen.kind == "NET-DIAL":
+            self._links.dial(seen)
+        elif seen.kind == "NET-CONNECTOR-UP":
+            self._links.connector(seen)
+        elif seen.kind == "NET-DUPLEX-UP":
+            self._passive.append(seen.fields.get("duplexId", "").partition("@")[0])
+        elif seen.kind in _FAILED and seen.fields.get("local", "") not in had:
+            self._in_vain(seen)
+
+    def _established(self, local: str, up: BridgeUp, seen: Seen) -> None:
+        if local in self._up:
+            self._finish(self._up.pop(local), seen.at, "it was replaced")
+        # An address that was dialled without a name is logged like that of somebody who dialled.
+        passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
+        link, direction = (self._take_passive(), "in") if passive else (self._links.of(up), "out")
+        bridge = Bridge(seen.host, link, up.peer, direction, seen.at)
+        self._up[local] = bridge
+        self.found.append(bridge)
+
+    def _take_passive(self) -> str | None:
+        return self._passive.pop(0) if self._passive else None
+
+    def _ended(self, local: str, seen: Seen) -> None:
+        bridge = self._up.pop(local, None)
+        if bridge is None:
+            return
+        bridge.seen_loss = seen.kind in _LOST
+        self._finish(bridge, seen.at, _cause(seen))
+
+    def _close_all(self, seen: Seen, cause: str) -> None:
+        for bridge in self._up.values():
+            # The log says nothing: all that is known is that it ended before the next run.
+            self._came_back(bridge, self._last.get(_key(bridge)))
+            bridge.state, bridge.cause, bridge.rebuilt = "down", cause, False
+            self._last[_key(bridge)] = bridge
+        self._up.clear()
+
+    def _finish(self, bridge: Bridge, at: datetime, cause: str) -> None:
+        key = _key(bridge)
+        known = self._last.get(key)
+        if bridge.began is not None and at - bridge.began <= _ALIVE:
+            self.found.remove(bridge)
+            if known is None:
+                known = self._last[key] = Bridge(bridge.host, bridge.link, bridge.peer, bridge.direction, None)
+                known.state, known.rebuilt = "failed", False
+                self.found.append(known)
+            known.flaps += 1
+            known.cause = known.cause or cause
+            if known.state == "failed":
+                known.cause = cause
+            return
+        self._came_back(bridge, known)
+        bridge.ended, bridge.state, bridge.cause, bridge.rebuilt = at, "down", cause, False
+        self._last[key] = bridge
+
+    def _came_back(self, bridge: Bridge, known: Bridge | None) -> None:
+        if known is not None and not known.rebuilt:
+            known.rebuilt, known.back, known.back_peer = True, bridge.began, bridge.peer
+
+    def _in_vain(self, seen: Seen) -> None:
+        """A dial that came to nothing, counted for the link that was lost, where that is known."""
+        for known in self._last.values():
+            if known.direction == "out" and not known.rebuilt:
+                known.flaps += 1
+                return
+
+    def close(self) -> None:
+        """The log ends: what is up now came back, if it was up before and has lasted."""
+        for bridge in self._up.values():
+            self._came_back(bridge, self._last.get(_key(bridge)))
+
+
+def _key(bridge: Bridge) -> tuple[str | None, ...]:
+    """What makes two bridges the same one again. Links that come from elsewhere may share a name."""
+    return (bridge.link, bridge.direction, bridge.peer if bridge.direction == "in" else None)
+
+
+def _cause(seen: Seen) -> str:
+    if seen.kind == "NET-REMOTE-ERR":
+        return f"error at the other end: {_error(seen)}"
+    if seen.kind == "NET-LOCAL-ERR":
+        return f"error at this end: {_error(seen)}"
+    if seen.kind == "NET-DOWN":
+        return "it was stopped"
+    return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker gave up"
+
+
+def _error(seen: Seen) -> str:
+    return seen.fields.get("e", "").split("\n", 1)[0][:200] or "unknown"

@@ -1,0 +1,242 @@
+"""A node's log -> its runs: when it waited, got the lock, was active, and how that ended. Pure.
+
+What a line means for a broker's state is ``logs.BrokerRun``'s business; here a story is cut into runs.
+Everything in a ``Term`` is by one clock, that of its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from activemq_fleet.audit.evidence import Busy, Seen
+from activemq_fleet.logs import BrokerRun, Event, Record
+from activemq_fleet.logs.broker_run import REACTIONS
+
+End = Literal["open", "silent", "stopped", "lost_lock", "store", "failed"]
+"""``open``: its log ends with it. ``silent``: another run begins and nothing says how this one ended."""
+
+# The first lines after a node got its lock. No release has a line for a file lock itself.
+_LOCKED = frozenset({"LOCK-DB-GOT", "LOCK-LEASE-GOT", "KDB-OPENING", "KDB-VERSION", "LIFE-PA-STARTED", "LIFE-STARTING"})
+_UNCLEAN = frozenset({"KDB-PAGEFILE-UNCLEAN", "KDB-RECOVERING"})
+_OWN = frozenset(
+    {"LOCK-LOST", "IO-STOP-BROKER", "PMS-SLAVE-LINK-LOST", "PMS-MASTER-CLEAN-STOP", "PMS-MASTER-SAW-SLAVE"}
+    | {"KDB-STOPPED", "RLD-DEMOTED", "LOCK-LEASE-RELEASED", "LIFE-REFRESH"}
+    | _LOCKED
+    | _UNCLEAN
+)
+KINDS = frozenset(REACTIONS) | _OWN
+"""The kinds that ``terms`` wants to see."""
+# What only a process that starts writes.
+_OF_STARTS = frozenset({"LIFE-CONFIG-INVALID", "LIFE-START-FAILED"})
+_STARTS = timedelta(minutes=3)
+"""So long a process may take until it says which store it has: its lines are not those of the run before."""
+# A lease that is free is had at once; from 5.14 on, nothing else tells that a node waited for it.
+_AT_ONCE = 0.9
+
+
+@dataclass(slots=True)
+class Term:
+    """One run of a broker, from the choice of its store to its end.
+
+    ``chosen`` is None for a run whose beginning the log does not have. ``waited`` is since when it
+    stood by, ``locked`` when it had the lock, ``started`` when it was active: each None when the log
+    does not say so. ``saw_loss``: when a pure slave lost its master. ``ended`` is the line that ends it.
+    """
+
+    host: str
+    place: int
+    chosen: datetime | None = None
+    waited: datetime | None = None
+    certainly_waited: bool = False
+    locked: datetime | None = None
+    started: datetime | None = None
+    saw_loss: datetime | None = None
+    ended: datetime | None = None
+    released: datetime | None = None
+    end: End = "open"
+    store: str | None = None
+    name: str | None = None
+    promoted: bool = False
+    pure: bool = False
+    unclean: bool = False
+    last: datetime | None = None
+    """Its last line as far as is known, but for those of its end."""
+    was_active_before: bool = False
+    """Its beginning is not in the log, and what is there only an active node writes."""
+    is_new: bool = False
+    """It has begun, and not chosen a store."""
+    first: datetime | None = None
+    """Its first line, None where that is not in the log."""
+    retired: bool = False
+    """A pure slave that is set to stop when its master does."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it served at any time."""
+        return self.started is not None or self.was_active_before
+
+    @property
+    def begin(self) -> datetime | None:
+        """Since when it had its store to itself, as far as the log tells."""
+        return self.locked or self.started or self.last
+
+    @property
+    def end_or_last(self) -> datetime | None:
+        """The last sign of it."""
+        return self.released or self.ended or self.last
+
+
+def terms(seen: Iterable[Seen], busy: Sequence[Busy] = ()) -> list[Term]:
+    """The runs that a node's log tells of, in the order of its log."""
+    reader = _Reader()
+    for one in seen:
+        reader.take(one)
+    found = reader.close()
+    _spread(found, busy)
+    return found
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._story = BrokerRun()
+        self._terms: list[Term] = []
+        self._term: Term | None = None
+        self._tried: datetime | None = None
+
+    def take(self, seen: Seen) -> None:
+        if seen.kind == "LIFE-STORE-CHOSEN" or self._is_another_start(seen):
+            self._begin(seen)
+        term = self._term or self._begin_unseen(seen)
+        before = self._story.phase
+        self._story.take(event_of(seen))
+        if seen.kind in ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD"):
+            term.name = seen.fields.get("broker", term.name)
+        if term.end == "open":
+            self._read(term, seen, before)
+        if seen.kind in ("KDB-STOPPED", "LOCK-LEASE-RELEASED", "LIFE-STOPPED", "LIFE-STOPPED-OLD"):
+            term.released = term.released or seen.at
+
+    def close(self) -> list[Term]:
+        if self._term is not None:
+            self._terms.append(self._term)
+        return self._terms
+
+    def _is_another_start(self, seen: Seen) -> bool:
+        """Whether a record comes from a process that starts, and the run before it ended without a word."""
+        if seen.kind == "LIFE-REFRESH":
+            return True
+        return seen.kind in _OF_STARTS and self._term is not None and self._term.is_active and self._term.end == "open"
+
+    def _begin(self, seen: Seen) -> None:
+        """A run begins; one that has only begun to read its files goes on."""
+        chosen = seen.at if seen.kind == "LIFE-STORE-CHOSEN" else None
+        if self._term is not None and self._term.is_new:
+            self._term.chosen, self._term.store = chosen, seen.fields.get("adapter")
+            self._term.is_new = chosen is None
+            return
+        if self._term is not None:
+            if self._term.end == "open":
+                self._term.end = "silent"
+            self._terms.append(self._term)
+        self._story = BrokerRun()
+        self._term = Term(seen.host, seen.sequence, chosen=chosen, store=seen.fields.get("adapter"), last=seen.at)
+        self._term.is_new, self._term.first = chosen is None, seen.at
+        self._tried = None
+
+    def _begin_unseen(self, seen: Seen) -> Term:
+        """The log begins in the middle of a run."""
+        self._term = Term(seen.host, seen.sequence, last=seen.at)
+        return self._term
+
+    def _read(self, term: Term, seen: Seen, before: str) -> None:
+        story = self._story
+        term.pure |= story.phase == "attached" or seen.kind.startswith("PMS-") or story.promoted
+        term.unclean |= seen.kind in _UNCLEAN
+        if seen.kind in ("PMS-SLAVE-LINK-LOST", "PMS-MASTER-CLEAN-STOP") and term.started is None:
+            term.saw_loss = term.saw_loss or seen.at
+        term.retired |= seen.kind == "LIFE-MASTERFAIL-STOP"
+        self._wait(term, seen)
+        if term.pure and not story.promoted:
+            term.locked = None  # its store is its own: that it was opened says nothing
+        if _ends(seen, story.phase, before, term):
+            term.ended, term.end = seen.at, _how(seen, story.phase)
+            term.was_active_before |= _was_active(term, seen)
+            return
+        term.last = max(term.last or seen.until, seen.until)
+        self._become_active(term, seen)
+
+    def _wait(self, term: Term, seen: Seen) -> None:
+        if term.started is not None or term.was_active_before:
+            return
+        if seen.kind in ("LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT", "LOCK-LEASE-WAIT"):
+            term.waited, term.certainly_waited = term.waited or self._tried or seen.at, True
+            term.locked = None
+        elif seen.kind in ("LOCK-DB-TRY", "LOCK-LEASE-TRY"):
+            self._tried = self._tried or seen.at
+        elif seen.kind in ("LOCK-DB-GOT", "LOCK-LEASE-GOT") and term.waited is None and self._tried_long(seen.at):
+            term.waited = self._tried
+        if self._story.phase == "attached":
+            term.waited, term.certainly_waited = term.waited or seen.at, True
+        if seen.kind in _LOCKED and term.locked is None and not term.pure:
+            term.locked = seen.at
+
+    def _tried_long(self, now: datetime) -> bool:
+        return self._tried is not None and (now - self._tried).total_seconds() >= _AT_ONCE
+
+    def _become_active(self, term: Term, seen: Seen) -> None:
+        if self._story.phase == "started" and term.started is None:
+            term.started = seen.at
+            term.promoted = self._story.promoted
+            if term.promoted:
+                term.locked = seen.at
+        elif term.chosen is None and term.started is None and seen.kind.startswith("NET-") and not term.waited:
+            term.was_active_before = True
+
+
+def event_of(seen: Seen) -> Event:
+    """As ``logs.BrokerRun`` takes it."""
+    record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
+    return Event(seen.kind, record, seen.fields)
+
+
+def _ends(seen: Seen, phase: str, before: str, term: Term) -> bool:
+    if seen.kind in ("LOCK-LOST", "RLD-DEMOTED", "LIFE-MASTERFAIL-STOP"):
+        return True
+    if seen.kind == "IO-STOP-BROKER":
+        return term.is_active
+    return phase in ("stopping", "stopped", "failed") and phase != before
+
+
+def _was_active(term: Term, seen: Seen) -> bool:
+    """Whether the line that ends a run shows that it had served, where its beginning is not in the log."""
+    if term.chosen is not None or term.started is not None or term.waited is not None:
+        return False
+    return seen.kind in ("LOCK-LOST", "RLD-DEMOTED") or (
+        seen.kind == "LIFE-STOPPING" and seen.fields.get("brokerId") != "null"
+    )
+
+
+def _how(seen: Seen, phase: str) -> End:
+    if seen.kind in ("LOCK-LOST", "RLD-DEMOTED"):
+        return "lost_lock"
+    if seen.kind == "IO-STOP-BROKER":
+        return "store"
+    return "failed" if phase == "failed" else "stopped"
+
+
+def _spread(found: Sequence[Term], busy: Sequence[Busy]) -> None:
+    """Lines that say nothing of the state still show that the run went on."""
+    for index, term in enumerate(found):
+        begin = term.chosen or term.first
+        following = found[index + 1].first if index + 1 < len(found) else None
+        until = term.ended or (following - _STARTS if following else None)
+        inside = [
+            one.last
+            for one in busy
+            if one.host == term.host and (begin is None or one.first >= begin) and (until is None or one.last < until)
+        ]
+        if inside:
+            term.last = max(term.last or max(inside), *inside)

@@ -1,0 +1,280 @@
+"""What happened at one host: lost locks, errors of the store, refusals, double bridges. Pure; one clock only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from activemq_fleet.audit import advice
+from activemq_fleet.audit.bridges import Bridge, bridges_of, link_name
+from activemq_fleet.audit.broker_runs import Term
+from activemq_fleet.audit.evidence import Incident, Node, Seen, label, seconds_between
+from activemq_fleet.audit.log_evidence import REFUSED, STARTS_FAILED, STORE, TWICE
+
+STARTS = 3
+"""So many starts in a row that fail are an incident."""
+STARTS_WITHIN = timedelta(minutes=10)
+"""As long as no more than this is between one and the next."""
+_STARTED = frozenset({"LIFE-STARTED", "LIFE-STARTED-OLD", "LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT"})
+APART = timedelta(minutes=15)
+"""Signs of one thing that are further apart than this are two incidents."""
+_PEERS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
+"""Records of a bridge that name the broker at its other end."""
+_NAMELESS = "Unknown"
+"""What a bridge calls a broker that has not told its name yet."""
+_ENDS_WITHIN = timedelta(seconds=10)
+"""A bridge that is refused ends so soon after it."""
+_OPEN = datetime.max.replace(tzinfo=UTC)
+"""The end of what has not ended."""
+_NAMED = 6
+"""Accounts that one incident names."""
+_REFUSED = {
+    "client": "a client with {} was refused {}",
+    "bridge": "a bridge with {} was refused {}",
+    "rights": "a bridge with {} was logged in and lacked rights {}",
+}
+_BEFORE = timedelta(minutes=2)
+"""So long before a lost lock its reason may stand."""
+
+
+def host_incidents(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> list[Incident]:
+    """Demotions, failing starts, store errors, refusals and double bridges of a host, from its signs in any order."""
+    ordered = sorted(seen, key=lambda one: (one.at, one.sequence))
+    return [
+        *_demotions(node, ordered, runs),
+        *_failing_starts(node, ordered),
+        *_store_errors(node, [one for one in ordered if one.kind == STORE]),
+        *_refusals(
+            node,
+            [one for one in ordered if one.kind == REFUSED],
+            [one for one in ordered if one.kind in _PEERS],
+            tuple(sorted({term.name for term in runs if term.name})),
+        ),
+        *_double_bridges(node, ordered),
+    ]
+
+
+def _demotions(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> Iterator[Incident]:
+    """An active node that lost its lock, until it stood by or was active again."""
+    for index, term in enumerate(runs):
+        if term.end != "lost_lock" or not term.is_active or term.ended is None:
+            continue
+        sign = _reason(seen, term.ended)
+        what, advised = advice.LOST_LOCKS[sign.kind if sign else ""]
+        began = min(sign.at, term.ended) if sign and sign.kind != "RLD-DEMOTED" else term.ended
+        after = runs[index + 1] if index + 1 < len(runs) else None
+        back = (after.waited or after.started) if after else None
+        rules = advised.rules if back else tuple(dict.fromkeys((*advised.rules, "L021")))
+        came = "stood by again" if back and after and after.waited else "was active again" if back else ""
+        yield Incident(
+            kind="demotion",
+            host=node.host,
+            group=node.group,
+            pair=node.pair,
+            began=began,
+            ended=back or term.released or term.ended,
+            seconds=seconds_between(began, back) if back else None,
+            began_from="log",
+            cause=f"{label(node.host)} was active and gave up, because {what}"
+            + (f"; it {came}." if came else "; it did not come back by itself."),
+            remedy=advised.remedy,
+            rules=rules,
+            told=term.ended,
+        )
+
+
+def _reason(seen: Sequence[Seen], lost: datetime) -> Seen | None:
+    """The last record before a lost lock that gives a reason."""
+    reasons = [one for one in seen if one.kind in advice.LOST_LOCKS and lost - _BEFORE <= one.at <= lost]
+    strong = [one for one in reasons if one.kind != "LOCK-KEEPALIVE-ERR"]
+    return strong[-1] if strong else reasons[-1] if reasons else None
+
+
+def _failing_starts(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+    """Starts that failed, one after the other, without one between them that came to serve or to stand by."""
+    failed: list[Seen] = []
+    for one in seen:
+        if failed and (one.kind in _STARTED or one.at - failed[-1].at > STARTS_WITHIN):
+            yield from _failing_start(node, failed)
+            failed = []
+        if one.kind in STARTS_FAILED:
+            failed.append(one)
+    yield from _failing_start(node, failed)
+
+
+def _failing_start(node: Node, failed: Sequence[Seen]) -> Iterator[Incident]:
+    # One start may write a record of each kind.
+    starts = max(Counter(one.kind for one in failed).values(), default=0)
+    if starts >= STARTS:
+        cause = f"{label(node.host)} was started {starts} times in vain: “{_quoted(failed[-1].text)}”"
+        spell = [replace(one, fields={"what": "", "who": ""}) for one in failed]
+        yield _of_spell(node, spell, "failing_start", cause, advice.FAILING_START)
+
+
+def _spells(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
+    """Signs that follow each other closely."""
+    spell: list[Seen] = []
+    for one in seen:
+        if spell and one.at - max(last.until for last in spell) > APART:
+            yield spell
+            spell = []
+        spell.append(one)
+    if spell:
+        yield spell
+
+
+def _store_errors(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+    for spell in _spells(seen):
+        found = {one.fields["what"] for one in spell}
+        # The one that says most: a full disk is also a failed write, a missing file also a corrupt reference.
+        what = next(what for what in ("full", "database", "missing", "corrupt", "write") if what in found)
+        sentence, advised = advice.STORE_ERRORS[what]
+        first = next(one for one in spell if one.fields["what"] == what)
+        yield _of_spell(
+            node, spell, "store_error", f"On {label(node.host)} {sentence}: “{_quoted(first.text)}”", advised
+        )
+
+
+def _refusals(node: Node, seen: Sequence[Seen], bridges: Sequence[Seen], names: tuple[str, ...]) -> Iterator[Incident]:
+    """One for all that was refused in a while, whoever it was."""
+    for spell in _spells(seen):
+        kinds = {one.fields["what"] for one in spell}
+        advised = (
+            advice.REFUSED_RIGHTS
+            if kinds == {"rights"}
+            else advice.REFUSED_BRIDGE
+            if kinds == {"bridge"}
+            else advice.REFUSED_CLIENT
+        )
+        rules = (*advised.rules, *(advice.REFUSED_BRIDGE.rules if "bridge" in kinds and "client" in kinds else ()))
+        cause = f"{label(node.host)}: {'; '.join(_refused(spell))}."
+        incident = _of_spell(node, spell, "refused_credentials", cause, advice.Advice(advised.remedy, rules))
+        peer = _peer(spell, bridges)
+        yield replace(incident, mark="", peer=peer, names=() if peer else names)
+
+
+def _refused(spell: Sequence[Seen]) -> Iterator[str]:
+    """In words, by what was refused and the account."""
+    times: Counter[tuple[str, str]] = Counter()
+    for one in spell:
+        times[one.fields["what"], one.fields["who"]] += one.count
+    for (what, name), count in sorted(times.items())[:_NAMED]:
+        account = f"the account {name}" if name and name != "null" else "no account"
+        often = "once" if count == 1 else f"{count} times"
+        yield _REFUSED[what].format(account, often)
+    if len(times) > _NAMED:
+        yield f"and {len(times) - _NAMED} more accounts"
+
+
+def _peer(spell: Sequence[Seen], bridges: Sequence[Seen]) -> str:
+    """The broker that refused, where all of it is what this host's bridges were told.
+
+    The record of the refusal does not name it. Those around it do; up to 5.7 a bridge may be refused so soon that
+    only its end is told.
+    """
+    locals_ = {one.fields.get("local", "") for one in spell}
+    if not all(locals_):
+        return ""
+    found = [one for one in bridges if one.kind != "NET-DOWN" and one.fields.get("local") in locals_]
+    found += [one for one in (_end_after(sign, bridges) for sign in spell) if one]
+    peers = {one.fields.get("peer", "") for one in found} - {_NAMELESS}
+    return peers.pop() if len(peers) == 1 else ""
+
+
+def _end_after(sign: Seen, bridges: Sequence[Seen]) -> Seen | None:
+    """The first end of a bridge behind its refusal."""
+    ends = (one for one in bridges if one.kind == "NET-DOWN" and one.sequence > sign.sequence)
+    return next((one for one in ends if one.at - sign.at <= _ENDS_WITHIN), None)
+
+
+def _double_bridges(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+    """Two bridges for one client id, told twice, or once where the host is both ends of links of one name.
+
+    Once alone it may be a bridge that came back before its old connection was given up.
+    """
+    own = {link_name(one.fields.get("connector", "")) for one in seen if one.kind == "NET-CONNECTOR-UP"}
+    passive = {one.fields.get("duplexId", "").partition("@")[0] for one in seen if one.kind == "NET-DUPLEX-UP"}
+    both = bool(own & passive)
+    twice = [one for one in seen if one.kind == TWICE]
+    told = False
+    for client, mine in groupby(
+        sorted(twice, key=lambda one: (one.fields["who"], one.at)), key=lambda o: o.fields["who"]
+    ):
+        for spell in _spells(mine):
+            if sum(one.count for one in spell) < 2 and not both:
+                continue
+            told = True
+            cause = (
+                f"At {label(node.host)} a second bridge wanted to be {client[:80]} while the first was there: links "
+                "from both ends, or two of one name. They end each other again and again."
+            )
+            yield _of_spell(node, spell, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
+    if both and not told:
+        yield from _both_ends(node, bridges_of(sorted(seen, key=lambda one: one.sequence)))
+
+
+def _both_ends(node: Node, bridges: Sequence[Bridge]) -> Iterator[Incident]:
+    """A duplex link of one name from both ends of which nobody complains: up to 5.7 both may stay up."""
+    links: dict[tuple[str, str], list[tuple[datetime, datetime, str]]] = {}
+    for one in bridges:
+        if one.link and one.peer and one.began:
+            # One that a kill ended was up for nobody knows how long.
+            ended = one.ended or (_OPEN if one.state == "up" else one.began)
+            links.setdefault((one.link, one.peer), []).append((one.began, ended, one.direction))
+    for (link, peer), mine in sorted(links.items()):
+        both = list(_overlaps(sorted(mine)))
+        if not both:
+            continue
+        began, last = both[0][0], max(end for _, end in both)
+        yield Incident(
+            kind="duplicate_bridge",
+            host=node.host,
+            group=node.group,
+            pair=node.pair,
+            began=began,
+            ended=None if last == _OPEN else last,
+            seconds=None if last == _OPEN else seconds_between(began, last),
+            began_from="log",
+            cause=f"Between {label(node.host)} and {peer[:80]} two bridges of the link {link[:80]} were up at once, "
+            "one from each end: what is sent on may come twice.",
+            remedy=advice.DUPLICATE_BRIDGE.remedy,
+            rules=advice.DUPLICATE_BRIDGE.rules,
+            told=began,
+            mark=f"{link} {peer}",
+        )
+
+
+def _overlaps(mine: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tuple[datetime, datetime]]:
+    """While bridges of both directions were up; ``mine`` (began, ended, direction) is in the order of begins."""
+    until: dict[str, datetime] = {}
+    for began, ended, direction in mine:
+        for other, end in until.items():
+            if other != direction and end > began:
+                yield began, min(end, ended)
+        until[direction] = max(ended, until.get(direction, ended))
+
+
+def _of_spell(node: Node, spell: Sequence[Seen], kind: str, cause: str, advised: advice.Advice) -> Incident:
+    began, ended = spell[0].at, max(one.until for one in spell)
+    return Incident(
+        kind=kind,  # type: ignore[arg-type]  # one of the literals, from here only
+        host=node.host,
+        group=node.group,
+        pair=node.pair,
+        began=began,
+        ended=ended,
+        seconds=seconds_between(began, ended),
+        began_from="log",
+        cause=cause,
+        remedy=advised.remedy,
+        rules=advised.rules,
+        told=began,
+        mark=spell[0].fields["what"] + (f" {who}" if (who := spell[0].fields["who"]) else ""),
+    )
+
+
+def _quoted(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:199]}…"

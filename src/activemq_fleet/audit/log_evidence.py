@@ -1,0 +1,148 @@
+"""Records that are a sign of trouble at one host, and thousands of them as one. Pure.
+
+A client with a wrong password tries again every second. So records that say the same within a
+minute become one ``Seen`` with a count, before anything is sent to where hosts are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
+from activemq_fleet.audit.evidence import Seen
+from activemq_fleet.root_cause import root_cause
+
+TEXT = 2000
+"""Characters of message and stack trace that are looked at."""
+
+REFUSED, TWICE, STORE = "X-REFUSED", "X-TWICE", "X-STORE"
+"""What a sign's kind becomes; its field ``what`` says more, ``who`` whom it concerns."""
+
+_OF_STORE: Mapping[str, str] = {
+    "KDB-INDEX-CORRUPT": "corrupt",
+    "KDB-MISSING": "missing",
+    "KDB-DROPPED": "missing",
+    "KDB-DROPPED-ONE": "missing",
+    "KDB-CORRUPT-REFS": "missing",
+    "KDB-CORRUPT-FATAL": "missing",
+    "KDB-JOURNAL-CORRUPT": "corrupt",
+    "KDB-CHECKPOINT-FAIL": "write",
+    "KDB-STORE-FAIL": "write",
+    "KDB-JOURNAL-WRITE": "write",
+    "IO-STOP-BROKER": "write",
+    "IO-STOP-CONNECTORS": "write",
+    "IO-WAIT-STORE": "write",
+    "IO-IGNORED": "write",
+}
+# A refusal leaves more records than these; so it is counted once. What names a client that is there
+# already is of the kind NET-DUP-CLIENT, whatever else it says.
+_OF_REFUSAL = frozenset({"TR-ADD-FAILED", "NET-DUP-CLIENT", "NET-REMOTE-ERR"})
+STARTS_FAILED = frozenset({"LIFE-START-FAILED", "LIFE-CONFIG-INVALID"})
+_LOCKS = frozenset(
+    {"LOCK-FILE-GONE", "LOCK-FILE-MODIFIED", "LOCK-LEASE-UPD-ERR", "LOCK-DB-UPDATE-ERR", "LOCK-OWNER-LOST"}
+    | {"LOCK-KEEPALIVE-ERR"}
+)
+OF_LINKS = frozenset(
+    {"NET-DIAL", "NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN", "NET-REMOTE-ERR", "NET-LOCAL-ERR", "NET-START-FAIL"}
+    | {"NET-REMOTE-URI-ERR", "NET-CONNECTOR-UP", "NET-CONNECTOR-DOWN", "NET-DUPLEX-UP", "NET-DUPLEX-UP-OLD"}
+    | {"NET-PEER-SHUTDOWN", "NET-GAVE-UP", "FO-RECONNECTED"}
+)
+KINDS = OF_RUNS | OF_LINKS | _OF_REFUSAL | STARTS_FAILED | _LOCKS | frozenset(_OF_STORE)
+"""The kinds of the dataset ``events`` that any of this looks at."""
+
+_START_ERROR = 200  # characters
+_ADDED = "Failed to add Connection"
+_CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]*)\] )?or password is invalid|password is incorrect")
+_RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to ")
+_TWICE = re.compile(r"Client: (?P<client>\S*_(?:in|out)bound\S*) already connected from")
+_CLIENT = re.compile(r"clientId=(?P<client>\S+_(?:in|out)bound\S*?),")
+_FULL = re.compile(r"No space left on device|[Dd]isk quota exceeded")
+_MISSING = re.compile(r"(?:[Mm]issing|corrupt)\S* journal files|references corrupt locations")
+_BROKEN = re.compile(r"Read-only file system|Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not")
+_DATABASE = re.compile(r"SQLException|SQLNonTransient|JDBC")
+_LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock")
+
+
+def signs(records: Iterable[Seen]) -> Iterator[Seen]:
+    """Records of runs and links, and signs of refusals, double bridges and store errors, minute by minute.
+
+    Only records of failed starts keep their text.
+    """
+    minutes: dict[tuple[str, str, str, str, datetime], Seen] = {}
+    for record in records:
+        if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in _LOCKS:
+            yield replace(record, text=_start_error(record.text) if record.kind in STARTS_FAILED else "")
+        sign = sign_of(record)
+        if sign is None:
+            continue
+        minute = record.at.replace(second=0, microsecond=0)
+        key = (record.host, sign.kind, sign.fields["what"], sign.fields["who"], minute)
+        known = minutes.get(key)
+        minutes[key] = sign if known is None else _together(known, sign)
+    yield from minutes.values()
+
+
+def _start_error(text: str) -> str:
+    """What the record of a failed start says, and its deepest cause as far as its stack trace goes."""
+    first, *stack = text.split("\n")
+    cause = root_cause(stack)
+    return f"{first[:_START_ERROR]}: {cause[:_START_ERROR]}" if cause else first[:_START_ERROR]
+
+
+def sign_of(record: Seen) -> Seen | None:
+    """What a record is a sign of, None for most."""
+    if record.kind in _OF_STORE:
+        return _sign(record, STORE, _store_error(record.text) or _OF_STORE[record.kind], "")
+    if record.kind in STARTS_FAILED:
+        what = _store_error(record.text)
+        return None if what is None or _LOCK.search(record.text) else _sign(record, STORE, what, "")
+    if record.kind not in _OF_REFUSAL:
+        return None
+    if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_ADDED):
+        return None
+    twice = _TWICE.search(record.text)
+    if twice:
+        return _sign(record, TWICE, "client", twice["client"])
+    return _refusal(record)
+
+
+def _refusal(record: Seen) -> Seen | None:
+    is_bridge = record.kind.startswith("NET-")
+    refused = _CREDENTIALS.search(record.text)
+    if refused:
+        client = _CLIENT.search(record.text)
+        if is_bridge or client:
+            return _sign(record, REFUSED, "bridge", refused["user"] or "")
+        return _sign(record, REFUSED, "client", refused["user"] or "")
+    rights = _RIGHTS.search(record.text)
+    if rights and is_bridge:
+        return _sign(record, REFUSED, "rights", rights["user"])
+    return None
+
+
+def _store_error(text: str) -> str | None:
+    for what, expression in (("full", _FULL), ("missing", _MISSING), ("write", _BROKEN), ("database", _DATABASE)):
+        if expression.search(text):
+            return what
+    return None
+
+
+def _sign(record: Seen, kind: str, what: str, who: str) -> Seen:
+    first = record.text.split("\n", 1)[0][:300]
+    fields = {"what": what, "who": who[:200], "of": record.kind}
+    if record.kind.startswith("NET-") and "local" in record.fields:
+        fields["local"] = record.fields["local"]
+    return replace(record, kind=kind, fields=fields, text=first, thread="")
+
+
+def _together(known: Seen, sign: Seen) -> Seen:
+    first = known if known.sequence <= sign.sequence else sign
+    return replace(
+        first,
+        at=min(known.at, sign.at),
+        last=max(known.until, sign.until),
+        count=known.count + sign.count,
+    )

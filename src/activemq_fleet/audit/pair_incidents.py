@@ -1,0 +1,281 @@
+"""A pair's runs and those who saw a loss -> take-overs, and what went wrong with them. Pure.
+
+Clocks of different hosts are compared in two places only: within the skew to decide which run came
+first (``order``, where the lock decides), and beyond it to call two active nodes a split brain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from activemq_fleet.audit import advice
+from activemq_fleet.audit.broker_runs import Term
+from activemq_fleet.audit.evidence import SKEW, Certainty, Incident, Loss, Node, label, seconds_between
+from activemq_fleet.audit.operation_records import Operation
+from activemq_fleet.audit.planned_work import planned
+from activemq_fleet.audit.takeover_durations import Measured, measure, right_clocks
+from activemq_fleet.audit.takeover_order import Offset, in_order, offsets, shifted
+
+FLAPS = 3
+WITHIN = timedelta(minutes=10)
+SLOW = 30.0
+"""Seconds after which a take-over is called slow."""
+_OBJECT = re.compile(r"@[0-9a-f]+")
+_LAST_WORDS = timedelta(seconds=30)
+"""What a node says so shortly before it finds its lock lost is no proof that it served all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Takeover:
+    """``term`` took over."""
+
+    term: Term
+    incident: Incident
+
+
+def pair_incidents(
+    nodes: Sequence[Node],
+    runs: Mapping[str, Sequence[Term]],
+    losses: Sequence[Loss] = (),
+    skew: timedelta = SKEW,
+    operations: Sequence[Operation] = (),
+) -> list[Incident]:
+    """Take-overs (failed ones too), split brains and flapping of one pair.
+
+    Take-overs during ``operations``, the planned work on the pair's nodes, are planned; so is flapping of such alone.
+    """
+    offset = offsets(runs, skew)
+    order = in_order(runs, offset)
+    by_host = {node.host: node for node in nodes}
+    splits = [*_split_brains(by_host, runs, skew)]
+    split_terms = {(host, place) for host, place, _ in splits}
+    taken = [
+        (term, before or _master(term, runs))
+        for before, term in zip([None, *order], order, strict=False)
+        if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
+    ]
+    right = right_clocks(losses, [term.started for term, _ in taken if term.started])
+    takeovers = []
+    for term, before in taken:
+        incident = _takeover(term, before, by_host, measure(term, before, losses, skew, right))
+        takeovers.append(_Takeover(term, planned(incident, operations)))
+    found = [one.incident for one in takeovers]
+    found += [incident for _, _, incident in splits]
+    found += _failed(by_host, runs, order)
+    found += _flapping(takeovers, offset)
+    return found
+
+
+def _master(term: Term, runs: Mapping[str, Sequence[Term]]) -> Term | None:
+    """The master of a promoted slave, where it was killed before it said that it was started."""
+    others = [one for host, mine in runs.items() for one in mine if host != term.host]
+    return others[-1] if term.promoted and others else None
+
+
+def _took_over(term: Term, before: Term | None, nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]]) -> bool:
+    """It stood by and then was active; who was active before it was another node, or is not known."""
+    if term.started is None:
+        return False
+    if term.promoted:
+        return True
+    stood_by = term.waited is not None or term.promoted or (term.chosen is None and term.locked is not None)
+    if not stood_by:
+        return False
+    if before is not None:
+        return before.host != term.host
+    others = [host for host in nodes if host != term.host]
+    return any(not nodes[host].complete or _begins_late(runs.get(host, ())) for host in others) or not others
+
+
+def _begins_late(runs: Sequence[Term]) -> bool:
+    return not runs or runs[0].chosen is None
+
+
+def _takeover(term: Term, before: Term | None, nodes: Mapping[str, Node], measured: Measured) -> Incident:
+    how = "unknown" if before is None else "pure" if term.promoted else before.end
+    advised = advice.TAKEOVERS["silent" if how == "open" else how]
+    remedy, rules = advised.remedy, advised.rules
+    if measured.seconds is not None and measured.seconds > SLOW:
+        remedy, rules = remedy + advice.SLOW.remedy, (*rules, *advice.SLOW.rules)
+    certain = before is not None and (term.certainly_waited or term.promoted or term.waited is not None)
+    node = nodes[term.host]
+    return Incident(
+        kind="takeover",
+        host=term.host,
+        group=node.group,
+        pair=node.pair,
+        began=measured.began,
+        ended=term.started,
+        seconds=measured.seconds,
+        began_from=measured.source,
+        certainty="proved" if certain else "possible",
+        cause=_cause(term, before, measured),
+        remedy=remedy,
+        rules=rules,
+        told=term.started,
+    )
+
+
+def _cause(term: Term, before: Term | None, measured: Measured) -> str:
+    if before is None:
+        what = f"{label(term.host)} had stood by and became active; the log of the node before it is missing"
+    else:
+        old = label(before.host)
+        said = {
+            "silent": f"{old} ended without a word, as after kill -9, an out-of-memory kill or a power cut",
+            "open": f"{old} writes no more: it was killed (kill -9, out of memory), or its machine is gone",
+            "stopped": f"{old} was stopped in good order",
+            "lost_lock": f"{old} lost its lock and gave up",
+            "store": f"{old} stopped itself because of an error of its store",
+            "failed": f"{old} failed",
+        }[before.end]
+        who = f"{label(term.host)}, its slave, was promoted" if term.promoted else f"{label(term.host)} took over"
+        what = f"{said}; {who}"
+    recovered = " after its store had been recovered" if term.unclean else ""
+    return f"{what}{recovered}.{measured.note}"
+
+
+def _failed(nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]], order: Sequence[Term]) -> Iterator[Incident]:
+    """A node that stood by, got the lock, and did not become active."""
+    for host, mine in runs.items():
+        for index, term in enumerate(mine):
+            if term.started is not None or not (term.retired or (term.waited and term.locked)):
+                continue
+            if term.end == "open":
+                continue  # perhaps the log was taken in between
+            ended = term.ended or (mine[index + 1].chosen if index + 1 < len(mine) else None)
+            advised = advice.RETIRED if term.retired else advice.FAILED_TAKEOVER
+            why = (
+                "its master failed, and it is set to stop then"
+                if term.retired
+                else "it got the lock and ended before it was active"
+            )
+            began = term.saw_loss if term.retired else term.locked
+            yield Incident(
+                kind="failed_takeover",
+                host=host,
+                group=nodes[host].group,
+                pair=nodes[host].pair,
+                began=began,
+                ended=ended,
+                seconds=seconds_between(began, ended),
+                began_from="log" if began else "unknown",
+                cause=f"{label(host)} had stood by; {why}.",
+                remedy=advised.remedy,
+                rules=advised.rules,
+                told=began or ended,
+            )
+
+
+def _split_brains(
+    nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]], skew: timedelta
+) -> Iterator[tuple[str, int, Incident]]:
+    """Two nodes that both show activity on one store, longer than clocks can differ; with the later run's place."""
+    locks = any(term.certainly_waited for mine in runs.values() for term in mine)
+    active = [term for mine in runs.values() for term in mine if term.is_active and not term.pure]
+    active.sort(key=lambda term: (term.begin is None, term.begin, term.host))
+    for index, first in enumerate(active):
+        for second in active[index + 1 :]:
+            until = _both_active(first, second, skew)
+            if until is not None and first.host != second.host and _one_store(first, second, nodes, locks):
+                yield second.host, second.place, _split(first, second, until, nodes)
+
+
+def _both_active(first: Term, second: Term, skew: timedelta) -> datetime | None:
+    """Until when, by the first node's clock, both were active; None where the clocks can explain it."""
+    first_last, begin, second_last = _last_sign(first), second.begin, _last_sign(second)
+    if first_last is None or begin is None or second_last is None or first.begin is None:
+        return None
+    if first_last <= begin + skew:
+        return None
+    if first.begin + skew < begin or second_last > begin + skew:
+        return first_last
+    return None
+
+
+def _last_sign(term: Term) -> datetime | None:
+    """The last line that shows a node at work."""
+    if term.end == "lost_lock" and term.ended and term.last and term.last > term.ended - _LAST_WORDS:
+        return None if term.begin is None else max(term.begin, min(term.last, term.ended - _LAST_WORDS))
+    return term.last
+
+
+def _one_store(first: Term, second: Term, nodes: Mapping[str, Node], locks: bool) -> bool:
+    """Whether both have one store: by what is known of the hosts, else by its path and because a node ever waited.
+
+    Two hosts' own disks have the same paths as well.
+    """
+    mine, other = nodes[first.host].store, nodes[second.host].store
+    if mine and other:
+        return mine == other
+    return locks and (not first.store or not second.store or _path(first.store) == _path(second.store))
+
+
+def _path(store: str) -> str:
+    """Without the address of the object, which every run has another of."""
+    return _OBJECT.sub("", store)
+
+
+def _split(first: Term, second: Term, until: datetime, nodes: Mapping[str, Node]) -> Incident:
+    node = nodes[second.host]
+    return Incident(
+        kind="split_brain",
+        host=second.host,
+        group=node.group,
+        pair=node.pair,
+        began=second.begin,
+        ended=until,
+        seconds=seconds_between(second.begin, until),
+        began_from="log",
+        cause=(
+            f"{label(first.host)} went on working on the store after {label(second.host)} had become active on it: "
+            "both wrote for longer than clocks can differ."
+        ),
+        remedy=advice.SPLIT_BRAIN.remedy,
+        rules=advice.SPLIT_BRAIN.rules,
+        told=second.begin,
+    )
+
+
+def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
+    """Three take-overs of a pair in ten minutes, and all that follow as closely: one incident."""
+    moments = [(shifted(one.term.started, offset[one.term.host]), one) for one in takeovers]
+    known = [(at, one) for at, one in moments if at is not None]
+    begin = 0
+    while begin + FLAPS <= len(known):
+        end = begin + FLAPS - 1
+        if known[end][0] - known[begin][0] > WITHIN:
+            begin += 1
+            continue
+        while end + 1 < len(known) and known[end + 1][0] - known[end + 2 - FLAPS][0] <= WITHIN:
+            end += 1
+        yield _flaps([one for _, one in known[begin : end + 1]], (known[end][0] - known[begin][0]).total_seconds())
+        begin = end + 1
+
+
+def _flaps(chain: Sequence[_Takeover], seconds: float) -> Incident:
+    first, last = chain[0].incident, chain[-1].incident
+    return replace(
+        first,
+        kind="flapping",
+        planned=all(one.incident.planned for one in chain),
+        began=first.ended,
+        ended=last.ended,
+        seconds=round(seconds, 3),
+        began_from="log",
+        certainty=_least(one.incident.certainty for one in chain),
+        cause=f"{len(chain)} take-overs in {_minutes(seconds)}: clients are sent to and fro, and nothing is settled.",
+        remedy=advice.FLAPPING.remedy,
+        rules=advice.FLAPPING.rules,
+    )
+
+
+def _least(certainties: Iterable[Certainty]) -> Certainty:
+    return "possible" if "possible" in set(certainties) else "proved"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"

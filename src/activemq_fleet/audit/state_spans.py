@@ -1,0 +1,51 @@
+"""A node's runs -> which state it was in from when to when, as far as its log tells. Pure; for drawing only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from activemq_fleet.audit.broker_runs import Term
+
+MOST = 80
+"""Spans of a host that are drawn: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """``state`` is active, standby, starting or stopped. ``ended`` is None where nothing ends it."""
+
+    host: str
+    state: str
+    began: datetime
+    ended: datetime | None
+
+
+def spans_of(runs: Sequence[Term]) -> list[Span]:
+    """A host's states, in order, without those that last no time."""
+    found = []
+    for index, term in enumerate(runs):
+        following = runs[index + 1].chosen if index + 1 < len(runs) else None
+        moments = [*_moments(term)]
+        # A run of which only its end is there may have none.
+        ends = [*(moment for moment, _ in moments[1:]), following]
+        for (began, state), ended in zip(moments, ends, strict=False):
+            if ended is None or ended > began:
+                found.append(Span(term.host, state, began, ended))
+    return found[-MOST:]
+
+
+def _moments(term: Term) -> Iterator[tuple[datetime, str]]:
+    if term.chosen is not None:
+        yield term.chosen, "starting"
+    elif term.was_active_before and term.last is not None and term.place == 1:
+        yield term.last, "active"
+    if term.waited is not None and (term.started is None or term.waited < term.started):
+        yield term.waited, "standby"
+    if term.locked is not None and term.waited is not None and term.locked > term.waited:
+        yield term.locked, "starting"
+    if term.started is not None:
+        yield term.started, "active"
+    if term.ended is not None:
+        yield term.ended, "stopped"

@@ -1,0 +1,118 @@
+"""How long a take-over took, and by whose clock that is known. Pure.
+
+Best is one clock alone. So where a witness's clock and that of the node that took over contradict
+each other, the witness's own (from losing one node to having the next) counts; and where nobody saw
+both ends and the clocks contradict the lock, no duration is given at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from activemq_fleet.audit.broker_runs import Term
+from activemq_fleet.audit.evidence import BeganFrom, Loss, label, seconds_between
+
+_SLACK = timedelta(seconds=1)
+_BURST = timedelta(seconds=10)
+"""Losses so close to each other are of one cause."""
+_LONGEST = timedelta(minutes=15)
+"""A loss longer before the next node was there is not of this take-over."""
+_LOOK = timedelta(seconds=60)
+"""The longest time between two looks for a free lock that anybody sets."""
+_APART = " The clocks of {} and {} contradict each other, so how long it took is not known."
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """``note`` is a sentence to add to the cause, with its space."""
+
+    began: datetime | None = None
+    seconds: float | None = None
+    source: BeganFrom = "unknown"
+    note: str = ""
+
+
+def measure(
+    term: Term, before: Term | None, losses: Sequence[Loss], skew: timedelta, right: Collection[str] = ()
+) -> Measured:
+    """When the take-over by ``term`` began: by an agent, else a bridge, else a log.
+
+    ``right`` are the witnesses whose clocks are known to agree with the pair's.
+    """
+    if term.started is None:
+        return Measured()
+    old = None if before is None else before.host
+    mine = [loss for loss in losses if _concerns(loss, old, term.host) and _is_near(loss, term.started, skew)]
+    for look, seen in ((_agreeing, mine), (_apart, [loss for loss in mine if loss.witness not in right])):
+        for source in ("agent", "bridge"):
+            found = look(term.started, [loss for loss in seen if loss.source == source])
+            if found is not None:
+                return found
+    if term.saw_loss is not None:
+        return Measured(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
+    if before is not None and before.ended is not None:
+        return _by_log(term, before, before.ended)
+    return Measured(note=" Nobody saw when: no agent's journal and no bridge's log tells of the loss.")
+
+
+def right_clocks(losses: Iterable[Loss], starts: Collection[datetime]) -> frozenset[str]:
+    """The witnesses of whose losses one at least fits a take-over as the clocks stand."""
+    return frozenset(loss.witness for loss in losses if any(_fits(loss, started) for started in starts))
+
+
+def _concerns(loss: Loss, old: str | None, new: str) -> bool:
+    return loss.lost_host in (None, old) and loss.back_host in (None, new)
+
+
+def _agreeing(started: datetime, near: Sequence[Loss]) -> Measured | None:
+    """By who saw the loss before the node was started, and had the next connection after it."""
+    losses = [loss for loss in near if _fits(loss, started)]
+    if not losses:
+        return None
+    latest = max(loss.lost for loss in losses)
+    first = min((loss for loss in losses if loss.lost >= latest - _BURST), key=lambda loss: loss.lost)
+    began = min(first.lost, started)
+    return Measured(began, seconds_between(began, started), first.source, _seen_by(first))
+
+
+def _apart(started: datetime, near: Sequence[Loss]) -> Measured | None:
+    """By a witness whose clock is another: from its loss to its next connection, by its own."""
+    whole = [loss for loss in near if loss.back is not None]
+    if not whole:
+        return None
+    best = min(whole, key=lambda loss: abs((loss.back or started) - started))
+    took = seconds_between(best.lost, best.back)
+    if took is None:
+        return None
+    note = f"{_seen_by(best)} Its clock and this node's differ, so the time is that until it was connected again."
+    return Measured(started - timedelta(seconds=took), took, best.source, note)
+
+
+def _is_near(loss: Loss, started: datetime, skew: timedelta) -> bool:
+    if loss.back is None:
+        return started - _LONGEST <= loss.lost <= started + skew
+    return loss.back - loss.lost <= _LONGEST and loss.lost - skew <= started <= loss.back + skew
+
+
+def _fits(loss: Loss, started: datetime) -> bool:
+    return started - _LONGEST <= loss.lost <= started + _SLACK and (loss.back is None or started <= loss.back + _SLACK)
+
+
+def _seen_by(loss: Loss) -> str:
+    return f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {label(loss.witness)} saw the loss."
+
+
+def _by_log(term: Term, before: Term, ended: datetime) -> Measured:
+    """The old node says when it ended, by its clock; the lock tells whether the clocks can be right.
+
+    Who stands by has a lock soon after it is free, and never before.
+    """
+    free = before.released or ended
+    had = term.locked or term.started
+    if term.started is None or had is None or term.started < ended:
+        return Measured(ended, None, "log", _APART.format(label(before.host), label(term.host)))
+    if term.waited is not None and not -_SLACK <= had - free <= _LOOK:
+        return Measured(ended, None, "log", _APART.format(label(before.host), label(term.host)))
+    return Measured(ended, seconds_between(ended, term.started), "log")

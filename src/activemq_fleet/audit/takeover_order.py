@@ -1,0 +1,96 @@
+"""The runs of a pair's nodes in the order in which they had the lock, whatever their clocks say. Pure.
+
+Two nodes never hold one lock at once, and who waited for it got it from somebody else. So of all
+offsets of one clock against the other, within the skew allowed, the one that contradicts this
+least is taken, and of those the smallest. Only the order comes from it, and distances of take-overs;
+no time that is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from activemq_fleet.audit.broker_runs import Term
+
+_NONE = timedelta(0)
+_STEP = timedelta(milliseconds=1)
+_MOST = 4000
+"""So many offsets are tried at most: a pair with more runs than that has other troubles."""
+
+Offset = Mapping[str, timedelta]
+"""What is added to a host's times."""
+
+
+def offsets(by_host: Mapping[str, Sequence[Term]], skew: timedelta) -> Offset:
+    """How the clocks of a pair's nodes stand to each other. For one, or three and more, they are taken as right."""
+    hosts = sorted(by_host)
+    if len(hosts) != 2:
+        return dict.fromkeys(hosts, _NONE)
+    first, second = hosts
+    a, b = ([term for term in by_host[host] if term.is_active] for host in hosts)
+    best = min(
+        _candidates(a, b, skew),
+        key=lambda offset: (*_contradictions(a, b, offset), abs(offset)),
+        default=_NONE,
+    )
+    return {first: _NONE, second: best}
+
+
+def in_order(by_host: Mapping[str, Sequence[Term]], offset: Offset) -> list[Term]:
+    """Every run that served, in the order in which they began to."""
+    found = [(shifted(term.begin, offset[host]), term) for host, mine in by_host.items() for term in mine]
+    known = [(at, term) for at, term in found if term.is_active and at is not None]
+    return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
+
+
+def shifted(moment: datetime | None, offset: timedelta) -> datetime | None:
+    """A moment by the clock that all others are measured by."""
+    return None if moment is None else moment + offset
+
+
+def _candidates(a: Sequence[Term], b: Sequence[Term], skew: timedelta) -> Iterator[timedelta]:
+    """No offset, and those at which the order of two runs changes."""
+    yield _NONE
+    count = 0
+    for x in a:
+        for y in b:
+            for one, other in ((x.end_or_last, y.begin), (x.begin, y.end_or_last), (x.begin, y.begin)):
+                if one is None or other is None:
+                    continue
+                for offset in (one - other - _STEP, one - other + _STEP):
+                    if abs(offset) <= skew:
+                        yield offset
+                        count += 1
+            if count > _MOST:
+                return
+
+
+def _contradictions(a: Sequence[Term], b: Sequence[Term], offset: timedelta) -> tuple[int, timedelta]:
+    """How many runs waited for a lock that nobody else had, and how long both had it at once."""
+    runs = sorted([*_spans(a, _NONE), *_spans(b, offset)], key=lambda run: (run[0], run[2].host, run[2].place))
+    alone, before = 0, None
+    for _, _, term in runs:
+        if term.certainly_waited and (before is None or before.host == term.host):
+            alone += 1
+        before = term
+    overlap = sum((_overlap(runs, index) for index in range(len(runs))), _NONE)
+    return alone, overlap
+
+
+def _overlap(runs: Sequence[tuple[datetime, datetime, Term]], index: int) -> timedelta:
+    begin, end, term = runs[index]
+    total = _NONE
+    for other_begin, other_end, other in runs[index + 1 :]:
+        if other_begin >= end:
+            break
+        if other.host != term.host:
+            total += min(end, other_end) - max(begin, other_begin)
+    return total
+
+
+def _spans(found: Iterable[Term], offset: timedelta) -> Iterator[tuple[datetime, datetime, Term]]:
+    for term in found:
+        begin, end = shifted(term.begin, offset), shifted(term.end_or_last, offset)
+        if begin is not None and end is not None:
+            yield begin, max(begin, end), term

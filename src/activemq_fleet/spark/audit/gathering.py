@@ -1,0 +1,168 @@
+"""What is missing from an audit's input, and how many of what there is: a few rows from frames, bounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as sf
+
+from activemq_fleet.audit.result import UNREAD, Counts, Gap, Read
+from activemq_fleet.spark.events.parse import LINES
+from activemq_fleet.spark.events.rolls import Roll, missing
+from activemq_fleet.spark.inputs import Host, Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
+"""Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
+_JOURNAL_GAPS = 500
+
+
+def complete(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[Gap]]:
+    """The inputs with the hosts that only the inventory has, and a gap for each host without what it should have."""
+    known = dict(inputs.hosts)
+    absent = sorted((inventory_hosts or {}).keys() - known.keys())
+    for name in absent:
+        known[name] = (inventory_hosts or {})[name]
+    there = {file.host for file in inputs.files if file.kind in ("log", "journal")}
+    gaps = [Gap(name, "nothing was collected from it") for name in absent]
+    gaps += [Gap(name, "no log and no journal") for name in sorted(inputs.hosts) if name not in there]
+    return replace(inputs, hosts=known), gaps
+
+
+def read_of(inputs: Inputs) -> Read:
+    """What was read, in numbers."""
+    logs, journals = inputs.of_kind("log"), inputs.of_kind("journal")
+    hosts = {file.host for file in inputs.files}
+    size = sum(file.size for file in (*logs, *journals))
+    return Read(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)
+
+
+def watched(events: DataFrame, seen: Observation) -> DataFrame:
+    """The events, and while they are written, a look at what was wrong with their bytes."""
+    return events.observe(seen, *looks())
+
+
+def looks() -> tuple[Column, ...]:
+    """What is to be known of events besides the dataset: an aggregate of all of them, or of a part."""
+    what = sf.regexp_replace("problem", r"\d+", "N")
+    problem = sf.when(sf.col("problem").isNotNull(), sf.struct("host", "file", what.alias("what")))
+    turn = sf.shiftright("sequence", LINES.bit_length() - 1).alias("turn")
+    return (
+        sf.collect_set(problem).alias("problems"),
+        sf.collect_set(sf.struct("host", "file", turn)).alias("turns"),
+        sf.count_if(sf.col("kind") == "UNKNOWN").alias("unknown"),
+        sf.count_if(~sf.col("parsed")).alias("unread"),
+    )
+
+
+def log_gaps(seen: Mapping[str, Any], events: DataFrame, inputs: Inputs) -> list[Gap]:
+    """What is not known of the logs: files cut short or missing, records that could not be read."""
+    gaps = []
+    for row in sorted(seen["problems"] or [], key=lambda row: (row["host"], row["file"], row["what"])):
+        what = row["what"].replace("N ", "some ")
+        gaps.append(Gap(row["host"], what, row["file"], weighs=_is_cut(row["what"])))
+    rolls: dict[str, list[Roll]] = {}
+    for file in inputs.of_kind("log"):
+        rolls.setdefault(file.host, []).append(Roll(file.file))
+    gaps += [Gap(host, what) for host, mine in sorted(rolls.items()) for what in missing(mine)]
+    if seen["unread"]:
+        gaps += _unread(events)
+    return gaps
+
+
+def _is_cut(what: str) -> bool:
+    return _CUT.search(what) is not None
+
+
+def _unread(events: DataFrame) -> list[Gap]:
+    """By file, how many records could not be read; it weighs where they are more than a few."""
+    counted = (
+        events.groupBy("host", "file")
+        .agg(
+            sf.count("*").alias("all"),
+            sf.count_if(~sf.col("parsed")).alias("unread"),
+            sf.min(sf.when(~sf.col("parsed"), sf.col("line"))).alias("line"),
+        )
+        .where("unread > 0")
+        .orderBy(sf.desc("unread"), "host", "file")
+        .limit(_JOURNAL_GAPS)
+    )
+    return [
+        Gap(
+            row["host"],
+            f"{row['unread']} of {row['all']} records could not be read",
+            row["file"],
+            row["line"],
+            weighs=row["unread"] > UNREAD * row["all"],
+        )
+        for row in counted.collect()
+    ]
+
+
+def journal_gaps_of(gaps: DataFrame) -> list[Gap]:
+    """What is missing of agents' journals; an agent that still runs has no end of its journal, and that weighs."""
+    rows = gaps.orderBy("agent", "epoch", "jseq").limit(_JOURNAL_GAPS).collect()
+    return [
+        Gap(
+            row["agent"],
+            f"journal of epoch {row['epoch']}: {row['what']} from record {row['jseq']}"
+            + (f" ({row['count']})" if row["count"] else ""),
+        )
+        for row in rows
+    ]
+
+
+def malformed(records: DataFrame) -> list[Gap]:
+    """Lines of journals that are no records, by file."""
+    counted = (
+        records.where("problem IS NOT NULL")
+        .groupBy("host", "file", "problem")
+        .agg(sf.count("*").alias("count"), sf.min("line").alias("line"))
+        .orderBy("host", "file", "line")
+        .limit(_JOURNAL_GAPS)
+    )
+    return [
+        Gap(
+            row["host"],
+            f"{row['count']} line{'' if row['count'] == 1 else 's'}: {row['problem']}",
+            row["file"],
+            row["line"],
+        )
+        for row in counted.collect()
+    ]
+
+
+def turns_of(seen: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """Host, file, and which of the host's files it is, by age."""
+    return [(row["host"], row["file"], int(row["turn"])) for row in seen["turns"] or ()]
+
+
+def counts_of(events: int, seen: Mapping[str, Any], frames: Mapping[str, DataFrame]) -> Counts:
+    """How many of what, from the written datasets, by name. Those that are not given have no rows."""
+    broken = (sf.col("state") == "down") & (sf.col("rebuilt") == sf.lit(False)) & sf.col("cause").startswith("error")
+    columns = {
+        "incidents": sf.col("kind"),
+        "bridges": sf.when(broken, sf.lit("not rebuilt")).otherwise(sf.col("state")),
+        "messages": sf.col("verdict"),
+        "deliveries": sf.col("verdict"),
+    }
+    together: DataFrame | None = None
+    for name, frame in frames.items():
+        planned = sf.coalesce("planned", sf.lit(False)) if name == "incidents" else sf.lit(False)
+        mine = frame.select(sf.lit(name).alias("name"), columns[name].alias("what"), planned.alias("planned"))
+        together = mine if together is None else together.unionAll(mine)
+    found: dict[str, dict[str, int]] = {name: {} for name in columns}
+    planned_incidents = 0
+    if together is not None:
+        for row in together.groupBy("name", "what", "planned").count().orderBy("name", "what").collect():
+            counted, what = found[row["name"]], str(row["what"])
+            counted[what] = counted.get(what, 0) + int(row["count"])
+            planned_incidents += int(row["count"]) if row["planned"] else 0
+    unknown, unread = int(seen["unknown"] or 0), int(seen["unread"] or 0)
+    return Counts(events=events, unknown=unknown, unread=unread, planned=planned_incidents, **found)

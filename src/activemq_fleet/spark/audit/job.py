@@ -1,0 +1,221 @@
+"""The batch job: logs and journals -> every dataset, audit.json and report.html."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+
+from activemq_fleet.audit.evidence import SKEW
+from activemq_fleet.audit.report import html_report
+from activemq_fleet.audit.result import Gap, Result, judge
+from activemq_fleet.spark.audit import frames, gathering
+from activemq_fleet.spark.audit.shown import shown_of
+from activemq_fleet.spark.beside import beside
+from activemq_fleet.spark.datasets import Output, read_text
+from activemq_fleet.spark.events import events
+from activemq_fleet.spark.events.direct import seen_of, write_events
+from activemq_fleet.spark.footers import schema_of
+from activemq_fleet.spark.inputs import Host, Inputs, list_inputs
+from activemq_fleet.spark.progress import phase
+from activemq_fleet.spark.schemas import SCHEMAS
+from activemq_fleet.spark.settings import INTERPRETED, is_local, temporarily
+from activemq_fleet.spark.verdicts import RECORDS, journal_records, settled
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SPARKS_OWN = "200"
+# A file comes to its worker by itself: a batch of several is copied each time that it grows. Bytes.
+_BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22)}
+_FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
+_AT_ONCE = {"spark.sql.adaptive.enabled": "false"} | INTERPRETED
+_PACKED = 15  # how many times as large logs are when they are unpacked
+
+__all__ = ["Logs", "Result", "audit", "conclude", "find", "partitions", "read_logs", "settle", "told", "write"]
+
+
+def audit(
+    spark: SparkSession,
+    logs: str,
+    out: str,
+    *,
+    inventory_hosts: Mapping[str, Host] | None = None,
+    skew: timedelta = SKEW,
+) -> Result:
+    """Audit what ``collect`` laid down below ``logs``; OUT appears whole or not at all.
+
+    ``inventory_hosts``: what the inventory says of hosts, for those without host.json; a broker of it
+    of which nothing was collected makes the audit incomplete. ``skew``: by how much hosts' clocks may
+    differ. Raises InputError where there is nothing to audit or OUT is not ours.
+    """
+    with Output(spark, out, "audit") as output:
+        with phase("looking at the files"):
+            inputs = list_inputs(spark, logs, inventory_hosts)
+            inputs, absent = gathering.complete(inputs, inventory_hosts)
+            records = journal_records(spark, inputs)
+        divided = partitions(spark, inputs)
+        with temporarily(spark, divided):
+            # A large one keeps all cores busy as it is.
+            at_once = _AT_ONCE.items() <= divided.items() and bool(inputs.of_kind("journal"))
+            read, gaps = (
+                _read_and_settled(spark, output, inputs, records, skew)
+                if at_once
+                else (read_logs(spark, output, inputs), None)
+            )
+            result = conclude(
+                spark, output, inputs, read, records, absent=absent, skew=skew, is_found=at_once, journal_gaps=gaps
+            )
+        output.commit()
+    return result
+
+
+def _read_and_settled(
+    spark: SparkSession, output: Output, inputs: Inputs, records: DataFrame, skew: timedelta
+) -> tuple[Logs, list[Gap]]:
+    """Read the logs and find incidents; beside that, settle what journals say."""
+    records = records.persist()
+    with beside(spark, lambda: settle(output, records)) as settling:
+        logs = read_logs(spark, output, inputs)
+        logs.signs.persist()
+        find(output, inputs, logs, records, skew)
+    return logs, settling.result()
+
+
+def told(spark: SparkSession, out: str) -> dict[str, Any]:
+    """What audit.json of a committed result says."""
+    found: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
+    return found
+
+
+def write(
+    spark: SparkSession,
+    output: Output,
+    inputs: Inputs,
+    events: DataFrame,
+    records: DataFrame,
+    *,
+    absent: Sequence[Gap] = (),
+    skew: timedelta = SKEW,
+) -> Result:
+    """Write every dataset, audit.json and report.html of these events and journal records; commits nothing.
+
+    ``absent``: what is known to be missing. The logs are parsed once: all else comes from what was written.
+    """
+    with temporarily(spark, partitions(spark, inputs)):
+        with phase("reading logs"):
+            logs = _stored(output, events, ordered=False)
+        return conclude(spark, output, inputs, logs, records, absent=absent, skew=skew)
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """What was read of logs: how many events, ``gathering.watched``'s look at them, they as written, their signs."""
+
+    count: int
+    seen: Mapping[str, Any]
+    written: DataFrame
+    signs: DataFrame
+
+
+def read_logs(spark: SparkSession, output: Output, inputs: Inputs) -> Logs:
+    """Parse the logs, and write the dataset ``events``: each worker its part, where it may, else Spark."""
+    place = output.own_place("events")
+    with phase("reading logs"), temporarily(spark, _BATCHES):
+        if place is None:
+            return _stored(output, events(spark, inputs), ordered=True)
+        found = write_events(spark, inputs, place, schema_of("events"))
+        return _logs(output, output.wrote("events", sum(row["rows"] for row in found)), seen_of(found))
+
+
+def _stored(output: Output, events: DataFrame, *, ordered: bool) -> Logs:
+    seen = Observation()
+    count = output.write("events", gathering.watched(events, seen), ordered=ordered)
+    return _logs(output, count, seen.get)
+
+
+def _logs(output: Output, count: int, seen: Mapping[str, Any]) -> Logs:
+    written = output.written("events")
+    return Logs(count, seen, written, frames.signs(written, gathering.turns_of(seen)))
+
+
+def conclude(
+    spark: SparkSession,
+    output: Output,
+    inputs: Inputs,
+    logs: Logs,
+    records: DataFrame,
+    *,
+    absent: Sequence[Gap] = (),
+    skew: timedelta = SKEW,
+    is_found: bool = False,
+    journal_gaps: Sequence[Gap] | None = None,
+) -> Result:
+    """As ``write``, for one who has written the events already.
+
+    ``is_found``: bridges and incidents are written, too, by ``find``. ``journal_gaps``: so are deliveries and messages,
+    and this is what ``settle`` returned. As many partitions as ``partitions`` says are the caller's to set.
+    """
+    written, signs = logs.written, logs.signs.persist()
+    journals = bool(inputs.of_kind("journal"))
+    records = records.persist() if journals else spark.createDataFrame([], RECORDS)
+    try:
+        if not is_found:
+            find(output, inputs, logs, records, skew)
+        if journal_gaps is None:
+            journal_gaps = settle(output, records) if journals else _settle_nothing(spark, output)
+        with phase("writing the report"):
+            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs), *journal_gaps]
+            names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
+            datasets = {name: output.written(name) for name in names}
+            counts = gathering.counts_of(logs.count, logs.seen, datasets)
+            result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
+            picture = shown_of(written, signs, records, datasets, inputs, counts)
+            output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            output.write_text("report.html", html_report(result, picture))
+    finally:
+        signs.unpersist()
+        if journals:
+            records.unpersist()
+    return result
+
+
+def find(output: Output, inputs: Inputs, logs: Logs, records: DataFrame, skew: timedelta = SKEW) -> None:
+    """Write bridges and incidents."""
+    with phase("finding incidents"):
+        output.write("bridges", frames.bridges_of(logs.signs))
+        output.write("incidents", frames.incidents_of(logs.signs, logs.written, records, inputs, skew))
+
+
+def settle(output: Output, records: DataFrame) -> list[Gap]:
+    """Write what became of every event; what is missing of the journals."""
+    with phase("settling events"):
+        found = settled(records)
+        output.write("deliveries", found.deliveries)
+        output.write("messages", found.messages)
+        return [*gathering.journal_gaps_of(found.gaps), *gathering.malformed(records)]
+
+
+def partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
+    """As many shuffle partitions as the input is worth: what is kept in memory is not made fewer by Spark itself.
+
+    A small input on this machine is worth one; its plans, each of which runs once, are worth neither code of their own
+    nor a second thought. For ten hosts and a kill that is 32 jobs in place of 100, and a fifth of the time.
+    """
+    if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
+        return {}
+    size = sum(file.size * (_PACKED if file.compressed else 1) for file in inputs.files)
+    if size <= _EACH and is_local(spark.conf.get("spark.master", None)):
+        return {"spark.sql.shuffle.partitions": "1", **_AT_ONCE}
+    return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}
+
+
+def _settle_nothing(spark: SparkSession, output: Output) -> list[Gap]:
+    """Without journals there is nothing to compute, and the datasets are empty."""
+    for name in ("deliveries", "messages"):
+        output.write(name, spark.createDataFrame([], SCHEMAS[name]))
+    return []

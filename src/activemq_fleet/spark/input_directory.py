@@ -1,0 +1,102 @@
+"""What an input directory may hold, which others may have packed: files and directories, and no way out of it.
+
+A job reads with the rights of who starts it. A link in its input could lead to any file of theirs, and what that
+holds into a dataset or a report; a FIFO would never end.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.printable import printable
+from activemq_fleet.spark.paths import local_path
+
+_SPECIAL = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def refuse_outside_links(path: str) -> None:
+    """Look at everything below an input directory of this machine before a job opens any of it.
+
+    Links to what lies in the directory itself are followed, but not two links to directories one below the other,
+    which could go round. Does nothing for a path of another file system. Raises InputError that names the first
+    link that leads out of the directory, FIFO, socket or device; OSError for a directory that cannot be read.
+    """
+    found = local_path(path)
+    if found is not None and found.is_dir():
+        real = os.path.realpath(found)
+        for entry, is_below_link in _entries(str(found), below_link=False):
+            _check(entry, real, is_below_link)
+
+
+def open_inside(path: Path, root: Path) -> int:
+    """Open a regular file below ``root`` for reading; returns its descriptor. Never waits.
+
+    Where the file lies is asked of what was opened, so that nobody can exchange it meanwhile. Raises InputError for
+    one that lies elsewhere or is no regular file, OSError for one that cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        special = _special(os.fstat(descriptor).st_mode)
+        if special:
+            raise InputError(f"{printable(str(path))} is {special}: remove it")
+        real = os.readlink(f"/proc/self/fd/{descriptor}")
+        if not _is_below(real, os.path.realpath(root)):
+            raise _leads_out(str(path), real)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _entries(directory: str, *, below_link: bool) -> Iterator[tuple[os.DirEntry[str], bool]]:
+    """Every entry below a directory, and whether a link to a directory was followed on the way to it."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            yield entry, below_link
+            if _is_directory(entry) and not (entry.is_symlink() and below_link):
+                yield from _entries(entry.path, below_link=below_link or entry.is_symlink())
+
+
+def _check(entry: os.DirEntry[str], root: str, is_below_link: bool) -> None:
+    if entry.is_symlink():
+        real = os.path.realpath(entry.path)
+        if not _is_below(real, root):
+            raise _leads_out(entry.path, real)
+        if is_below_link and _is_directory(entry):
+            name = printable(entry.path)
+            raise InputError(f"{name} is a link to a directory below another such link: put the directory itself there")
+    try:
+        special = _special(entry.stat().st_mode)
+    except OSError:
+        return  # it went away meanwhile, or is a link to nothing
+    if special:
+        raise InputError(f"{printable(entry.path)} is {special}: remove it")
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root.rstrip('/')}/")
+
+
+def _leads_out(path: str, real: str) -> InputError:
+    where = f"out of the directory, to {printable(real)}"
+    return InputError(f"{printable(path)} is a link {where}: put the file itself there, or remove it")
+
+
+def _special(mode: int) -> str:
+    return next((kind for is_kind, kind in _SPECIAL if is_kind(mode)), "")

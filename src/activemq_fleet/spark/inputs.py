@@ -1,0 +1,235 @@
+"""What ``collect`` laid down: which files are there, whose they are, and in which zone their clocks run.
+
+``DIR/HOST/activemq.log*``, ``DIR/HOST/agent/*.jsonl*``, ``DIR/HOST/host.json``, ``DIR/HOST/operations.jsonl``. Listed
+and read through Spark, so that DIR may be any path that Hadoop reads. A file of no bytes is not listed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
+from activemq_fleet.errors import InputError
+from activemq_fleet.logs.zones import zone_of
+from activemq_fleet.spark.input_directory import refuse_outside_links
+from activemq_fleet.spark.paths import local_path, uri_of
+from activemq_fleet.spark.settings import temporarily
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FileKind = Literal["log", "journal", "host", "operations", "other"]
+
+HOST_FILE = "host.json"
+_NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
+_TOLD = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
+LARGEST_HOST_FILE = 1 << 24
+"""Bytes of a host.json or operations.jsonl that is read."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
+_TASKS_FROM, _NEVER = "spark.sql.sources.parallelPartitionDiscovery.threshold", str((1 << 31) - 1)
+_GLOB = re.compile(r"([\[\]{}*?\\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host as its host.json has it, else the inventory, else by its name alone.
+
+    ``timezone`` is what its logs' times are in; ``release`` that of its broker; both are ``None``
+    for what nobody knows (a zone is then UTC). ``problems`` say what had to be assumed.
+    ``operations``: the planned work on it that it has written down.
+    """
+
+    host: str
+    timezone: str = "UTC"
+    release: str | None = None
+    group: str | None = None
+    pair: str | None = None
+    store: str | None = None
+    problems: tuple[str, ...] = ()
+    operations: tuple[Operation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file. ``path`` as Spark has it; ``file`` relative to its host's directory; ``size`` in bytes as it lies.
+
+    ``id`` is the xxhash64 of the path as Spark's ``_metadata.file_path`` writes it.
+    """
+
+    path: str
+    host: str
+    file: str
+    kind: FileKind
+    size: int
+    compressed: bool
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All that there is below ``root``. ``problems`` are lines about it, those of the hosts included."""
+
+    root: str
+    files: tuple[InputFile, ...]
+    hosts: Mapping[str, Host]
+    problems: tuple[str, ...]
+
+    def of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
+        """The files of one kind, by host and name."""
+        return tuple(file for file in self.files if file.kind == kind)
+
+
+def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
+    """The files below ``logs``, and their hosts. Runs one small job.
+
+    Raises InputError when there is no log and no journal, ``logs`` is no directory of hosts, or something in it
+    leads out of it.
+    """
+    refuse_outside_links(logs)
+    root = uri_of(logs)
+    found, told = _listed(spark, root, logs)
+    files = tuple(sorted(found, key=lambda file: (file.host, file.file)))
+    if not any(file.kind in ("log", "journal") for file in files):
+        raise InputError(
+            f"{logs}: there are no logs: HOST/activemq.log* and HOST/agent/*.jsonl* are looked for, "
+            "as collect lays them down"
+        )
+    return inputs_of(root, files, told, inventory_hosts)
+
+
+def inputs_of(
+    root: str,
+    files: tuple[InputFile, ...],
+    told: Mapping[tuple[str, str], bytes],
+    inventory_hosts: Mapping[str, Host] | None,
+) -> Inputs:
+    """The inputs of these files, and their hosts. ``told``: what host.json and operations.jsonl hold, by host, file."""
+    names = sorted({file.host for file in files})
+    hosts = {
+        name: _with_operations(
+            _host(name, told.get((name, HOST_FILE)), inventory_hosts or {}), told.get((name, OPERATIONS_FILE))
+        )
+        for name in names
+    }
+    problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
+    problems += [*_absent(files, hosts), *_too_large(files)]
+    return Inputs(root, files, hosts, tuple(problems))
+
+
+def escaped(path: str) -> str:
+    """The path as Spark's readers take it: letters that Hadoop reads as a pattern are themselves."""
+    return _GLOB.sub(r"\\\1", path)
+
+
+def binary(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
+    """The files, one row each: path, modificationTime, length, content."""
+    # Spark gives each directory a task of its own where there are more than a few; here that takes longer.
+    here = all(local_path(path) is not None for path in paths)
+    with temporarily(spark, {_TASKS_FROM: _NEVER} if here else {}):
+        return spark.read.format("binaryFile").options(**options).load([escaped(path) for path in paths])
+
+
+def _listed(spark: SparkSession, root: str, said: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
+    """The files, and what host.json and operations.jsonl hold, by host and file."""
+    from pyspark.sql import functions as sf
+
+    everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
+    listed = binary(spark, [root], **everywhere).select(
+        "path", "length", sf.xxhash64("_metadata.file_path").alias("id"), sf.lit(None).cast("binary").alias("content")
+    )
+    told = (
+        binary(spark, [root], **{**everywhere, "pathGlobFilter": _TOLD})
+        .where(f"length <= {LARGEST_HOST_FILE}")
+        .select("path", "length", sf.lit(0).cast("long").alias("id"), "content")
+    )
+    base = _SCHEME.sub("", root).rstrip("/")
+    files, contents = [], {}
+    for row in listed.unionAll(told).toArrow().to_pylist():
+        inside = _SCHEME.sub("", row["path"]).removeprefix(f"{base}/")
+        host, _, file = inside.partition("/")
+        if not file:
+            if kind_of(host) == "log":
+                raise InputError(f"{said} is the directory of one host: name the one above it")
+        elif row["content"] is None:
+            kind = kind_of(file)
+            files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz"), row["id"]))
+        elif file in (HOST_FILE, OPERATIONS_FILE):
+            contents[host, file] = row["content"]
+    return files, contents
+
+
+def kind_of(file: str) -> FileKind:
+    """What a file is, by its name relative to its host's directory."""
+    if re.fullmatch(r"activemq\.log[^/]*", file):
+        return "log"
+    if re.fullmatch(r"agent/[^/]+\.jsonl[^/]*", file):
+        return "journal"
+    return "host" if file == HOST_FILE else "operations" if file == OPERATIONS_FILE else "other"
+
+
+def _host(name: str, told: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
+    problems: list[str] = []
+    if told is not None:
+        try:
+            known = json.loads(told)
+        except ValueError:
+            known = None
+        if isinstance(known, dict):
+            return _checked(_from_file(name, known), problems)
+        problems.append(f"{HOST_FILE} is no JSON object: it was not read")
+    else:
+        problems.append(f"no {HOST_FILE}")
+    if name in inventory_hosts:
+        return _checked(inventory_hosts[name], [f"{problems[-1]}: the inventory tells group, release and time zone"])
+    return _checked(Host(name), [f"{problems[-1]}: its times are taken for UTC, its release is not known"])
+
+
+def _with_operations(host: Host, content: bytes | None) -> Host:
+    if content is None:
+        return host
+    operations, problems = operations_of(host.host, content)
+    return replace(host, operations=operations, problems=(*host.problems, *problems))
+
+
+def _from_file(name: str, known: Mapping[str, Any]) -> Host:
+    def text(key: str) -> str | None:
+        value = known.get(key)
+        return value if isinstance(value, str) and value else None
+
+    zone = text("timezone")
+    problems = () if zone else (f"{HOST_FILE} names no time zone: its times are taken for UTC",)
+    return Host(name, zone or "UTC", text("release"), text("group"), text("pair"), text("store"), problems=problems)
+
+
+def _checked(host: Host, problems: list[str]) -> Host:
+    """The host with a zone that exists."""
+    problems = [*problems, *host.problems]
+    try:
+        zone_of(host.timezone)
+    except InputError as error:
+        return replace(host, timezone="UTC", problems=(*problems, f"{error}; its times are taken for UTC"))
+    return replace(host, problems=tuple(problems))
+
+
+def _absent(files: Iterable[InputFile], hosts: Mapping[str, Host]) -> list[str]:
+    """Hosts of which nothing was brought but their host.json."""
+    there = {file.host for file in files if file.kind in ("log", "journal")}
+    return [f"{name}: no log and no journal" for name in hosts if name not in there]
+
+
+def _too_large(files: Iterable[InputFile]) -> list[str]:
+    """Files about a host that are not read, because they have more than a host ever writes."""
+    what_to_do = {
+        "operations": f"the planned work on it is not known: keep the newest lines, tail -n 4000 {OPERATIONS_FILE}",
+        "host": "nothing of it is known: bring it again with the playbook collect",
+    }
+    return [
+        f"{file.host}: {file.file} has {file.size / (1 << 20):.0f} MiB, and a file of more than "
+        f"{LARGEST_HOST_FILE >> 20} is not read; {what_to_do[file.kind]}"
+        for file in files
+        if file.kind in what_to_do and file.size > LARGEST_HOST_FILE
+    ]

@@ -1,0 +1,152 @@
+"""``manifest.json`` of a result, and how a result is replaced where nothing can be renamed.
+
+Spark alone writes there, and Spark names files itself. So every text is a directory with one file in it,
+``manifest.json/part-….txt``; each run adds one, and the one with the highest ``run`` counts. It lists the
+files of every dataset: those of earlier runs may still lie beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.spark.paths import pattern_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MANIFEST = "manifest.json"
+_MADE_BY = "activemq-fleet"
+
+
+def manifest_of(kind: str, version: str, schema_version: int, rows: Mapping[str, int]) -> dict[str, Any]:
+    """What every manifest says."""
+    return {
+        "made_by": _MADE_BY,
+        "version": version,
+        "kind": kind,
+        "schema_version": schema_version,
+        "rows": dict(sorted(rows.items())),
+    }
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """As it stands in a file."""
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
+    """The manifest. Raises InputError for one that is no manifest of ours, of this kind."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("made_by") != _MADE_BY:
+        raise InputError(f"{out}: its {MANIFEST} is not one of {_MADE_BY}; choose another directory")
+    if found.get("kind") != kind:
+        raise InputError(f"{out}: holds what `{found.get('kind')}` wrote, not `{kind}`; choose another directory")
+    return found
+
+
+class HadoopTarget:
+    """A path that only Spark can write: an object store, HDFS."""
+
+    def __init__(self, spark: SparkSession, out: str) -> None:
+        self.out = out
+        self._spark = spark
+        self._before: dict[str, set[str]] = {}
+        self._earlier: dict[str, Any] = {}
+        self._names: list[str] = []
+        self._texts: dict[str, str] = {}
+
+    def check(self, kind: str) -> None:
+        """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
+        found = _list(self._spark, self.out)
+        if not found:
+            return
+        text = _newest(self._spark, self.out)
+        if text is None:
+            raise InputError(f"{self.out}: is not empty and was not written by {kind}; choose another path")
+        self._earlier = check_manifest(self.out, kind, text)
+
+    def begin(self) -> None:
+        """Nothing to make ready."""
+
+    def place(self, name: str) -> str:
+        """Where the files of a dataset are written: beside those of earlier runs."""
+        place = f"{self.out}/{name}"
+        if name not in self._before:
+            self._before[name] = set(_list(self._spark, place))
+            self._names.append(name)
+        return place
+
+    def wrote(self, name: str, rows: int) -> None:
+        """Every executor wrote to the same store."""
+
+    def written(self, name: str) -> list[str]:
+        """The files of this run alone: those of earlier ones lie beside them."""
+        new = set(_list(self._spark, self.place(name))) - self._before[name]
+        return sorted(path for path in new if path.endswith(".parquet"))
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write ``NAME/part-….txt``, with the commit."""
+        self._texts[name] = text
+
+    def commit(self, manifest: Mapping[str, Any]) -> None:
+        """Write the texts, and last the manifest with the files that count from now on."""
+        files = {
+            name: sorted(set(_list(self._spark, f"{self.out}/{name}")) - self._before[name]) for name in self._names
+        }
+        run = int(self._earlier.get("run", 0)) + 1
+        for name, text in self._texts.items():
+            before = set(_list(self._spark, f"{self.out}/{name}"))
+            _append(self._spark, f"{self.out}/{name}", text)
+            files[name] = sorted(set(_list(self._spark, f"{self.out}/{name}")) - before)
+        _append(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
+
+    def end(self) -> None:
+        """Files that no manifest lists count for nobody."""
+
+
+def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
+    """The files of a dataset that the newest manifest lists."""
+    text = _newest(spark, out)
+    if text is None:
+        raise InputError(f"{out}: holds no {MANIFEST}: it was not written by activemq-fleet, or not to its end")
+    files: list[str] = json.loads(text).get("files", {}).get(name, [])
+    if not files:
+        raise InputError(f"{out}: holds no dataset {name}")
+    return files
+
+
+def _newest(spark: SparkSession, out: str) -> str | None:
+    """The text of the manifest that counts; None when there is none."""
+    place = f"{out}/{MANIFEST}"
+    if not _list(spark, place):
+        return None
+    texts: list[str] = [row["value"] for row in _texts(spark, pattern_of(place)).collect()]
+    return max(texts, key=lambda text: int(json.loads(text).get("run", 0)))
+
+
+def _texts(spark: SparkSession, path: str) -> DataFrame:
+    return spark.read.text(path, wholetext=True)
+
+
+def _append(spark: SparkSession, path: str, text: str) -> None:
+    frame = spark.createDataFrame([(text.removesuffix("\n"),)], "value string").coalesce(1)
+    frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").text(path)
+
+
+def _list(spark: SparkSession, path: str) -> list[str]:
+    """The files below a path, as Spark names them; none when there is no such path."""
+    from pyspark.errors import AnalysisException
+
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        return [row["path"] for row in files.load(pattern_of(path)).select("path").collect()]
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error.getCondition()):
+            return []
+        raise

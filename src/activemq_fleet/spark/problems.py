@@ -1,0 +1,124 @@
+"""What Spark raises -> one line that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from activemq_fleet.errors import FleetError
+from activemq_fleet.spark.scratch import Scratch
+
+
+class SparkProblem(FleetError):
+    """Spark could not be started, or a job of it failed."""
+
+
+PACK = "make an environment with `activemq-fleet pack -o env.tar.gz` and add --archives env.tar.gz#environment"
+_BUGS = ("PySparkTypeError", "PySparkValueError", "PySparkAttributeError", "PySparkNotImplementedError")
+
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_PACKAGES = re.compile(r"^(?:[a-z][\w$]*[.])+")
+_SPARE = 32 << 20  # bytes free on a disk that is not full
+
+Line = Callable[[re.Match[str]], str]
+
+# The first that is found counts: causes before what they lead to.
+_KNOWN: tuple[tuple[str, Line], ...] = (
+    # One of our own errors, raised in a worker.
+    (r"^activemq_fleet\.errors\.\w+: (.+)$", lambda m: m[1]),
+    (
+        r"PYTHON_VERSION_MISMATCH\D*(\S+).*?driver\D*(\S+)",
+        lambda m: f"the workers run Python {m[1]}, this is {m[2].rstrip('.,')}: {PACK}",
+    ),
+    (
+        r"Cannot run program \"([^\"]+)\"",
+        lambda m: f"the workers cannot run Python as {m[1]}: set PYSPARK_PYTHON to one that they have, or {PACK}",
+    ),
+    (r"No module named '(activemq_fleet|[\w.]+)'", lambda m: f"Python on the workers has no module {m[1]}: {PACK}"),
+    (r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", lambda m: f"{m[1]}: there is no such file or directory"),
+    (
+        r"FileNotFoundException: (?:File )?(.+?) \(Permission denied\)|Permission denied: (\S+)",
+        lambda m: f"{m[1] or m[2]}: permission denied",
+    ),
+    (
+        r"No FileSystem for scheme \"?(\w+)|ClassNotFoundException: Class \S*\.(S3A|Abfs|GoogleHadoop)FileSystem",
+        lambda m: (
+            f"Spark has no driver for {m[1] or m[2]} paths: add it, for s3a with "
+            "--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION"
+        ),
+    ),
+    (
+        r"OutOfMemoryError: (.+)",
+        lambda m: f"Java ran out of memory ({m[1]}): raise --conf spark.driver.memory, or spark.executor.memory",
+    ),
+    (
+        r"InvalidClassException: .*serialVersionUID",
+        lambda m: "the cluster runs another Spark than this machine's pyspark: install the cluster's version",
+    ),
+    (
+        r"Invalid maximum heap size: \S+|Could not reserve enough space.*",
+        lambda m: f"Java did not start: {m[0]}: lower --conf spark.driver.memory",
+    ),
+    (r"Exception in thread \"main\" [\w.]+: (.+)", lambda m: f"Spark did not start: {m[1]}"),
+    (r"Could not parse Master URL: '?([^']*)'?", lambda m: f"--master {m[1]} is not a master's URL"),
+    (
+        r"All masters are unresponsive|StatusCode\.UNAVAILABLE",
+        lambda m: "the connection to Spark is lost, or it was refused",
+    ),
+    (
+        r"ExecutorLostFailure.*?Reason: (.+)",
+        lambda m: (
+            f"an executor was lost four times over the same task: {m[1]}; it may need more memory "
+            "(--conf spark.executor.memory, spark.executor.memoryOverhead)"
+        ),
+    ),
+)
+
+
+@contextmanager
+def translated(scratch: Scratch) -> Iterator[None]:
+    """Raise SparkProblem in place of what Spark raises in the block."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_sparks(error):
+            raise
+        text = text_of(error)
+        if "JAVA_GATEWAY_EXITED" in text:  # all that pyspark knows; Java's own words are in the log
+            text = scratch.log
+        raise SparkProblem(_full_disk(scratch.path) if _FULL.search(text) else line_of(text)) from error
+
+
+def _is_sparks(error: Exception) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & set(_BUGS):
+        return False
+    return bool(names & {"PySparkException", "Py4JError", "RpcError"})
+
+
+def text_of(error: Exception) -> str:
+    """All that an exception of Spark says, Java's causes included."""
+    return f"{error}\n{getattr(error, 'java_exception', '') or ''}"
+
+
+def line_of(text: str) -> str:
+    """One line for what Spark said: of a known problem what to do, else its innermost cause."""
+    for pattern, line in _KNOWN:
+        match = re.search(pattern, text, re.MULTILINE)
+        if match:
+            return line(match)
+    causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", text, re.MULTILINE)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "it did not say why")
+    cause = (causes or raised or [first])[-1].strip()
+    return f"Spark failed: {_PACKAGES.sub('', cause)[:500]}"
+
+
+def _full_disk(scratch: Path) -> str:
+    """Which disk is full: an error of Spark does not say."""
+    if shutil.disk_usage(scratch).free < _SPARE:
+        return f"the disk is full that has Spark's temporary files, {scratch}: set TMPDIR, or --conf spark.local.dir"
+    return "the disk is full: that of the output, or that of an executor's temporary files"

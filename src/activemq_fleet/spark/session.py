@@ -1,0 +1,137 @@
+"""Opens and closes Spark for a job: on this machine, on a cluster, or over Spark Connect.
+
+What Spark needs is looked at first, so that a user reads one line and no Java stack trace. Spark's own
+noise goes to a file in the session's scratch directory; with ``ACTIVEMQ_FLEET_DEBUG=1`` it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from activemq_fleet.spark.options import SessionOptions
+from activemq_fleet.spark.problems import SparkProblem, translated
+from activemq_fleet.spark.progress import phase, shown
+from activemq_fleet.spark.scratch import Scratch, scratch
+from activemq_fleet.spark.settings import (
+    archives_of,
+    is_local,
+    master_of,
+    packed_python,
+    remote_settings,
+    settings_of,
+)
+from activemq_fleet.spark.surroundings import check_archives, check_reachable, java_home
+from activemq_fleet.spark.workers import check_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SessionOptions", "SparkProblem", "phase", "session"]
+
+DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
+_LOG_LEVEL = "spark.log.level"
+_SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
+
+
+@contextmanager
+def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
+    """A Spark session for the job ``name``; it ends, and its scratch files go, with the block.
+
+    What Spark raises inside the block, or on the way to it, comes out as SparkProblem: one line.
+    """
+    remote = options.remote or (os.environ.get("SPARK_REMOTE") if options.master is None else None)
+    with scratch() as place, warnings.catch_warnings():
+        # pyspark's notes on its own internals: nothing that a user could act upon.
+        warnings.filterwarnings("ignore", module=r"(pyspark|py4j|google|grpc)\b")
+        running: list[SparkSession] = []
+        try:
+            # Inside, because what went wrong has to be asked of a JVM that is still there.
+            with translated(place):
+                check_archives(archives_of(options))
+                spark = _connect(name, remote, options) if remote else _launch(name, options, place)
+                running.append(spark)
+                with shown(spark, remote=bool(remote), wanted=options.progress):
+                    _look_at_workers(spark, remote=bool(remote))
+                    yield spark
+        except KeyboardInterrupt:
+            for spark in running:
+                spark.interruptAll()
+            raise
+        finally:
+            _end(running, classic=not remote)
+
+
+def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
+    check_reachable(remote)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(remote).appName(f"activemq-fleet {name}")
+    spark = builder.getOrCreate()
+    for key, value in remote_settings(options).items():
+        spark.conf.set(key, value)
+    for archive in archives_of(options):
+        spark.addArtifacts(archive, archive=True)
+    return spark
+
+
+def _launch(name: str, options: SessionOptions, place: Scratch) -> SparkSession:
+    if not _SUBMITTED:  # else there is a JVM already
+        os.environ["JAVA_HOME"] = str(java_home())
+    master = master_of(options)
+    if master:
+        check_reachable(master)
+    from pyspark.sql import SparkSession
+
+    # Read by pyspark when it starts; Python's own is the one whose packages are known to be there.
+    os.environ.pop("SPARK_REMOTE", None)
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    elif options.archives:
+        os.environ["PYSPARK_PYTHON"] = f"./{packed_python(options)}"
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"activemq-fleet {name}")
+    for key, value in settings_of(options, master, place.path).items():
+        builder = builder.config(key, value)
+    with place.quiet(enabled=not os.environ.get(DEBUG_VARIABLE)):
+        spark = builder.getOrCreate()
+    # spark-submit has chosen how its JVM logs before any setting of ours is read.
+    if _SUBMITTED and not os.environ.get(DEBUG_VARIABLE) and spark.conf.get(_LOG_LEVEL, None) is None:
+        spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _look_at_workers(spark: SparkSession, *, remote: bool) -> None:
+    """Only where functions may run in another Python than this one: elsewhere there is nothing to see."""
+    here = not remote and is_local(spark.conf.get("spark.master", None))
+    if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
+        return
+    with phase("looking at the workers"):
+        check_workers(spark)
+
+
+def _end(running: list[SparkSession], *, classic: bool) -> None:
+    for spark in running:
+        spark.stop()
+    if classic and not _SUBMITTED:
+        _end_java()
+
+
+def _end_java() -> None:
+    """End the JVM that pyspark launched: it holds the scratch directory, and would serve the next session."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    process = gateway.proc
+    process.stdin.close()
+    process.wait(timeout=60)

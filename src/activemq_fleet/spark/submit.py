@@ -1,0 +1,36 @@
+"""What ``spark-submit`` starts: the commands that run on Spark, with their options.
+
+    spark-submit --master yarn --archives env.tar.gz#environment \\
+        --conf spark.pyspark.python=./environment/bin/python SUBMIT.py audit --logs s3a://… -o s3a://…
+
+``python -m activemq_fleet.spark.submit`` tells where this file lies. The master, archives and settings
+are then spark-submit's; everything else is as with ``activemq-fleet``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+COMMANDS = ("plan", "drift", "audit")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``plan``, ``drift`` or ``audit`` and return the exit code; without a command tell this file's place."""
+    from activemq_fleet.cli.main import main as run
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words:
+        print(Path(__file__).resolve())
+        return 0
+    if words[0] not in COMMANDS:
+        print(f"activemq-fleet: error: {words[0]} does not run on Spark, only {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    return run(words)
+
+
+if __name__ == "__main__":
+    # As a script its own directory comes first, whose modules are not meant to be found by their bare names.
+    sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent]
+    sys.exit(main())

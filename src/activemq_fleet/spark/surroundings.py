@@ -1,0 +1,88 @@
+"""What Spark needs, looked at before it is started: Java, and somebody who listens."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from activemq_fleet.artifacts import java_feature
+from activemq_fleet.errors import ArtifactError
+from activemq_fleet.spark.paths import local_path
+from activemq_fleet.spark.problems import SparkProblem
+
+_JAVA = 17
+_INSTALL = "apt-get install openjdk-17-jre-headless"
+_PATIENCE = 10.0  # seconds for a connection
+_PORTS = {"spark": 7077, "sc": 15002}
+
+
+def java_home() -> Path:
+    """The Java that Spark is to start: that of ``$JAVA_HOME``, else of ``$PATH``, whichever is new enough.
+
+    Raises SparkProblem when neither is 17 or newer.
+    """
+    home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    candidates = [Path(home) / "bin" / "java"] if home else []
+    candidates += [Path(on_path)] if on_path else []
+    problems = []
+    for candidate in candidates:
+        try:
+            feature = java_feature(candidate)
+        except ArtifactError as error:
+            problems.append(str(error))
+            continue
+        if feature >= _JAVA:
+            return candidate.resolve().parents[1]
+        problems.append(f"{candidate} is Java {feature}")
+    found = "; ".join(problems) or "there is none on the PATH, and JAVA_HOME is not set"
+    raise SparkProblem(f"Spark needs Java {_JAVA} or newer: {found}. Install one (Debian: {_INSTALL})")
+
+
+def check_archives(archives: Iterable[str]) -> None:
+    """Raise SparkProblem for an archive that should be on this machine and is not."""
+    for archive in archives:
+        found = local_path(archive.rpartition("#")[0])
+        if found is not None and not found.is_file():
+            raise SparkProblem(f"--archives {archive}: there is no such file; `activemq-fleet pack -o FILE` makes it")
+
+
+def check_reachable(url: str) -> None:
+    """Raise SparkProblem when nobody listens where a master or a Connect server should be.
+
+    Spark itself would try for a minute and longer. Of ``spark://A:7077,B:7077`` one must answer.
+    """
+    scheme = url.partition(":")[0]
+    if scheme not in _PORTS or "://" not in url:
+        return
+    problems = []
+    for place in re.split(r"[;/]", url.partition("://")[2])[0].split(","):
+        problem = _problem(scheme, place)
+        if not problem:
+            return
+        problems.append(problem)
+    what = "Spark master" if scheme == "spark" else "Spark Connect server"
+    raise SparkProblem(f"{what} {url.partition(';')[0]} is not reached: {'; '.join(problems)}")
+
+
+def _problem(scheme: str, place: str) -> str:
+    try:
+        parts = urlsplit(f"//{place}")
+        host, port = parts.hostname, parts.port or _PORTS[scheme]
+    except ValueError as error:
+        return str(error)
+    if not host:
+        return "no host is named"
+    try:
+        socket.create_connection((host, port), timeout=_PATIENCE).close()
+    except socket.gaierror:
+        return f"the name {host} is not known"
+    except TimeoutError:
+        return f"{host}:{port} does not answer"
+    except OSError as error:
+        return f"{host}:{port}: {error.strerror or error}"
+    return ""

@@ -1,0 +1,51 @@
+"""Looks whether Python on the executors can run our functions, before a long job finds out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from activemq_fleet import __version__
+from activemq_fleet.spark.problems import PACK, SparkProblem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TASKS = 8  # as many executors as answer at once; what others lack shows in the job itself
+_SCHEMA = "python string, fleet string, missing string"
+_NEEDED = ("activemq_fleet", "activemq_fleet.spark", "lxml", "jinja2", "pydantic")
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Raise SparkProblem when some executor's Python lacks the package, or has another version of it."""
+    frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_probe(_NEEDED), _SCHEMA)
+    for row in frame.collect():
+        if row["missing"]:
+            raise SparkProblem(f"{row['python']} on the workers has no module {row['missing']}: {PACK}")
+        if row["fleet"] != __version__:
+            raise SparkProblem(f"the workers have activemq-fleet {row['fleet']}, this is {__version__}: {PACK}")
+
+
+def _probe(needed: tuple[str, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def probe(batches: Iterator[Any]) -> Iterator[Any]:
+        # A function inside a function travels by value: it runs where the package is not.
+        import importlib
+        import sys
+
+        import pyarrow as pa
+
+        missing = None
+        for name in needed:
+            try:
+                importlib.import_module(name)
+            except ImportError as error:
+                missing = error.name or name
+                break
+        fleet = None if missing else importlib.import_module(needed[0]).__version__
+        for _batch in batches:
+            yield pa.RecordBatch.from_pydict(
+                {"python": [sys.executable], "fleet": [fleet], "missing": [missing]},
+                schema=pa.schema([(name, pa.string()) for name in ("python", "fleet", "missing")]),
+            )
+
+    return probe
