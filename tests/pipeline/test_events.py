@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
+from activemq_fleet.logs.log_files import CUT_OFF
 from activemq_fleet.spark.audit.gathering import turns_of
 from activemq_fleet.spark.audit.job import read_logs
 from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.events import EVENTS, events, gaps
-from activemq_fleet.spark.events.parse import CUT_OFF, scan_file
 from activemq_fleet.spark.inputs import Host, list_inputs
+from activemq_fleet.spark.log_events import EVENTS, ONE_PARTITION, events
+from activemq_fleet.spark.settings import temporarily
 from tests.log_reading import LINES
 
 LINE, OTHER = LINES[0], LINES[1].replace(b"03-29 02:30", b"03-02 02:30")
@@ -57,17 +58,12 @@ def scanned(data: bytes, release: str | None, zone: str) -> list[Row]:
 
 
 @pytest.fixture
-def small_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Files above 3 kB are large, and are read in blocks of 2 kB."""
-    monkeypatch.setattr("activemq_fleet.spark.events.survey.WHOLE", 3000)
-    names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
-    before = {name: spark.conf.get(name) for name in names}
-    for name in names:
-        spark.conf.set(name, "2000")
-    yield
-    for name, value in before.items():
-        assert value is not None
-        spark.conf.set(name, value)
+def large_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files above 3 kB are large, and read as lines, which Spark's own settings would spread over partitions."""
+    monkeypatch.setattr("activemq_fleet.spark.log_events._WHOLE", 3000)
+    monkeypatch.setattr("activemq_fleet.spark.log_events._WHOLE_PACKED", 600)
+    with temporarily(spark, {"spark.sql.files.openCostInBytes": "2000"}):
+        yield
 
 
 def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -113,27 +109,23 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
         "its times are taken for UTC",
         "unknown: no host.json: the inventory tells group, release and time zone",
     )
-    found = {(row["host"], row["what"]) for row in gaps(frame, inputs).collect()}
-    # What is left of the last record depends on how it was packed.
-    assert found - {("torn", "1 records could not be read")} == {
+    assert {(row["host"], row["problem"]) for row in rows if row["problem"]} == {
         ("h [2] %20", "1 invalid bytes"),
         ("torn", "the file is truncated: its gzip data end too early"),
-        ("torn", "activemq.log is missing"),
-        ("unknown", "activemq.log.1 is missing"),
         ("unknown", CUT_OFF),
-        ("unknown", "1 records could not be read"),
     }
 
 
-def test_large_files_are_read_in_blocks_as_the_one_log_that_they_are(
-    spark: SparkSession, tmp_path: Path, small_blocks: None
+def test_large_files_are_read_as_the_one_log_that_they_are(
+    spark: SparkSession, tmp_path: Path, large_files: None
 ) -> None:
     block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"", b"x" * 700, LINES[-1], LINE, LINES[11]))
     first, last = block * 6, block * 5 + b"2026-03-05 10:00:00,123 | INFO  | no end of line | a.B | main"
     lay(tmp_path, "a", {"activemq.log.1": first + STACK[:20], "activemq.log": STACK[20:] + last}, timezone="UTC")
     lay(tmp_path, "b", {"activemq.log": first + b"\n\n"}, timezone="UTC")
 
-    rows = rows_of(events(spark, list_inputs(spark, str(tmp_path))))
+    with temporarily(spark, ONE_PARTITION):
+        rows = rows_of(events(spark, list_inputs(spark, str(tmp_path))))
 
     for host, data, problem in (("a", first + STACK + last, CUT_OFF), ("b", first + b"\n\n", None)):
         mine, wanted = [row for row in rows if row["host"] == host], scanned(data, None, "UTC")
@@ -145,7 +137,7 @@ def test_large_files_are_read_in_blocks_as_the_one_log_that_they_are(
 
 
 def test_what_workers_write_themselves_is_what_spark_writes(
-    spark: SparkSession, tmp_path: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, large_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = b"".join(line + b"\n" for line in (LINE, OTHER, STACK[:-1], b"x" * 700, *LINES))
     lay(tmp_path / "logs", "b", {"activemq.log.1": block * 6, "activemq.log": LINE + b"\n\xff" + OTHER}, timezone="UTC")
@@ -155,8 +147,6 @@ def test_what_workers_write_themselves_is_what_spark_writes(
     for way in ("workers", "spark"):
         if way == "spark":
             monkeypatch.setattr(Output, "own_place", lambda *_: None)
-            # Where files are more than a worker takes at once, Spark puts them in order.
-            monkeypatch.setattr("activemq_fleet.spark.events.build.IN_MEMORY", 0)
         with Output(spark, str(tmp_path / way)) as output:
             read = read_logs(spark, output, inputs)
             output.commit()
@@ -186,20 +176,6 @@ def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, 
     with Output(spark, str(tmp_path / "out")) as output:
         read = read_logs(spark, output, list_inputs(spark, str(tmp_path / "logs")))
     assert (read.count, read.seen["problems"]) == (0, [])
-
-
-def test_a_chunk_is_parsed_with_the_columns_of_the_batch() -> None:
-    about = {"host": "h", "file": "activemq.log", "order": 0, "skip": 0, "after": None, "compressed": False}
-    first = {**about, "first_line": 7, "release": "5.18.3", "timezone": "UTC"}
-    empty = {**about, "first_line": 12, "release": None, "timezone": None}
-    (row,) = [
-        row
-        for of, chunk in ((first, LINE + b"\n" + STACK), (empty, b""))
-        for batch in scan_file(of, memoryview(chunk))
-        for row in batch.to_pylist()
-    ]
-    assert list(row) == EVENTS.names
-    assert (row["line"], row["end_line"], row["kind"], row["sequence"]) == (7, 10, "LIFE-CONNECTOR-UP", 7)
 
 
 @pytest.mark.parametrize("names", [[], ["activemq.log"], ["a/readme.txt"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -19,8 +20,9 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.audit.job import audit
-from activemq_fleet.spark.follow.job import Job, follow
-from tests.pipeline.growing import LOST, RUN, WAIT, A, B, Fleet, Writer
+from activemq_fleet.spark.follow import STATE, follow
+from activemq_fleet.spark.staging import staged_of
+from tests.pipeline.growing import LOST, RUN, WAIT, A, B, C, Fleet, Writer
 from tests.waiting import LateError
 
 KILLS = int(os.environ.get("FOLLOW_KILLS", "1"))
@@ -99,17 +101,16 @@ def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: Spar
 
 
 def killed_while_it_works(logs: Path, out: Path, seconds: float) -> None:
-    """Start the command, wait until it has begun a micro-batch of its own, and kill all of it a while later."""
-    offsets = out / ".follow" / "checkpoint" / "offsets"
-    before = newest(offsets)
+    """Start the command, wait until it works on a result, and kill all of it a while later."""
     command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", str(logs), "-o", str(out), "--follow"]
     options = [word for setting in SETTINGS for word in ("--conf", setting)]
+    staged = staged_of(out)
     with (out.parent / "follow.log").open("ab") as log:
         process = subprocess.Popen(
             [*command, "--master", "local[2]", *options], stdout=log, stderr=log, start_new_session=True
         )
         try:
-            wait_for(lambda: newest(offsets) > before or process.poll() is not None)
+            wait_for(lambda: (staged / "events").exists() or process.poll() is not None)
             assert process.poll() is None, (out.parent / "follow.log").read_text()[-2000:]
             time.sleep(seconds)
         finally:
@@ -118,34 +119,25 @@ def killed_while_it_works(logs: Path, out: Path, seconds: float) -> None:
             process.wait(_PATIENCE)
 
 
-def newest(offsets: Path) -> int:
-    """The number of the newest micro-batch."""
-    try:
-        return max((int(path.name) for path in offsets.iterdir() if path.name.isdigit()), default=-1)
-    except FileNotFoundError:
-        return -1
-
-
 def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not condition():
         if time.monotonic() > deadline:
-            raise LateError(f"no micro-batch was begun in {_PATIENCE} s")
+            raise LateError(f"no audit was begun in {_PATIENCE} s")
         time.sleep(0.2)
 
 
-def test_evidence_that_comes_late_changes_what_it_concerns(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_evidence_that_comes_late_changes_what_it_concerns_and_other_hosts_are_taken_over(
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     fleet.describe(B, "orders", "orders-mq01")
     fleet.say(A, *RUN, LOST, "a line")
-    with monkeypatch.context() as elsewhere:  # where nothing that was parsed can be taken over
-        elsewhere.setattr(Job, "parts", property(lambda _: None))
-        follow(spark, str(logs), str(out), until_idle=0)
-    assert not (out / ".follow" / "parts").exists()
+    fleet.say(C, *RUN)
+    follow(spark, str(logs), str(out), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": False}
+    (of_c,) = parts_of(out, C)
 
     fleet.say(B, RUN[0], WAIT, *RUN[1:], "a line")
     fleet.pass_minutes(20)
@@ -153,6 +145,17 @@ def test_evidence_that_comes_late_changes_what_it_concerns(
     fleet.say(B, "a line")
     follow(spark, str(logs), str(out), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": True, "takeover": True}
+    assert parts_of(out, C) == [of_c]
+    assert os.stat(out / "events" / of_c).st_nlink == 2
+
+
+def parts_of(out: Path, host: str) -> list[str]:
+    """The files of the dataset events that have rows of a host."""
+    return [
+        path.name
+        for path in (out / "events").glob("*.parquet")
+        if host in pq.read_table(path, columns=["host"])["host"].to_pylist()
+    ]
 
 
 def incidents(out: Path) -> list[dict[str, Any]]:
@@ -171,3 +174,16 @@ def test_a_directory_without_logs_gives_no_result(spark: SparkSession, tmp_path:
     (tmp_path / "logs" / "mq01a").mkdir(parents=True)
     with pytest.raises(InputError, match="there are no logs"):
         follow(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
+
+
+def test_two_runs_do_not_follow_into_one_result(spark: SparkSession, tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    Fleet(logs).say(A, *RUN)
+    (out / STATE / "checkpoint").mkdir(parents=True)
+    with (out / STATE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another audit --follow writes it"):
+            follow(spark, str(logs), str(out), until_idle=0)
+    follow(spark, str(logs), str(out), until_idle=0)
+    assert (out / "audit.json").exists()
+    assert sorted(path.name for path in (out / STATE).iterdir()) == ["events", "lock"], "a stream's state stayed"

@@ -74,21 +74,18 @@ class Scanner:
         self._clock = Clock(source.zone)
         self._kinds = classifier(source.release)
 
-    def scan(
-        self, chunk: bytes | memoryview, after: bytes = b"", *, same_file: bool = False
-    ) -> Iterator[pa.RecordBatch]:
+    def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
         """Yield the events of a chunk as record batches of ``SCHEMA``, a batch for each few megabytes.
 
-        ``after`` is the rest of the last event, from a chunk that is scanned separately; it is added to the event. Its
-        lines are counted only with ``same_file``.
+        ``after`` is the rest of the last event, from the next file; it is added to the event, and its lines are not
+        counted.
         """
         begins, console = begin_of(chunk)
         for piece, last in _pieces(chunk, begins):
-            yield self._batch(piece, console, after if last else b"", same_file)
+            yield self._batch(piece, console, after if last else b"")
 
-    def _batch(self, piece: bytes, console: bool, after: bytes, same_file: bool) -> pa.RecordBatch:
-        lines_of = piece + after if same_file else piece
-        counted = lines_of.count(b"\n") + (not lines_of.endswith(b"\n"))
+    def _batch(self, piece: bytes, console: bool, after: bytes) -> pa.RecordBatch:
+        counted = piece.count(b"\n") + (not piece.endswith(b"\n"))
         clean, problems = _clean(piece + after, self.line)
         bounds = (console_bounds if console else file_bounds)(clean)
         columns = _columns(clean, bounds, self._clock, self._kinds)

@@ -65,11 +65,6 @@ def test_what_follows_in_the_next_file_belongs_to_the_last_event_and_not_to_its_
     assert (event["thread"], event["stack"], event["end_line"]) == ("main", "\tat x.Y(Z)", 1)
 
 
-def test_what_follows_in_the_same_file_counts_among_the_lines_of_the_last_event() -> None:
-    (batch,) = Scanner(Source(), 5).scan(LINE + b"\n", b"\tat x.Y(Z)\n\tat z\n", same_file=True)
-    assert batch.column("end_line").to_pylist() == [7]
-
-
 def test_a_record_whose_date_is_cut_between_two_files_begins_in_the_first() -> None:
     first, second = scan(LINE + b"\n" + LINE[:15], after=LINE[15:] + b"\n")
     assert (first["line"], first["stack"], second["line"], second["end_line"]) == (1, None, 2, 2)

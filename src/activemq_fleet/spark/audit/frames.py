@@ -19,7 +19,7 @@ from activemq_fleet.audit import rows
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.log_evidence import KINDS, OF_LINKS, TEXT
-from activemq_fleet.spark.events.parse import LINES
+from activemq_fleet.logs.log_files import LINES
 from activemq_fleet.spark.schemas import SCHEMAS
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
 from activemq_fleet.audit.result import UNREAD, Counts, Gap, Read
-from activemq_fleet.spark.events.parse import LINES
-from activemq_fleet.spark.events.rolls import Roll, missing
+from activemq_fleet.logs.log_files import LINES
+from activemq_fleet.logs.rolled_files import missing
 from activemq_fleet.spark.inputs import Host, Inputs
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def log_gaps(seen: Mapping[str, Any], events: DataFrame, inputs: Inputs) -> list
     for row in sorted(seen["problems"] or [], key=lambda row: (row["host"], row["file"], row["what"])):
         what = row["what"].replace("N ", "some ")
         gaps.append(Gap(row["host"], what, row["file"], weighs=_is_cut(row["what"])))
-    rolls: dict[str, list[Roll]] = {}
+    names: dict[str, list[str]] = {}
     for file in inputs.of_kind("log"):
-        rolls.setdefault(file.host, []).append(Roll(file.file))
-    gaps += [Gap(host, what) for host, mine in sorted(rolls.items()) for what in missing(mine)]
+        names.setdefault(file.host, []).append(file.file)
+    gaps += [Gap(host, what) for host, mine in sorted(names.items()) for what in missing(mine)]
     if seen["unread"]:
         gaps += _unread(events)
     return gaps

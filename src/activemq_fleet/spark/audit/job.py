@@ -17,10 +17,11 @@ from activemq_fleet.spark.audit import frames, gathering
 from activemq_fleet.spark.audit.shown import shown_of
 from activemq_fleet.spark.beside import beside
 from activemq_fleet.spark.datasets import Output, read_text
-from activemq_fleet.spark.events import events
-from activemq_fleet.spark.events.direct import seen_of, write_events
 from activemq_fleet.spark.footers import schema_of
 from activemq_fleet.spark.inputs import Host, Inputs, list_inputs
+from activemq_fleet.spark.kept_events import KeptEvents
+from activemq_fleet.spark.log_events import ONE_PARTITION, events, write_events
+from activemq_fleet.spark.partfiles import keep_only, link_all
 from activemq_fleet.spark.progress import phase
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import INTERPRETED, is_local, temporarily
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 
 _SPARKS_OWN = "200"
 # A file comes to its worker by itself: a batch of several is copied each time that it grows. Bytes.
-_BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22)}
+_READING = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22), **ONE_PARTITION}
 _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
 _AT_ONCE = {"spark.sql.adaptive.enabled": "false"} | INTERPRETED
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
-__all__ = ["Logs", "Result", "audit", "conclude", "find", "partitions", "read_logs", "settle", "told", "write"]
+__all__ = ["Logs", "Result", "audit", "conclude", "find", "partitions", "read_logs", "settle", "told"]
 
 
 def audit(
@@ -92,26 +93,6 @@ def told(spark: SparkSession, out: str) -> dict[str, Any]:
     return found
 
 
-def write(
-    spark: SparkSession,
-    output: Output,
-    inputs: Inputs,
-    events: DataFrame,
-    records: DataFrame,
-    *,
-    absent: Sequence[Gap] = (),
-    skew: timedelta = SKEW,
-) -> Result:
-    """Write every dataset, audit.json and report.html of these events and journal records; commits nothing.
-
-    ``absent``: what is known to be missing. The logs are parsed once: all else comes from what was written.
-    """
-    with temporarily(spark, partitions(spark, inputs)):
-        with phase("reading logs"):
-            logs = _stored(output, events, ordered=False)
-        return conclude(spark, output, inputs, logs, records, absent=absent, skew=skew)
-
-
 @dataclass(frozen=True, slots=True)
 class Logs:
     """What was read of logs: how many events, ``gathering.watched``'s look at them, they as written, their signs."""
@@ -122,14 +103,41 @@ class Logs:
     signs: DataFrame
 
 
-def read_logs(spark: SparkSession, output: Output, inputs: Inputs) -> Logs:
-    """Parse the logs, and write the dataset ``events``: each worker its part, where it may, else Spark."""
+def read_logs(
+    spark: SparkSession, output: Output, inputs: Inputs, kept: KeptEvents | None = None, digests: Mapping[str, str] = {}
+) -> Logs:
+    """Parse the logs, and write the dataset ``events``: each worker its part where it may, else Spark.
+
+    ``kept``: events of an earlier run, which are taken over for hosts whose digest in ``digests`` is still the same.
+    """
     place = output.own_place("events")
-    with phase("reading logs"), temporarily(spark, _BATCHES):
+    with phase("reading logs"), temporarily(spark, _READING):
         if place is None:
             return _stored(output, events(spark, inputs), ordered=True)
-        found = write_events(spark, inputs, place, schema_of("events"))
-        return _logs(output, output.wrote("events", sum(row["rows"] for row in found)), seen_of(found))
+        files, schema = inputs.of_kind("log"), schema_of("events")
+        if kept is None:
+            found = write_events(spark, inputs, files, place, schema, by_host=False)
+        else:
+            known = {host: kept.rows_of(host, digest) for host, digest in digests.items()}
+            changed = [file for file in files if known[file.host] is None]
+            found = [row for rows in known.values() for row in rows or ()]
+            found += write_events(spark, inputs, changed, kept.place, schema, by_host=True)
+            kept.keep(found, digests)
+            link_all([kept.place / part for part in {row["part"] for row in found}], place)
+        keep_only(place, {row["part"] for row in found}, schema)
+        return _logs(output, output.wrote("events", sum(row["rows"] for row in found)), summary_of(found))
+
+
+def summary_of(rows: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Return the rows of ``write_events`` in the terms of ``gathering.watched``."""
+    problems = {(row["host"], row["file"], what) for row in rows for what in row["problems"]}
+    turns = {(row["host"], row["file"], row["turn"]) for row in rows}
+    return {
+        "problems": [dict(zip(("host", "file", "what"), one, strict=True)) for one in problems],
+        "turns": [dict(zip(("host", "file", "turn"), one, strict=True)) for one in turns],
+        "unknown": sum(row["unknown"] for row in rows),
+        "unread": sum(row["unread"] for row in rows),
+    }
 
 
 def _stored(output: Output, events: DataFrame, *, ordered: bool) -> Logs:

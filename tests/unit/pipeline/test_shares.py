@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.spark.events.shares import shared_out, shares_of
 from activemq_fleet.spark.inputs import InputFile
+from activemq_fleet.spark.shares import shared_out, shares_of
 
 MEGABYTE = 1 << 20
 

@@ -1,20 +1,16 @@
-"""Which rows no later evidence is expected to change: the column ``final`` while logs are followed.
+"""Decide which rows no later evidence is expected to change: the column ``final`` while logs are followed.
 
 Times are those of the evidence, never of this machine: the same files give the same flags whenever they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from activemq_fleet.spark.datasets import SCHEMAS, Output
-from activemq_fleet.spark.follow.parts import link_all
-from activemq_fleet.spark.paths import local_path
+from activemq_fleet.spark.datasets import Output
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,16 +27,16 @@ REMEMBERED = timedelta(days=7)
 
 
 class FinalOutput(Output):
-    """An Output whose rows say whether they are final, by the evidence of a stream."""
+    """An Output that sets the column ``final`` of each row by how far logs and journals go on after it."""
 
     def __init__(self, spark: SparkSession, path: str, inputs: Inputs, records: DataFrame) -> None:
+        """``records`` are those of the journals of ``inputs``."""
         super().__init__(spark, path)
         self._inputs = inputs
         self._records = records
-        self._upto: DataFrame | None = None
 
     def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
-        """As Output does. The events have to be written first."""
+        """Write a dataset and return its number of rows. ``events`` has to be written first."""
         if name == "incidents":
             frame = self._incidents(frame)
         elif name == "bridges":
@@ -49,48 +45,24 @@ class FinalOutput(Output):
             frame = self._events_of_agents(frame)
         return super().write(name, frame, ordered=ordered)
 
-    def place(self, name: str) -> str:
-        """Where this run writes a dataset."""
-        return self._target.place(name)
-
-    def rows_of(self, name: str) -> int:
-        """How many rows of a dataset were written."""
-        return self._rows[name]
-
-    def adopt(self, name: str, files: Sequence[Path], rows: int) -> int:
-        """Take over files that hold a dataset, of so many rows. OUT has to be local, and executors to share it."""
-        place = local_path(self.place(name))
-        if not files or place is None:
-            return super().write(name, self._spark.createDataFrame([], SCHEMAS[name]))
-        link_all(files, place)
-        return self.wrote(name, rows)
-
     def _horizons(self) -> DataFrame:
-        """host, pair, upto: the last time that each host's log tells of."""
-        if self._upto is None:
-            hosts = self._inputs.hosts
-            rows = [(host, hosts[host].pair or host) for host in sorted(hosts)]
-            known = self._spark.createDataFrame(rows, "host string, pair string")
-            upto = self.written("events").groupBy("host").agg(sf.max("time").alias("upto"))
-            self._upto = known.join(upto, "host", "left")
-        return self._upto
+        """Return host, pair and upto, the last time in the host's log."""
+        hosts = self._inputs.hosts
+        rows = [(host, hosts[host].pair or host) for host in sorted(hosts)]
+        known = self._spark.createDataFrame(rows, "host string, pair string")
+        upto = self.written("events").groupBy("host").agg(sf.max("time").alias("upto"))
+        return known.join(upto, "host", "left")
 
     def _incidents(self, frame: DataFrame) -> DataFrame:
-        slowest = self._horizons().groupBy("pair").agg(_slowest())
-        key = sf.coalesce("pair", "host").alias("key")
-        kept = (
-            frame.drop("final")
-            .withColumn("key", key)
-            .join(sf.broadcast(slowest.withColumnRenamed("pair", "key")), "key", "left")
-        )
-        return self._settled(kept).drop("key")
+        slowest = self._horizons().groupBy(sf.col("pair").alias("key")).agg(_slowest())
+        keyed = frame.drop("final").withColumn("key", sf.coalesce("pair", "host"))
+        return self._settled(keyed.join(sf.broadcast(slowest), "key", "left")).drop("key")
 
     def _bridges(self, frame: DataFrame) -> DataFrame:
-        mine = self._horizons().groupBy("host").agg(_slowest())
-        return self._settled(frame.drop("final").join(sf.broadcast(mine), "host", "left"))
+        slowest = self._horizons().groupBy("host").agg(_slowest())
+        return self._settled(frame.drop("final").join(sf.broadcast(slowest), "host", "left"))
 
     def _settled(self, frame: DataFrame) -> DataFrame:
-        """What has ended, and was followed by enough of its hosts' logs, or of anybody's."""
         newest = sf.broadcast(self._horizons().agg(sf.max("upto").alias("newest")))
         own = sf.col("slowest") >= sf.col("ended") + sf.lit(SETTLED)
         fleet = sf.col("newest") >= sf.col("ended") + sf.lit(LATE)

@@ -1,0 +1,89 @@
+"""Cut the bytes of a log into pieces that end where records do."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from activemq_fleet.logs.event_batches import begin_of
+
+STEP = 1 << 25
+"""Bytes that are unpacked at once."""
+
+Piece = tuple[memoryview, bool, str]
+"""Bytes, whether they are the last of their file, and what was wrong with them."""
+
+
+def unpacked(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
+    """Yield a file in pieces of whole records: as it is, or unpacked as far as it can be."""
+    if not compressed:
+        if len(chunk):
+            yield chunk, True, ""
+        return
+    rest = b""
+    for data, last, problem in _inflated(chunk):
+        rest += data
+        if last:
+            if rest:
+                yield memoryview(rest), True, problem
+            return
+        cut = last_record(rest)
+        if cut:
+            yield memoryview(rest)[:cut], False, ""
+            rest = rest[cut:]
+
+
+def _inflated(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
+    """Yield the members of a gzip file, one after another; bytes that belong to none are left out."""
+    data: bytes | memoryview = chunk
+    while True:
+        inflate = zlib.decompressobj(wbits=31)
+        try:
+            while not inflate.eof:
+                out = inflate.decompress(data, STEP)
+                data = inflate.unconsumed_tail
+                if not out and not data and not inflate.eof:
+                    yield b"", True, "the file is truncated: its gzip data end too early"
+                    return
+                yield out, False, ""
+        except zlib.error as error:
+            yield b"", True, f"the rest cannot be unpacked: {error}"
+            return
+        data = inflate.unused_data.lstrip(b"\0")
+        if not data:
+            yield b"", True, ""
+            return
+
+
+def last_record(data: bytes | memoryview) -> int:
+    """Return the offset of the last record; 0 where there is none, or only one."""
+    begins, _ = begin_of(data)
+    end = len(data)
+    for back in (1 << 14, 1 << 18, 1 << 22, end):
+        at = max(0, end - back)
+        found = 0
+        for match in begins.finditer(data, at):
+            if match.start() and bytes(data[match.start() - 1 : match.start()]) == b"\n":
+                found = match.start()
+        if found or not at:
+            return found
+    return 0
+
+
+def pieces_of_lines(batches: Iterable[pa.RecordBatch], size: int | None) -> Iterator[Piece]:
+    """Yield a file whose lines come as record batches of one binary column, in pieces of whole records.
+
+    Lines come without their ends. ``size`` is that of the file in bytes, None where it is not known: by it a last line
+    without an end is told from one with an end.
+    """
+    rest, seen = b"", 0
+    for batch in batches:
+        lines = b"".join(line + b"\n" for line in batch.column(0).to_pylist())
+        rest, seen = rest + lines, seen + len(lines)
+        if len(rest) > STEP and (cut := last_record(rest)):
+            yield memoryview(rest)[:cut], False, ""
+            rest = rest[cut:]
+    if rest:
+        yield memoryview(rest[:-1] if seen - 1 == size else rest), True, ""

@@ -1,0 +1,77 @@
+"""Read the files of a host's log into events: record batches with a row an event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from activemq_fleet.logs.chunks import Piece, unpacked
+from activemq_fleet.logs.event_batches import Scanner, Source
+from activemq_fleet.logs.rolled_files import Place, beginning_of, places_of
+
+LINES = 1 << 40
+"""More than a file has lines: ``sequence`` is the file's place among its host's times this, plus the line."""
+
+CUT_OFF = "the file is cut off: its last line has no end"
+"""Loggers write whole lines; a collection that came in between sees this too."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of a host's log. ``place`` is None where it follows from the beginnings of all files of the host."""
+
+    host: str
+    file: str
+    source: Source
+    compressed: bool = False
+    place: Place | None = None
+
+
+def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
+    """Yield the events of files of one host, which are there with their contents, file by file.
+
+    Files without a place have to be all files of the host. The columns are those of ``event_batches.SCHEMA``, before
+    them ``host``, ``file`` and ``release``, and ``sequence``: the order of a host's events, over all its files.
+    """
+    unknown = {log.file: beginning_of(content, compressed=log.compressed) for log, content in files if not log.place}
+    places = places_of(unknown, files[0][0].source) if unknown else {}
+    for log, content in files:
+        placed = log if log.place else replace(log, place=places[log.file])
+        yield from events_of_file(placed, unpacked(content, compressed=log.compressed))
+
+
+def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a file that comes in pieces of whole records; the columns are those of ``events_of_host``."""
+    place = log.place or Place()
+    scanner = Scanner(log.source)
+    skip = place.skip
+    for whole, last, problem in pieces:
+        piece = whole
+        if skip:
+            scanner.line += bytes(piece[:skip]).count(b"\n")
+            piece, skip = piece[skip:], 0
+        after = place.after if last else b""
+        found = list(scanner.scan(piece, after))
+        if last and not after and not problem and bytes(piece[-1:]) not in (b"", b"\n"):
+            problem = CUT_OFF
+        if problem and found:
+            found[-1] = _with_problem(found[-1], problem)
+        for batch in found:
+            yield _labelled(batch, log, place.order)
+
+
+def _with_problem(batch: pa.RecordBatch, problem: str) -> pa.RecordBatch:
+    problems = batch.column("problem").to_pylist()
+    problems[-1] = "; ".join(filter(None, (problems[-1], problem)))
+    return batch.set_column(batch.schema.get_field_index("problem"), "problem", pa.array(problems, pa.string()))
+
+
+def _labelled(batch: pa.RecordBatch, log: LogFile, order: int) -> pa.RecordBatch:
+    labels = {"host": log.host, "file": log.file, "release": log.source.release}
+    columns = {name: pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for name, value in labels.items()}
+    columns |= {name: batch.column(name) for name in batch.schema.names}
+    columns["sequence"] = pc.add(batch.column("line"), pa.scalar(order * LINES, pa.int64()))
+    return pa.RecordBatch.from_pydict(columns)

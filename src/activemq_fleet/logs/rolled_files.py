@@ -1,0 +1,161 @@
+"""Put the files that a log was rolled into in order, and find what is missing between them."""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from activemq_fleet.errors import ReleaseError
+from activemq_fleet.logs.chunks import STEP, unpacked
+from activemq_fleet.logs.event_batches import Source, head_of
+from activemq_fleet.logs.zones import Clock
+from activemq_fleet.releases import Release
+
+_NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+?))?(?:\.gz)?")
+_BEGINNING = 1 << 16  # bytes of a file in which its first record is looked for at first
+_HEAD = 1 << 20  # bytes before a file's first record that are taken for the end of the last record of the file before
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The beginning of a file: the bytes before its first record, and the date of that record, None without one.
+
+    ``is_too_short``: no record begins in the part of the file that was looked at, and the file goes on.
+    """
+
+    head: bytes
+    first: str | None
+    is_too_short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a file stands among its host's: ``order`` from 0, the oldest.
+
+    ``skip``: bytes at its beginning that belong to the file before. ``after``: bytes of the next file that belong to
+    the last record of this one.
+    """
+
+    order: int = 0
+    skip: int = 0
+    after: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """One file of a host's log. ``first`` is the second of its first record, None where none has a time."""
+
+    file: str
+    first: int | None = None
+
+    @property
+    def number(self) -> int | None:
+        """The number that the logger gave it; None for the file that is written and for other names."""
+        match = _NAME.fullmatch(self.file)
+        suffix = match["suffix"] if match else None
+        return int(suffix) if suffix is not None and re.fullmatch(r"[0-9]{1,4}", suffix) else None
+
+    @property
+    def current(self) -> bool:
+        """Whether it is the file that the broker writes."""
+        match = _NAME.fullmatch(self.file)
+        return match is not None and match["suffix"] is None
+
+
+def beginning_of(content: memoryview, *, compressed: bool) -> Beginning:
+    """Return the beginning of a whole file."""
+    found = beginning_in(content[:_BEGINNING], is_cut=len(content) > _BEGINNING, compressed=compressed)
+    return (
+        beginning_in(content[:STEP], is_cut=len(content) > STEP, compressed=compressed) if found.is_too_short else found
+    )
+
+
+def beginning_in(part: memoryview, *, is_cut: bool, compressed: bool) -> Beginning:
+    """Return the beginning of a file of which ``part`` are the first bytes; ``is_cut``: the file goes on after them."""
+    data = b"".join(bytes(piece) for piece, _, _ in unpacked(part, compressed=compressed))
+    head = head_of(data)
+    has_record = head < len(data)
+    first = data[head : head + 23].decode(errors="replace") if has_record else None
+    return Beginning(data[:head] if head <= _HEAD else b"", first, is_too_short=not has_record and is_cut)
+
+
+def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, Place]:
+    """Return the place of each of a host's logs by name; ``source`` is the broker's release and the host's zone."""
+    rolls = [Roll(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
+    counts_up = _counts_up(source.release)
+    order = ordered(rolls, counts_up=counts_up)
+    places = {roll.file: Place(at) for at, roll in enumerate(order)}
+    for at, (before, roll) in enumerate(pairwise(order), 1):
+        mine = beginnings[roll.file]
+        # A file without any record of its own has nothing to tell that it goes on.
+        has_records = mine.first is not None and beginnings[before.file].first is not None
+        if mine.head and has_records and adjacent(order, at, counts_up=counts_up):
+            places[before.file] = replace(places[before.file], after=mine.head)
+            places[roll.file] = replace(places[roll.file], skip=len(mine.head))
+    return places
+
+
+def ordered(rolls: Iterable[Roll], *, counts_up: bool = False) -> list[Roll]:
+    """Return the files, the oldest first.
+
+    log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: their first records tell
+    which. Where those say neither, as after an upgrade that changed the logger, time alone counts.
+    ``counts_up`` is what is taken for true when no two numbered files have times.
+    """
+    rolls = list(rolls)
+    numbered = sorted((roll for roll in rolls if roll.number is not None), key=lambda roll: roll.number or 0)
+    times = [roll.first for roll in numbered if roll.first is not None]
+    up = any(one < other for one, other in pairwise(times))
+    down = any(one > other for one, other in pairwise(times))
+    others = [roll for roll in rolls if roll.number is None and not roll.current]
+    if others or (up and down):
+        return sorted(rolls, key=lambda roll: (roll.current, roll.first or 0, roll.file))
+    ascending = up if up or down else counts_up
+    current = sorted((roll for roll in rolls if roll.current), key=lambda roll: roll.first or 0)
+    return [*(numbered if ascending else reversed(numbered)), *current]
+
+
+def adjacent(rolls: Sequence[Roll], at: int, *, counts_up: bool = False) -> bool:
+    """Return whether no file is missing before the one at this index, as far as names tell; ``rolls`` oldest first."""
+    if not at:
+        return False
+    one, other = rolls[at - 1], rolls[at]
+    if one.number is not None and other.number is not None:
+        return abs(one.number - other.number) == 1
+    numbers = [roll.number for roll in rolls if roll.number is not None]
+    up = numbers[0] < numbers[-1] if len(numbers) > 1 else counts_up
+    return one.number in (None, 1) or up
+
+
+def missing(files: Iterable[str]) -> list[str]:
+    """Return in words what is missing between files of these names; loggers number them from 1 on without a gap."""
+    rolls = [Roll(file) for file in files]
+    numbers = {roll.number for roll in rolls if roll.number is not None}
+    found = [
+        f"activemq.log.{number} is missing" for number in range(1, max(numbers, default=0)) if number not in numbers
+    ]
+    if not any(roll.current for roll in rolls):
+        found.append("activemq.log is missing")
+    return found
+
+
+def _second(first: str | None, zone: str) -> int | None:
+    try:
+        local = calendar.timegm(time.strptime((first or "")[:19], "%Y-%m-%d %H:%M:%S"))
+    except ValueError:
+        return None
+    return int(Clock(zone).utc(np.array([local]))[0])
+
+
+def _counts_up(release: str | None) -> bool:
+    """Whether the release's logger gives the newest of the rolled files the highest number."""
+    try:
+        return release is not None and Release.of(release).log_file_name.startswith("log4j2")
+    except ReleaseError:
+        return False

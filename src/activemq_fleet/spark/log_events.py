@@ -1,0 +1,246 @@
+"""Read the logs of a fleet on Spark: logs -> the dataset ``events``."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from activemq_fleet.logs.chunks import pieces_of_lines
+from activemq_fleet.logs.event_batches import Source
+from activemq_fleet.logs.log_files import LINES, LogFile, events_of_file, events_of_host
+from activemq_fleet.logs.rolled_files import Beginning, Place, beginning_in, places_of
+from activemq_fleet.spark.inputs import InputFile, Inputs, binary, escaped
+from activemq_fleet.spark.partfiles import PartFile, new_part
+from activemq_fleet.spark.schemas import SCHEMAS
+from activemq_fleet.spark.settings import cores_of
+from activemq_fleet.spark.shares import shares_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EVENTS = StructType(
+    [*SCHEMAS["events"].fields, StructField("sequence", LongType()), StructField("problem", StringType())]
+)
+"""The dataset's columns; ``sequence``: the order of a host's events over its files; ``problem``: what was wrong with
+the bytes, or null."""
+ONE_PARTITION = {"spark.sql.files.maxPartitionBytes": str(1 << 50), "spark.sql.files.minPartitionNum": "1"}
+"""Settings with which each file that is read as lines is one partition, so that its lines come in order."""
+
+_WHOLE = 1 << 25  # bytes up to which a file is one row for Spark; a larger one is read as lines
+_WHOLE_PACKED = 1 << 26  # the same for gzip files
+_BEGINNINGS = (1 << 16, 1 << 25)  # bytes of a file in which its first record is looked for, at first and then
+_BEGINNING = "path string, head binary, first string, is_too_short boolean"
+_DISTINCT = ("line", "end_line", "time", "raw_time", "parsed")  # columns that a Parquet dictionary would not shrink
+_DIGITS = re.compile(r"\d+")
+_SUMMARY = pa.schema(
+    [
+        *((name, pa.string()) for name in ("part", "host", "file")),
+        *((name, pa.int64()) for name in ("turn", "rows", "unknown", "unread")),
+        ("problems", pa.list_(pa.string())),
+    ]
+)
+_SUMMARY_TYPES = (
+    "part string, host string, file string, turn bigint, rows bigint, unknown bigint, unread bigint, "
+    "problems array<string>"
+)
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
+    """Return every event of the logs, with the columns ``EVENTS``.
+
+    A file is one row for Spark, and a task reads several; one above 32 MB is read as lines, by a task of its own: with
+    the settings ``ONE_PARTITION``. Each partition is in the order of host, file and line.
+    """
+    return _scanned(spark, inputs, inputs.of_kind("log"), lambda batches: batches, EVENTS)
+
+
+def write_events(
+    spark: SparkSession, inputs: Inputs, files: Sequence[InputFile], place: Path, schema: pa.Schema, *, by_host: bool
+) -> list[dict[str, Any]]:
+    """Let the tasks that read ``files`` write their events as Parquet below ``place``, on this machine.
+
+    Returns a row for each log file and part: ``part``, the name of the Parquet file below ``place``; ``host`` and
+    ``file``; ``turn``, which of the host's files it is, from 0, the oldest; ``rows``; ``unknown`` and ``unread``,
+    how many of them are; ``problems`` of their bytes, numbers written N. ``by_host``: no part has rows of two hosts.
+    ``schema`` is ``footers.schema_of``. What an audit costs is mostly that an event goes back to Java and into its
+    Parquet writer (docs/audit-speed.md).
+    """
+    place.mkdir(parents=True, exist_ok=True)
+
+    def write(batches: Batches) -> Batches:
+        rows = _write_parts(batches, place, schema, by_host=by_host)
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=_SUMMARY)
+
+    rows: list[dict[str, Any]] = _scanned(spark, inputs, files, write, _SUMMARY_TYPES).toArrow().to_pylist()
+    return rows
+
+
+def _write_parts(batches: Batches, place: Path, schema: pa.Schema, *, by_host: bool) -> list[dict[str, Any]]:
+    summaries: dict[tuple[str, str], dict[str, Any]] = {}
+    part: PartFile | None = None
+    name = host = ""
+    try:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            of = batch.column("host")[0].as_py() if by_host else ""
+            if part and of != host:
+                part.close()
+                part = None
+            if part is None:
+                name, host = new_part(), of
+                part = PartFile(place / name, schema, _DISTINCT)
+            part.add(batch)
+            _summarize(summaries, name, batch)
+    finally:
+        if part:
+            part.close()
+    return [{**one, "problems": sorted(one["problems"])} for one in summaries.values()]
+
+
+def _summarize(summaries: dict[tuple[str, str], dict[str, Any]], part: str, batch: pa.RecordBatch) -> None:
+    """Add a batch, which is of one file, to the file's summary."""
+    host, file = batch.column("host")[0].as_py(), batch.column("file")[0].as_py()
+    turn = batch.column("sequence")[0].as_py() // LINES
+    one = summaries.setdefault(
+        (host, file),
+        {"part": part, "host": host, "file": file, "turn": turn, "rows": 0, "unknown": 0, "unread": 0}
+        | {"problems": set()},
+    )
+    one["rows"] += batch.num_rows
+    one["unknown"] += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0
+    one["unread"] += batch.num_rows - batch.column("parsed").true_count
+    one["problems"] |= {_DIGITS.sub("N", problem) for problem in batch.column("problem").drop_null().to_pylist()}
+
+
+def _scanned(
+    spark: SparkSession,
+    inputs: Inputs,
+    files: Sequence[InputFile],
+    through: Callable[[Batches], Batches],
+    schema: StructType | str,
+) -> DataFrame:
+    """Return what ``through`` makes of the events of each partition, in the worker that reads them."""
+    # One core for a Spark elsewhere: how many tasks run there at a time is not known.
+    shares = shares_of(files, is_whole, cores_of(spark.conf.get("spark.master", None) or ""))
+    places = _places(spark, inputs, [file for file in files if file.host not in shares.together])
+
+    def log_of(file: InputFile) -> LogFile:
+        host = inputs.hosts[file.host]
+        source = Source(host.release, host.timezone or "UTC")
+        return LogFile(file.host, file.file, source, file.compressed, places.get(file.path))
+
+    frames = [_of_files(spark, {file.path: log_of(file) for file in share}, through, schema) for share in shares.files]
+    frames += [_of_lines(spark, file, log_of(file), through, schema) for file in files if not is_whole(file)]
+    return reduce(lambda one, other: one.unionAll(other), frames) if frames else spark.createDataFrame([], schema)
+
+
+def is_whole(file: InputFile) -> bool:
+    """Return whether the file is read as one row."""
+    return file.size <= (_WHOLE_PACKED if file.compressed else _WHOLE)
+
+
+def _of_files(
+    spark: SparkSession, logs: Mapping[str, LogFile], through: Callable[[Batches], Batches], schema: StructType | str
+) -> DataFrame:
+    """Read whole files in one partition. What is known of them goes with the function: nothing is joined."""
+
+    def scan(batches: Batches) -> Batches:
+        return through(_events_of_files(batches, logs))
+
+    return (
+        binary(spark, list(logs))
+        .select("path", "content")
+        .coalesce(1)
+        .sortWithinPartitions(sf.element_at(sf.split("path", "/"), -2), "path")
+        .mapInArrow(scan, schema)
+    )
+
+
+def _events_of_files(batches: Batches, logs: Mapping[str, LogFile]) -> Batches:
+    read = (
+        (logs[path], memoryview(content.as_buffer()))
+        for batch in batches
+        for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
+    )
+    # A file whose place is known waits for no other of its host.
+    for _, files in groupby(read, key=lambda one: (one[0].host, one[0].file if one[0].place else "")):
+        yield from _in_schema(events_of_host(list(files)))
+
+
+def _of_lines(
+    spark: SparkSession,
+    file: InputFile,
+    log: LogFile,
+    through: Callable[[Batches], Batches],
+    schema: StructType | str,
+) -> DataFrame:
+    """Read a large file as lines, in one partition."""
+    size = None if file.compressed else file.size
+
+    def scan(batches: Batches) -> Batches:
+        return through(_in_schema(events_of_file(log, pieces_of_lines(batches, size))))
+
+    lines = spark.read.option("lineSep", "\n").text(escaped(file.path))
+    return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
+
+
+def _in_schema(batches: Iterable[pa.RecordBatch]) -> Batches:
+    return (batch.select(EVENTS.names) for batch in batches)
+
+
+def _places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, Place]:
+    """Return the places of files of hosts whose files several tasks read, by path. Reads the files' beginnings."""
+    counts = Counter(file.host for file in files)
+    several = [file for file in files if counts[file.host] > 1]
+    beginnings = _beginnings(spark, several, _BEGINNINGS[0])
+    beginnings |= _beginnings(spark, [file for file in several if beginnings[file.path].is_too_short], _BEGINNINGS[1])
+    places = {file.path: Place() for file in files}
+    for name, mine in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
+        host, paths = inputs.hosts[name], {file.file: file.path for file in mine}
+        found = places_of(
+            {file: beginnings[path] for file, path in paths.items()}, Source(host.release, host.timezone or "UTC")
+        )
+        places |= {paths[file]: place for file, place in found.items()}
+    return places
+
+
+def _beginnings(spark: SparkSession, files: Sequence[InputFile], limit: int) -> dict[str, Beginning]:
+    if not files:
+        return {}
+    read = binary(spark, [file.path for file in files]).select(
+        "path",
+        sf.substring("content", 1, limit).alias("part"),
+        (sf.col("length") > limit).alias("is_cut"),
+        sf.col("path").endswith(".gz").alias("compressed"),
+    )
+    rows = read.mapInArrow(_first_records, _BEGINNING).toArrow().to_pylist()
+    return {row["path"]: Beginning(row["head"], row["first"], row["is_too_short"]) for row in rows}
+
+
+def _first_records(batches: Batches) -> Batches:
+    for batch in batches:
+        found = [
+            beginning_in(memoryview(part), is_cut=is_cut, compressed=compressed)
+            for part, is_cut, compressed in zip(*(column.to_pylist() for column in batch.columns[1:]), strict=True)
+        ]
+        columns = [
+            batch.column(0),
+            pa.array([one.head for one in found], pa.binary()),
+            pa.array([one.first for one in found], pa.string()),
+            pa.array([one.is_too_short for one in found], pa.bool_()),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=["path", "head", "first", "is_too_short"])

@@ -1,0 +1,254 @@
+"""A log in several files, pieces or gzip members is read as the one log that it is."""
+
+from __future__ import annotations
+
+import gzip
+from itertools import pairwise
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from activemq_fleet.logs.chunks import last_record, pieces_of_lines, unpacked
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source, head_of
+from activemq_fleet.logs.log_files import CUT_OFF, LogFile, events_of_file, events_of_host
+from activemq_fleet.logs.rolled_files import (
+    Beginning,
+    Place,
+    Roll,
+    adjacent,
+    beginning_of,
+    missing,
+    ordered,
+    places_of,
+)
+from tests.log_reading import LINES, Row
+
+LINE = LINES[0]
+GOOD = [line for line in LINES if not line.startswith((b" INFO", b"ERROR"))]
+STACK = b"java.io.IOException: outer\n\tat some.Place.method(Place.java:1)\n"
+WHOLE = b"".join(b"2026-03-%02d 10:00:00,001 | INFO  | %d | a.B | main\n" % (day, day) for day in range(1, 29)) + STACK
+SAID = ("time", "raw_time", "level", "kind", "message", "stack", "logger", "thread", "fields", "parsed")
+
+
+def rows(data: bytes, line: int = 1, after: bytes = b"") -> list[Row]:
+    found: list[Row] = pa.Table.from_batches(Scanner(Source(), line).scan(data, after), schema=SCHEMA).to_pylist()
+    return found
+
+
+def said(found: list[Row]) -> list[tuple[object, ...]]:
+    return [tuple(row[name] for name in SAID) for row in found]
+
+
+def host_rows(contents: dict[str, bytes], place: Place | None = None) -> list[Row]:
+    """The events of a host's files, in the order in which they were written."""
+    files = [
+        (LogFile("h", name, Source(), name.endswith(".gz"), place), memoryview(data)) for name, data in contents.items()
+    ]
+    found = [row for batch in events_of_host(files) for row in batch.to_pylist()]
+    return sorted(found, key=lambda row: int(row["sequence"]))
+
+
+def cut_up(random: Random) -> list[bytes]:
+    """A log cut anywhere, but so that each piece has the beginning of a record."""
+    while True:
+        lines = [LINE, *(random.choice(GOOD) for _ in range(random.randrange(4, 30)))]
+        data = random.choice([b"\n", b"\r\n"]).join(lines) + random.choice([b"", b"\n"])
+        cuts = sorted({0, *(random.randrange(1, len(data)) for _ in range(random.randrange(1, 4))), len(data)})
+        pieces = [data[one:other] for one, other in pairwise(cuts)]
+        if all(head_of(piece) < len(piece) for piece in pieces):
+            return pieces
+
+
+def test_a_log_cut_anywhere_into_files_has_the_same_events() -> None:
+    random = Random(3)
+    for _ in range(300):
+        pieces = cut_up(random)
+        names = [f"activemq.log.{number}" for number in range(len(pieces) - 1, 0, -1)] + ["activemq.log"]
+        beginnings = {
+            name: Beginning(piece[: head_of(piece)], f"2026-03-{day:02} 10:00:00,000")
+            for day, (name, piece) in enumerate(zip(names, pieces, strict=True), 1)
+        }
+        places = places_of(beginnings, Source())
+        found = []
+        for name, piece in zip(names, pieces, strict=True):
+            found += rows(piece[places[name].skip :], 1, places[name].after)
+        assert said(found) == said(rows(b"".join(pieces))), pieces
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_files_of_a_host_cut_anywhere_are_one_log(seed: int) -> None:
+    random = Random(seed)
+    one, other = random.randrange(60, len(WHOLE) // 2 - 120), random.randrange(len(WHOLE) // 2, len(WHOLE) - 200)
+    contents = {
+        "activemq.log": WHOLE[other:],
+        "activemq.log.1.gz": gzip.compress(WHOLE[one:other]),
+        "activemq.log.2": WHOLE[:one],
+    }
+    assert said(host_rows(contents)) == said(rows(WHOLE))
+
+
+def test_bytes_before_the_first_record_of_all_are_a_record_that_could_not_be_read() -> None:
+    first, *others = host_rows({"activemq.log": STACK + WHOLE})
+    assert (first["parsed"], first["message"]) == (False, STACK.decode().rstrip())
+    assert said(others) == said(rows(WHOLE))
+
+
+def test_a_file_whose_place_is_known_is_read_without_the_others_of_its_host() -> None:
+    found = host_rows({"activemq.log.1": LINE + b"\n"}, Place(7, after=b"\tat x\n"))
+    assert [(row["stack"], row["sequence"] >> 40) for row in found] == [("\tat x", 7)]
+
+
+def test_a_record_is_looked_for_further_on_where_the_beginning_has_none() -> None:
+    head = b"\tat x\n" * (1 << 14)
+    assert beginning_of(memoryview(head + LINE), compressed=False) == Beginning(head, LINE[:23].decode())
+    assert beginning_of(memoryview(head), compressed=False).first is None
+
+
+@pytest.mark.parametrize(("older", "joins"), [("activemq.log.1", True), ("activemq.log.2", False)])
+def test_what_a_missing_file_held_is_not_given_to_the_one_before(older: str, joins: bool) -> None:
+    places = places_of(
+        {older: Beginning(b"", "2026-03-01 10:00:00"), "activemq.log": Beginning(b"\tat x\n", "2026-03-02 10:00:00")},
+        Source(),
+    )
+    assert (places[older].after, places["activemq.log"].skip) == ((b"\tat x\n", 6) if joins else (b"", 0))
+
+
+def test_a_file_without_a_record_is_no_end_of_another() -> None:
+    places = places_of(
+        {"activemq.log.1": Beginning(b"", "2026-03-01 10:00:00"), "activemq.log": Beginning(b"no log at all\n", None)},
+        Source(),
+    )
+    assert {place.after for place in places.values()} == {b""}
+
+
+# -- large files, whose lines Spark gives ------------------------------------------------------
+
+
+def batches(lines: list[bytes], size: int) -> list[pa.RecordBatch]:
+    return [
+        pa.RecordBatch.from_pydict({"line": pa.array(lines[at : at + size], pa.binary())})
+        for at in range(0, len(lines), size)
+    ]
+
+
+def from_lines(data: bytes, size: int, known: int | None) -> list[Row]:
+    """The events of a file whose lines come in batches of so many. ``known``: the size of the file, if it is known."""
+    lines = data.removesuffix(b"\n").split(b"\n")
+    pieces = pieces_of_lines(batches(lines, size), known)
+    return [
+        row for batch in events_of_file(LogFile("h", "activemq.log", Source()), pieces) for row in batch.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n", b"\r\n"])
+def test_a_file_that_comes_as_lines_has_the_events_of_the_whole(
+    size: int, end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 300)
+    data = b"\n".join([*GOOD, b"\tat x\xff", b"", *GOOD]) + end
+    whole = rows(data)
+    found = from_lines(data, size, len(data))
+    names = (*SAID, "line", "end_line")
+    assert [[row[name] for name in names] for row in found] == [[row[name] for name in names] for row in whole]
+    assert [CUT_OFF in (row["problem"] or "") for row in found] == [*[False] * (len(whole) - 1), not end]
+
+
+def test_without_the_size_of_a_file_its_last_line_has_an_end() -> None:
+    assert from_lines(LINE, 1, None)[-1]["problem"] is None
+
+
+def test_lines_come_in_pieces_that_end_where_records_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 300)
+    lines = [LINE, b"\tat x"] * 10
+    found = list(pieces_of_lines(batches(lines, 3), None))
+    assert len(found) > 3
+    assert b"".join(bytes(data) for data, *_ in found) == b"".join(line + b"\n" for line in lines)
+    assert all(bytes(data).startswith(LINE) for data, *_ in found)
+    assert [last for _, last, _ in found] == [*[False] * (len(found) - 1), True]
+
+
+# -- gzip --------------------------------------------------------------------------------------
+
+
+def inflated(data: bytes) -> tuple[bytes, str]:
+    pieces = list(unpacked(memoryview(data), compressed=True))
+    return b"".join(bytes(piece) for piece, _, _ in pieces), "".join(problem for *_, problem in pieces)
+
+
+def test_members_of_a_gzip_file_are_one_log() -> None:
+    assert inflated(gzip.compress(LINE) + gzip.compress(b"\n\tat x\n") + b"\0" * 8) == (LINE + b"\n\tat x\n", "")
+
+
+def test_of_a_truncated_gzip_file_what_there_is_is_kept_and_the_end_is_named() -> None:
+    whole = b"".join(b"%s %d\n" % (LINE, number) for number in range(500))
+    data, problem = inflated(gzip.compress(whole)[:-400])
+    assert 0 < len(data) < len(whole)
+    assert whole.startswith(data)
+    assert problem == "the file is truncated: its gzip data end too early"
+
+
+def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
+    data, problem = inflated(gzip.compress(LINE) + b"garbage")
+    assert (data, problem.startswith("the rest cannot be unpacked")) == (LINE, True)
+
+
+def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 1000)
+    whole = (LINE + b"\n\tat x\n") * 100
+    pieces = list(unpacked(memoryview(gzip.compress(whole)), compressed=True))
+    assert len(pieces) > 5
+    assert all(bytes(piece).startswith(LINE) for piece, _, _ in pieces)
+    assert b"".join(bytes(piece) for piece, _, _ in pieces) == whole
+
+
+def test_the_last_record_is_found_however_long_it_is() -> None:
+    data = LINE + b"\n" + LINE + b"\n" + b"\tat x\n" * (1 << 17)
+    assert last_record(data) == len(LINE) + 1
+    assert last_record(LINE + b"\n\tat x\n") == 0
+
+
+# -- the order of rolled files -----------------------------------------------------------------
+
+
+def names(rolls: list[Roll]) -> list[str]:
+    return [roll.file.removeprefix("activemq.log") for roll in rolls]
+
+
+@pytest.mark.parametrize(
+    ("rolls", "order"),
+    [
+        ([("", 9), (".1", 8), (".2", 7)], [".2", ".1", ""]),  # log4j 1
+        ([("", 9), (".1", 7), (".2", 8)], [".1", ".2", ""]),  # log4j 2
+        ([("", 9), (".2", 7), (".10", 8)], [".2", ".10", ""]),
+        ([("", 9), (".1", 5), (".2", 7), (".3", 6)], [".1", ".3", ".2", ""]),  # neither: an upgrade
+        ([("", 9), (".1.gz", 8), (".2.gz", None), (".3.gz", 6)], [".3.gz", ".2.gz", ".1.gz", ""]),
+        ([("", 3), ("-20260101.gz", 1), ("-20260102.gz", 2)], ["-20260101.gz", "-20260102.gz", ""]),
+        ([("", None), (".1", None), (".2", None)], [".2", ".1", ""]),
+    ],
+)
+def test_files_are_put_in_the_order_in_which_they_were_written(
+    rolls: list[tuple[str, int | None]], order: list[str]
+) -> None:
+    assert names(ordered(Roll(f"activemq.log{name}", first) for name, first in rolls)) == order
+
+
+def test_without_times_the_release_tells_in_which_direction_files_are_counted() -> None:
+    rolls = [Roll(f"activemq.log{name}") for name in ("", ".1", ".2")]
+    assert names(ordered(rolls, counts_up=True)) == [".1", ".2", ""]
+
+
+def test_a_file_that_is_missing_between_others_is_named() -> None:
+    rolls = ordered(Roll(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
+    assert missing(roll.file for roll in rolls) == ["activemq.log.3 is missing"]
+    assert [adjacent(rolls, at) for at in range(4)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) -> None:
+    assert adjacent([Roll("activemq.log.2", 1), Roll("activemq.log", 2)], 1, counts_up=up) is up
+
+
+def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:
+    assert missing(["activemq.log.2", "activemq.log.1"]) == ["activemq.log is missing"]
