@@ -1,4 +1,4 @@
-"""The failover agent: stays with whichever broker of a pair is alive, and keeps every event that it accepted."""
+"""The failover agent: publishes and subscribes on whichever broker of a pair is active, and stores every event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m activemq_agent``: the same as ``activemq-agent``."""
+"""Runs the command ``activemq-agent`` for ``python -m activemq_agent``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries the brokers of a configuration: TCP (and TLS), CONNACK, and one message there and back."""
+"""Tries the brokers of an agent's configuration: TCP (and TLS), CONNACK, and one message there and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How a broker did: seconds of each step that it got to, and why it serves not, if so."""
+    """The outcome of trying one broker: the ``steps`` that succeeded (name, seconds).
+
+    ``problem`` is None if it serves.
+    """
 
     broker: Broker
     steps: tuple[tuple[str, float], ...]
@@ -39,7 +42,7 @@ class Trial:
 
     @property
     def line(self) -> str:
-        """For people, on one line."""
+        """The trial as one line of text: the broker, then the time of each step or why it does not serve."""
         steps = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in self.steps)
         return f"{self.broker}  " + (
             f"serves  ({steps})" if self.problem is None else f"does not serve: {self.problem}"
@@ -47,13 +50,16 @@ class Trial:
 
 
 def effective(config: Config) -> list[str]:
-    """The configuration as its file would say it, defaults included, secrets masked."""
+    """Return the configuration as lines ``key = value`` of agent.conf, defaults included, secrets masked."""
     lines = ((entry.name, spell(value_of(config, entry))) for entry in KEYS)
     return [f"{name} = {text}".rstrip() for name, text in lines]
 
 
 def refuse_short_memory(config: Config) -> None:
-    """Raises ConfigError if a copy of an event may come after its id was forgotten."""
+    """Raise ConfigError if ``dedupe.days`` is shorter than the time within which a copy of an event can still arrive.
+
+    That time is ``mb.publisher.timeout`` plus ``subscription.offline.limit``.
+    """
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:
         raise ConfigError(
@@ -63,13 +69,13 @@ def refuse_short_memory(config: Config) -> None:
 
 
 def refuse_unsafe_handlers(config: Config) -> None:
-    """Raises ConfigError for handlers that would not be run, because others could have put them there."""
+    """Raise ConfigError if users other than root and the agent's could have written an executable in ``handlers``."""
     if problems := unsafe_handlers(config.handlers):
         raise ConfigError(*(f"handlers: {problem}" for problem in problems))
 
 
 def trials(config: Config) -> Iterator[Trial]:
-    """Try the brokers one after the other, under a client id that no running agent uses.
+    """Try each broker of the configuration in turn; yield one outcome per broker. No running agent uses the client id.
 
     Raises ConfigError for TLS files that cannot be used.
     """
@@ -79,7 +85,7 @@ def trials(config: Config) -> Iterator[Trial]:
 
 
 class _Attempt:
-    """One connection to one broker."""
+    """One trial connection to one broker."""
 
     def __init__(self, config: Config, broker: Broker, number: int) -> None:
         self._config, self._broker, self._number = config, broker, number
@@ -132,7 +138,7 @@ class _Attempt:
         self._steps.append(("round trip", time.monotonic() - began))
 
     def _wait(self, kind: type[E], deadline: float, otherwise: str) -> E:
-        """The next event of a kind. Raises AgentError for the connection's end, or at the deadline."""
+        """Return the next event of class ``kind``. Raises AgentError when the connection ends, or at the deadline."""
         while True:
             try:
                 event = self._events.get(timeout=max(0.001, deadline - time.monotonic()))
@@ -144,7 +150,7 @@ class _Attempt:
                 return event
 
     def _explained(self, problem: str) -> str:
-        """A plain connection that got no answer may have met TLS: look, so that the line can say so."""
+        """Return the problem, or advice to write ``ssl://`` where a plain connection got no answer from a TLS port."""
         kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
         is_plain = not self._broker.tls and "refused the login" not in problem
         if kept_silent and is_plain and speaks_tls((self._broker.host, self._broker.port), 2.0):

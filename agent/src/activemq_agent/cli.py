@@ -151,7 +151,7 @@ def _rows(found: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code. ``arguments`` default to ``sys.argv[1:]``."""
+    """Run the command line ``activemq-agent`` and return its exit code. ``arguments`` default to ``sys.argv[1:]``."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with group.make_context(PROGRAM, words) as context:
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _error_lines(error: BaseException) -> tuple[int, list[str]]:
-    """Exit code, and what the user is told."""
+    """Return the exit code for an exception and the lines that the user is shown."""
     match error:
         case ConfigError():
             return error.exit_code, list(error.problems)
@@ -198,6 +198,6 @@ def _error_lines(error: BaseException) -> tuple[int, list[str]]:
 
 
 def _safe(text: str) -> str:
-    """One line, with nothing in it that a terminal would obey."""
+    """Return the text as one line, with every unprintable character (terminal control codes) escaped."""
     flat = " ".join(text.split())
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in flat)

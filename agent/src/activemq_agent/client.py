@@ -1,4 +1,4 @@
-"""Talks to the running agent: one request a line of JSON, one answer a line, in the order of the requests."""
+"""Client of the running agent's UNIX socket: each request and each answer is one line of JSON, answers in order."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ TIMEOUT = 60.0
 AT_ONCE = 500
 """Requests that may be under way on a connection."""
 BYTES_AT_ONCE = 1 << 18
-"""The same in bytes: while they are written nobody reads the answers, which have to fit into the socket's buffer.
+"""Bytes of requests under way at most: while they are written nobody reads the answers, which have to fit into the
+socket's buffer.
 The agent answers with one write what it has read at once, a few KiB at least, and some 280 writes fit."""
 
 _ERRORS: dict[str, type[AgentError]] = {"full": Full, "refused": Refused, "bad": Refused}
 
 
 class Client:
-    """A connection to the agent, for one thread. Every method raises AgentError if the agent is not there."""
+    """A connection to the running agent's socket, for one thread.
+
+    Every method raises AgentError if no agent answers.
+    """
 
     def __init__(self, path: Path = DEFAULT_SOCKET, *, timeout: float = TIMEOUT) -> None:
         self._path = path
@@ -43,18 +47,20 @@ class Client:
     def publish(
         self, topic: str, payload: bytes | str, *, event_id: str | None = None, timeout: float | None = None
     ) -> str:
-        """Hand an event over; returns its id once it is on the disk.
+        """Hand an event to the agent; return its event id once the event is on the agent's disk.
 
-        With an id that was accepted before, that id is returned and nothing is accepted: after an error that
-        leaves open what happened, asking again with the same id is safe. ``timeout``: seconds until it expires.
-        Raises Full, Refused, or AgentError.
+        With an ``event_id`` that was accepted before, the id is returned and nothing is accepted: after an error that
+        leaves open what happened, publishing again with the same id is safe. ``timeout``: seconds until the event
+        expires unsent. Raises Full when the outbox is full, Refused when the event can never be accepted, else
+        AgentError.
         """
         return str(_result(self.call(_publish(topic, payload, event_id, timeout)))["id"])
 
     def publish_all(self, events: Sequence[tuple[str, bytes | str]]) -> list[str]:
-        """Hand events over in their order, many at a time; raises what the first one that fails raises.
+        """Hand (topic, payload) pairs to the agent in their order, many per round trip; return their event ids.
 
-        Those behind it may have been accepted.
+        Raises the error of the first event that fails (Full, Refused, AgentError); events after it may have been
+        accepted.
         """
         answers: list[dict[str, Any]] = []
         for batch in _batches(_line(_publish(topic, payload, None, None)) for topic, payload in events):
@@ -62,17 +68,17 @@ class Client:
         return [str(_result(answer)["id"]) for answer in answers]
 
     def status(self) -> dict[str, Any]:
-        """How the agent is: the same as ``activemq-agent status --format json``."""
+        """Return the running agent's state, nested dictionaries as ``activemq-agent status --format json`` prints."""
         return _result(self.call({"op": "status"}))
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
-        """Send expired events again: those named, or all. Returns how many."""
+        """Send expired events again: those named, or all if ``ids`` is None. Return the number of events re-queued."""
         return int(
             _result(self.call({"op": "requeue", **({"all": True} if ids is None else {"ids": list(ids)})}))["requeued"]
         )
 
     def call(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One request, one answer, which may be an error."""
+        """Send one request and return the agent's answer. A refusal is an answer with ``error`` and ``code``."""
         return self._exchange([_line(request)])[0]
 
     def _exchange(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
@@ -100,7 +106,7 @@ class Client:
             ) from error
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection to the agent's socket."""
         self._answers.close()
         self._socket.close()
 
@@ -114,7 +120,10 @@ class Client:
 
 
 def publish(topic: str, payload: bytes | str, *, event_id: str | None = None, socket: Path = DEFAULT_SOCKET) -> str:
-    """``Client.publish`` on a connection of its own."""
+    """Hand one event to the running agent over a new connection; return its event id once it is on the agent's disk.
+
+    Raises Full, Refused, or AgentError, as ``Client.publish`` does.
+    """
     with Client(socket) as client:
         return client.publish(topic, payload, event_id=event_id)
 
@@ -137,7 +146,7 @@ def _line(request: dict[str, Any]) -> bytes:
 
 
 def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """The lines in their order, as many at a time as may be under way."""
+    """Yield the request lines in batches of at most ``AT_ONCE`` lines and ``BYTES_AT_ONCE`` bytes, in their order."""
     batch: list[bytes] = []
     size = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""What an agent runs on, as ``config_parser`` reads it from agent.conf."""
+"""The agent's configuration as data classes; ``config_parser`` makes them from agent.conf."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One entry of ``mb.urls``."""
+    """One broker of ``mb.urls``: host, port, and whether it is reached by TLS. ``str()`` gives the entry's text."""
 
     host: str
     port: int
@@ -39,14 +39,17 @@ class CertificateName:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A text that no representation shows."""
+    """A password or other secret text; ``repr()`` does not show it."""
 
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM. Host names are always checked, and nothing below TLS 1.2 is spoken."""
+    """The agent's TLS files, in PEM: authorities, certificate and key; ``names``: expected certificate names.
+
+    Host names are always checked, and nothing below TLS 1.2 is spoken.
+    """
 
     ca: Path | None = None
     certificate: Path | None = None
@@ -59,7 +62,7 @@ _LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What an agent runs on. Times are in seconds, sizes in bytes of topics and payloads."""
+    """The agent's configuration. Times are in seconds, sizes in bytes of topics and payloads."""
 
     urls: tuple[Broker, ...]
     username: str | None = None
@@ -73,10 +76,10 @@ class Config:
     topics: tuple[str, ...] = ()
     client_id: str = field(default_factory=socket.gethostname)
     agent: str = ""
-    """``client_id`` without it."""
+    """The agent's name in event ids and in the journal; ``client_id`` if empty."""
     state_directory: Path = Path("/var/lib/activemq-agent")
     socket: Path = Path()
-    """In ``state_directory`` without it."""
+    """The agent's UNIX socket; ``agent.sock`` in ``state_directory`` if not set."""
     tls: Tls = Tls()
     outbox_rows: int = _LIMITS.outbox_rows
     outbox_bytes: int = _LIMITS.outbox_bytes
@@ -105,7 +108,7 @@ class Config:
 
     @property
     def limits(self) -> Limits:
-        """The bounds of the store."""
+        """The store's bounds and times that follow from the configuration."""
         return Limits(
             outbox_rows=self.outbox_rows,
             outbox_bytes=self.outbox_bytes,

@@ -48,7 +48,7 @@ def _certificate_names(text: str) -> tuple[CertificateName, ...]:
 
 
 def _check_filter(text: str) -> None:
-    """An MQTT topic filter. Raises ValueError with the reason (MQTT 3.1.1, section 4.7)."""
+    """Raise ValueError with the reason if a text is no MQTT topic filter (MQTT 3.1.1, section 4.7)."""
     levels = text.split("/")
     if not text or len(text.encode()) > 65535 or not text.isprintable():
         raise ValueError(f"{text[:80]!r} is no topic filter: 1 to 65535 bytes, printable")
@@ -112,7 +112,7 @@ def _integer(text: str) -> int:
 
 
 def _up_to(most: int, *, above: int | None = None) -> Callable[[str], float]:
-    """Numbers from 0, or above a number."""
+    """Return a parser of numbers from 0 (or above ``above``) to ``most``; it raises ValueError with the reason."""
 
     def parse(text: str) -> float:
         value = _number(text)
@@ -140,7 +140,7 @@ def _whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 def _refuse_out_of_range(*values: float) -> None:
-    """Numbers of connecting that the machine could not work with."""
+    """Raise ValueError if a number of the ``connecting.*`` keys is not above 0 and at most 86400."""
     if not all(0 < value <= 86_400 for value in values):
         raise ValueError("must be above 0 and at most 86400")
 
@@ -168,9 +168,10 @@ def _pauses(text: str) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the table of keys: ``path`` leads to the value in ``Config``, ``parse`` makes it of the text.
+    """One key of agent.conf. ``what`` describes it, ``parse`` turns its text into the value or raises ValueError.
 
-    ``default`` is None for none.
+    ``path`` holds the names of the attributes that lead to the value in ``Config``; ``default`` is None if there is no
+    default.
     """
 
     name: str
@@ -330,7 +331,10 @@ KEYS: tuple[Entry, ...] = (
 
 
 def parse_tls(texts: Mapping[str, str]) -> Tls:
-    """What the keys of TLS among others say; paths stay as they are. Raises ValueError with the reason."""
+    """Return the TLS settings that the ``tls.*`` keys among ``texts`` give; relative paths stay relative.
+
+    Raises ValueError with the reason for a value that cannot be used.
+    """
     given = {
         entry.path[1]: entry.parse(texts[entry.name])
         for entry in KEYS
@@ -340,12 +344,12 @@ def parse_tls(texts: Mapping[str, str]) -> Tls:
 
 
 def value_of(config: Config, entry: Entry) -> Any:
-    """The value that a key has in a configuration."""
+    """Return the value that a key of agent.conf has in a configuration."""
     return _at(config, entry.path)
 
 
 def spell(value: Any) -> str:
-    """A value as it stands in the file, secrets masked; nothing for None."""
+    """Return a configuration value as agent.conf spells it: secrets as asterisks, None as the empty string."""
     match value:
         case None:
             return ""

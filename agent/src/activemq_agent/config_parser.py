@@ -1,4 +1,4 @@
-"""agent.conf -> Config, with every problem of the file told at once, each with its line and key."""
+"""Parses agent.conf into ``Config``; all problems of the file are reported together, each with its line and key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _LARGEST_PASSWORD = 65535  # bytes, MQTT 3.1.1, section 3.1.3.5
 
 
 def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
-    """The configuration in a file. Raises ConfigError, one problem a line: ``FILE:LINE: KEY: what to do``."""
+    """Return the configuration in an agent.conf, with the password from its file or systemd credential.
+
+    Raises ConfigError with every problem of the file, one line each: ``FILE:LINE: KEY: what to do``.
+    """
     environment = os.environ if environment is None else environment
     ini = read_ini(path)
     found = _Problems(path, ini)
@@ -54,7 +57,7 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
 
 
 class _Problems:
-    """Collects what is wrong, in the order of lines."""
+    """The problems of a configuration file, sorted by line; ``keys`` are the keys that have one."""
 
     def __init__(self, path: Path, ini: Ini) -> None:
         self._path = path
@@ -63,7 +66,7 @@ class _Problems:
         self.keys: set[str] = set()
 
     def add(self, key: str, reason: str) -> None:
-        """The first problem of a key counts."""
+        """Add a problem of a key; later problems of the same key are ignored."""
         if key not in self.keys and not (key == "mb.urls" and not self._ini.lines and self._ini.problems):
             self.keys.add(key)
             self._all.add((self._ini.lines.get(key, 0), f"{key}: {reason}"))
@@ -82,7 +85,7 @@ def _suggestion(key: str) -> str:
 
 
 def _parsed(path: Path, texts: Mapping[str, str], found: _Problems) -> dict[str, Any]:
-    """The values of the keys that have a good one; paths count from the file's directory."""
+    """Return key -> value for the keys whose text is valid. Relative paths count from the file's directory."""
     values: dict[str, Any] = {}
     for key, text in texts.items():
         try:
@@ -97,13 +100,13 @@ def _parsed(path: Path, texts: Mapping[str, str], found: _Problems) -> dict[str,
 
 
 def _fields(values: Mapping[str, Any], *part: str) -> dict[str, Any]:
-    """Field -> value, of ``Config`` itself or of one of its parts."""
+    """Return field name -> value for ``Config`` itself (no ``part``) or for its part ``policy`` or ``tls``."""
     paths = {_BY_NAME[key].path: value for key, value in values.items()}
     return {path[-1]: value for path, value in paths.items() if path[:-1] == part}
 
 
 def _add_password(path: Path, values: dict[str, Any], environment: Mapping[str, str], found: _Problems) -> None:
-    """The password comes from the key, a file, or a credential of systemd, in this order."""
+    """Set ``mb.password`` in ``values`` from the key, a password file, or a systemd credential, in this order."""
     key = "mb.password" if "mb.password" in values else "mb.password.file"
     try:
         if "mb.password" in values:
@@ -121,7 +124,10 @@ def _add_password(path: Path, values: dict[str, Any], environment: Mapping[str, 
 
 
 def read_secret(path: Path) -> Secret:
-    """The one line of a file that nobody else may read. Raises ValueError with the reason."""
+    """Return the single line of a file as a secret. Raises ValueError if the file is readable or writable by everyone.
+
+    Also raises ValueError, with the reason, if it cannot be read or holds anything but one line of UTF-8.
+    """
     try:
         with path.open("rb") as file:
             _refuse_open(path, file.fileno())
@@ -152,7 +158,7 @@ def _check_tls(texts: Mapping[str, str], found: _Problems) -> None:
 
 
 def _check_policy(policy: Policy, found: _Problems) -> None:
-    """Numbers of connecting that do not fit each other; not looked at while one of them is wrong by itself."""
+    """Add problems for ``connecting.*`` numbers that contradict each other; skipped if one of them is invalid alone."""
     if any(key.startswith("connecting.") for key in found.keys):
         return
     if policy.fast_pause[0] > policy.fast_pause[1]:

@@ -51,7 +51,10 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The numbers; times in seconds. ``keepalive`` and ``puback_timeout`` are for who carries it out."""
+    """The times (in seconds) and counts that govern connecting; the keys ``connecting.*`` of agent.conf set each.
+
+    The state machine does not use ``keepalive`` (of MQTT) and ``puback_timeout``: session and publisher do.
+    """
 
     connack_timeout: float = 5.0
     fast_phase: float = 30.0
@@ -74,26 +77,26 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Begin."""
+    """Event: the state machine is to begin dialling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The transport (TCP, TLS) stands; nothing was answered yet."""
+    """Event: the transport (TCP, TLS) of connection ``conn`` stands; the broker has not answered CONNECT yet."""
 
     conn: int
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """CONNACK with code 0."""
+    """Event: the broker answered CONNECT with CONNACK code 0."""
 
     conn: int
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """CONNACK that refuses the credentials (codes 4 and 5)."""
+    """Event: CONNACK refused the credentials (codes 4 and 5)."""
 
     conn: int
     reason: str
@@ -101,7 +104,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt came to nothing: nobody listens, TLS refused, another CONNACK, an early end."""
+    """Event: the connection attempt failed: nobody listens, TLS refused, CONNACK with another code, an early end."""
 
     conn: int
     reason: str
@@ -109,7 +112,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connection ended, or its user gives it up. ``unanswered``: because the broker kept silent."""
+    """Event: the connection ended, or its user gives it up. ``unanswered``: because the broker kept silent."""
 
     conn: int
     reason: str
@@ -118,7 +121,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class CanaryCameBack:
-    """What was sent for ``SendCanary`` has made its round trip."""
+    """Event: the canary with this ``number`` that was sent on connection ``conn`` was received again."""
 
     conn: int
     number: int
@@ -126,12 +129,12 @@ class CanaryCameBack:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
+    """Event: time has passed; due when ``Machine.due`` says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """End for good."""
+    """Event: the state machine is to close its connection for good."""
 
 
 Event = Started | Opened | Accepted | Denied | Failed | Lost | CanaryCameBack | Tick | Stopped
@@ -142,7 +145,7 @@ Event = Started | Opened | Accepted | Denied | Failed | Lost | CanaryCameBack | 
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Open connection ``conn`` to the broker with this index in the list."""
+    """Action: open connection ``conn`` to the broker with this index in the list."""
 
     broker: int
     conn: int
@@ -150,7 +153,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close it and forget what is under way on it."""
+    """Action: close connection ``conn`` and forget what is under way on it."""
 
     conn: int
     reason: str
@@ -158,7 +161,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class SendCanary:
-    """Send a canary with this number, from 1 on each connection."""
+    """Action: send a canary message with this number, counted from 1 on each connection."""
 
     conn: int
     number: int
@@ -166,14 +169,14 @@ class SendCanary:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Tell somebody: waiting alone will not mend it."""
+    """Action: tell an operator ``reason``, which waiting alone will not mend (refused credentials)."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """The connection may be used."""
+    """Action: tell the caller that connection ``conn`` to the broker with this index may be used."""
 
     broker: int
     conn: int
@@ -181,7 +184,7 @@ class Up:
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """The connection that was up is gone."""
+    """Action: tell the caller that connection ``conn``, which was up, is gone."""
 
     conn: int
     reason: str
@@ -195,7 +198,7 @@ Action = Dial | Close | SendCanary | Alarm | Up | Down
 
 @dataclass(slots=True)
 class _Connection:
-    """The one connection, from its ``Dial`` to its ``Close``."""
+    """The machine's one connection, from its ``Dial`` to its ``Close``."""
 
     broker: int
     conn: int
@@ -214,9 +217,10 @@ class _Connection:
 
 @dataclass(slots=True)
 class Machine:
-    """See the module. ``brokers``: length of the list, at least 1; ``random``: uniform in [0, 1).
+    """The state machine that decides when to dial which broker of a list and when to leave a broker; opens no sockets.
 
-    ``numbers`` gives each connection its number; share one where two machines write one journal.
+    ``brokers``: length of the list, at least 1; ``random``: a function, uniform in [0, 1). ``numbers`` yields the
+    number of each connection; two machines that write one journal share it. Raises ValueError without brokers.
     """
 
     brokers: int
@@ -239,18 +243,18 @@ class Machine:
 
     @property
     def due(self) -> float | None:
-        """When to call with Tick, at the latest; None before the start and after the end."""
+        """The time at which to call ``step`` with ``Tick`` at the latest; None before the start and after the end."""
         if self._phase != "running":
             return None
         return self._connection.due if self._connection else self._resume_at
 
     @property
     def conn(self) -> int | None:
-        """The connection that is up, if one is."""
+        """The number of the connection that is up, else None."""
         return self._connection.conn if self._connection and self._connection.up_at is not None else None
 
     def step(self, event: Event, now: float) -> tuple[Action, ...]:
-        """Take one event at ``now`` (seconds, never going back) and say what is to be done."""
+        """Process one event at time ``now`` (seconds, never going back); return the actions to carry out, in order."""
         match event:
             case Started() if self._phase == "new":
                 self._phase = "running"
@@ -308,7 +312,7 @@ class Machine:
         return self._dial(now)
 
     def _order(self, first: int) -> tuple[int, ...]:
-        """The list from a broker on, once round."""
+        """Return the indices of all brokers in the order of the list, beginning at ``first`` and wrapping round."""
         return tuple((first + step) % self.brokers for step in range(self.brokers))
 
     def _dial(self, now: float) -> tuple[Action, ...]:
@@ -317,7 +321,10 @@ class Machine:
         return (Dial(broker, self._connection.conn),)
 
     def _next_attempt(self, now: float) -> tuple[Action, ...]:
-        """After a failed attempt: the next broker of a quick walk at once, else a pause."""
+        """Return the ``Dial`` of the next broker of a quick walk.
+
+        At its end, or in a slow walk, set a pause and return nothing.
+        """
         if self._quick and self._walk:
             return self._dial(now)
         self._resume_at = now + self._pause(now)
@@ -361,7 +368,10 @@ class Machine:
         return (self._canary(connection, now),) if now >= connection.deadline else ()
 
     def _lost(self, connection: _Connection, reason: str, unanswered: bool, now: float) -> tuple[Action, ...]:
-        """Where the next walk begins, and whether at once."""
+        """Return the actions after the loss of a connection that was up.
+
+        A walk starts at once if the connection had worked.
+        """
         first = 0 if connection.answers and not unanswered else (connection.broker + 1) % self.brokers
         up_at, closed = connection.up_at, self._close(reason)
         is_short = up_at is None or now - up_at < self.policy.stable

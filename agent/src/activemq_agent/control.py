@@ -6,10 +6,10 @@ A request is a line of JSON, and so is its answer; a caller may send many before
     {"op": "status"}                                                                        ->  {...}
     {"op": "requeue", "ids": ["..."]} or {"op": "requeue", "all": true}                     ->  {"requeued": 2}
 
-``payload_base64`` stands for bytes that are no text. What fails is answered with {"error": ..., "code": ...}:
+``payload_base64`` stands for bytes that are no text. A request that fails is answered with {"error": ..., "code": ...}:
 ``full`` (no room: try again later), ``refused`` and ``bad`` (trying again changes nothing), ``stopping`` (the agent
-takes no more), ``busy`` (too many callers), ``failed`` (the disk, or a bug). Each caller has a thread of its own:
-one that dies, stalls or sends rubbish holds up nobody.
+takes no more events), ``busy`` (too many callers), ``failed`` (the disk, or a bug). Each caller has a thread of its
+own, so that a caller that dies, stalls or sends rubbish holds up no other.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from activemq_agent.link import Log
 
 CALLERS = 128
-"""Connections at once; one more is answered with ``busy``."""
+"""Connections that may be open at once; a further one is answered with ``busy``."""
 LONGEST = 16 << 20
-"""Bytes of a request."""
+"""Bytes that a request may have at most."""
 SLOW = 30.0
 """Seconds that a caller has to take an answer."""
 
@@ -43,7 +43,7 @@ _LONGEST_PATH = 107  # sun_path of unix(7), without its end
 
 
 class Accepting(Protocol):
-    """What is used of a store."""
+    """The methods of a ``Store`` that the control socket calls."""
 
     def accept_later(
         self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
@@ -52,14 +52,14 @@ class Accepting(Protocol):
 
 
 class _Bad(Refused):
-    """A request that is none."""
+    """A request with a bad form or with values of the wrong type."""
 
 
 class Control:
-    """Serves the socket from ``start`` to ``close``. ``on_accepted`` is called after events were accepted.
+    """The server of the agent's control socket, from ``start`` to ``close``.
 
-    Raises AgentError if the socket cannot be made. A socket left behind is replaced: whoever makes a Control
-    holds the lock of the state directory.
+    It calls ``on_accepted`` after accepting events. Raises AgentError if the socket cannot be made. A socket file left
+    behind is replaced: the caller must hold the lock of the state directory.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class Control:
         self.thread = threading.Thread(target=self._serve, name="control", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the thread that accepts connections and answers requests."""
         self.thread.start()
 
     def close(self) -> None:
-        """Answer nobody any more, and remove the socket."""
+        """Close the listening socket and all connections, and remove the socket file."""
         self._closed = True
         with contextlib.suppress(OSError):
             self._path.unlink()
@@ -133,7 +133,7 @@ class Control:
                 self._callers.discard(caller)
 
     def _converse(self, caller: socket.socket) -> None:
-        """Answer what has arrived together: all of it shares a transaction."""
+        """Answer a caller's requests until it disconnects; requests that arrive together share a transaction."""
         rest = bytearray()
         while not self._closed:
             caller.settimeout(None)
@@ -159,7 +159,7 @@ class Control:
         return answers
 
     def _begin(self, line: bytes) -> Future[str] | dict[str, Any]:
-        """An answer, or the future of one."""
+        """Start on one request; return its answer, or for an event the future of its id."""
         try:
             request = _request(line)
             match request.get("op"):

@@ -1,4 +1,4 @@
-"""What was received and thrown away: counted for the metrics, and logged without letting a sender fill the log."""
+"""Counts what was received and thrown away, for the metrics, and logs it without letting a sender fill the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_VALUE = 200
 
 
 class DroppedMessages:
-    """Counts by reason. Reasons are words of this program, never of a sender, so that there are few of them."""
+    """Counters of dropped messages by reason. Reasons are a few words of this program, never of a sender."""
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         self.counts: Counter[str] = Counter()
@@ -25,7 +25,10 @@ class DroppedMessages:
         self._logged_at: dict[str, float] = {}
 
     def note(self, reason: str, **fields: Any) -> None:
-        """Count something that was dropped, and log the reason unless that was done within the last minute."""
+        """Count a dropped message under ``reason``.
+
+        Log it with ``fields`` unless ``reason`` was logged within the last minute.
+        """
         self.counts[reason] += 1
         now = self._clock()
         if now - self._logged_at.get(reason, -LOG_EVERY) >= LOG_EVERY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of every error that a user is meant to read. ``exit_code`` is what the command returns."""
+    """Base class of every error whose text a user is meant to read; ``exit_code`` is the exit code of the command."""
 
     exit_code = 1
 
@@ -13,10 +13,7 @@ class AgentError(Exception):
 
 
 class ConfigError(AgentError):
-    """A configuration that cannot be read or used; names file, line and key.
-
-    ``problems`` holds one line a problem.
-    """
+    """A configuration that cannot be read or used. ``problems`` holds one line per problem, with file, line and key."""
 
     exit_code = 2
 

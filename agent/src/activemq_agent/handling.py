@@ -1,13 +1,13 @@
-"""Hands stored messages to their handlers, in order, one at a time a topic filter.
+"""Calls handlers with the messages of the inbox: in order, one message at a time per topic filter.
 
-An event's handlers are the entry points of group ``activemq_fleet.agent.handlers`` whose name is the event's (the
-last segment of its topic), called with an ``Event``, and the executable of that name in ``handlers``, which reads
-the event as JSON. All of them have to end well; if one fails, all run again after a pause that doubles, and after
-``handler.attempts`` runs the event goes into quarantine. An event without a handler counts as handled.
+The handlers of an event are the entry points of group ``activemq_fleet.agent.handlers`` that have its name (the last
+segment of its topic), called with an ``Event``, and the executable of that name in the directory ``handlers``, which
+reads the event as JSON. All of them have to end well; if one fails, all run again after a pause that doubles, and
+after ``handler.attempts`` runs the event goes into quarantine. An event without a handler counts as handled.
 
-Each filter has a thread, so that a slow handler stalls only its own. A handler that is Python code cannot be
-killed: one that takes longer than ``handler.timeout`` stops the tick, and with it the watchdog, which starts the
-agent again; its attempts are remembered.
+Each filter has a thread, so that a slow handler delays only its own filter. A handler that is Python code cannot be
+killed: when one takes longer than ``handler.timeout``, the agent stops telling systemd's watchdog that it is well,
+and the watchdog starts the agent again; the attempts of the event are remembered.
 """
 
 from __future__ import annotations
@@ -40,18 +40,22 @@ GROUP = "activemq_fleet.agent.handlers"
 IDLE = 1.0
 """Seconds after which a worker without work turns its loop all the same."""
 LOOK_AGAIN = 30.0
-"""Seconds after which it looks into the inbox though nobody woke it."""
+"""Seconds after which a worker that was not woken reads the inbox all the same."""
 PAGE = 50
 PAGE_BYTES = 1 << 20
 """Messages, and bytes of them, that a worker has read ahead at most."""
 LONGEST_PAUSE = 60.0
 SLACK = 5.0
-"""Seconds past its time that a handler may take to be ended."""
+"""Seconds that ending a handler may take after its time is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a Python handler gets. ``event_id`` is None for a message that came without one; ``rx_id`` never is."""
+    """The event that a Python handler is called with: topic, payload, attempt (from 1) and ids.
+
+    ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
+    None. ``statements`` holds what ``execute`` added.
+    """
 
     event_id: str | None
     rx_id: str
@@ -61,9 +65,10 @@ class Event:
     statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Exactly once: a statement on the agent's store that takes effect together with "handled", or not at all.
+        """Add an SQL statement on the agent's store.
 
-        Statements run after the last handler of the event has ended well; tables of handlers begin with ``x_``.
+        It takes effect together with the record that the event was handled. Statements run after the last handler of
+        the event has ended well; tables of handlers begin with ``x_``.
         """
         self.statements.append((sql, values))
 
@@ -72,7 +77,7 @@ Handler = Callable[[Event], object]
 
 
 class Inbox(Protocol):
-    """What is used of a store."""
+    """The methods of a ``Store`` that handling calls."""
 
     def pending(
         self, topic_filter: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
@@ -87,9 +92,10 @@ class Inbox(Protocol):
 
 
 class Handlers:
-    """See the module. ``observe`` is called with an event's name and the seconds of each run.
+    """Runs the handlers of stored messages: one worker thread per topic filter, from ``start`` to ``close``.
 
-    Raises AgentError for an entry point that cannot be loaded: its events would pass as handled.
+    ``observe`` is called with an event's name and the seconds of each run. Raises AgentError for an entry point that
+    cannot be loaded: its events would otherwise count as handled.
     """
 
     def __init__(
@@ -119,28 +125,31 @@ class Handlers:
 
     @property
     def tick(self) -> float:
-        """When the loop that has not turned for longest did so; a handler within its time counts as turning."""
+        """The time, by ``clock``, of the oldest among the last turns of all workers.
+
+        A worker whose handler is within its time counts as turning now.
+        """
         return min((worker.tick for worker in self.workers), default=self.clock())
 
     @property
     def overdue(self) -> tuple[str, ...]:
-        """Filters whose handler takes longer than it may."""
+        """The topic filters whose handler has been running for longer than its timeout."""
         now = self.clock()
         return tuple(lane for worker in self.workers if worker.is_overdue(now) for lane in worker.lanes)
 
     def start(self) -> None:
-        """Begin with what is in the inbox."""
+        """Start the worker threads; they begin with the messages that are in the inbox."""
         for worker in self.workers:
             worker.thread.start()
 
     def wake(self, lane: str) -> None:
-        """A message was stored; from any thread."""
+        """Tell the worker of the filter ``lane`` that a message was stored. May be called from any thread."""
         worker = self._by_lane.get(lane)
         if worker is not None:
             worker.woken.set()
 
     def close(self, wait: float) -> None:
-        """Begin no handler any more, give those that run so many seconds, then kill them."""
+        """Start no more handlers, wait at most ``wait`` seconds for running ones, then kill executables."""
         self.stop.set()
         deadline = time.monotonic() + wait
         for worker in self.workers:
@@ -156,7 +165,7 @@ class Handlers:
 
 
 class Worker:
-    """The thread of one topic filter."""
+    """The thread that handles the messages of one topic filter, or of all filters no longer configured."""
 
     def __init__(self, handlers: Handlers, lanes: tuple[str, ...]) -> None:
         self._all = handlers
@@ -170,14 +179,17 @@ class Worker:
 
     @property
     def tick(self) -> float:
-        """See ``Handlers.tick``."""
+        """The time, by the clock of ``Handlers``, of the worker's last turn.
+
+        Now while its handler is within its time.
+        """
         busy_until = self._busy_until
         if busy_until is not None and (now := self._all.clock()) <= busy_until:
             return now
         return self._turned
 
     def is_overdue(self, now: float) -> bool:
-        """Whether its handler takes longer than it may."""
+        """Return whether the worker's handler has been running for longer than its timeout."""
         return self._busy_until is not None and now > self._busy_until
 
     def _run(self) -> None:
@@ -199,7 +211,7 @@ class Worker:
                 self.woken.wait(IDLE)
 
     def _work(self) -> None:
-        """Handle what there is."""
+        """Handle the messages of the worker's filters until none is left or the agent stops."""
         while not self._all.stop.is_set():
             message = self._next()
             if message is None:
@@ -211,12 +223,12 @@ class Worker:
                 self._see_through(message)
 
     def _is_nobodys(self, message: Incoming) -> bool:
-        """Whether an event has no handler, and never had one that failed with it."""
+        """Return whether a message has no handler and was never given to one."""
         name = event_name(message.topic)
         return not message.attempts and not self._all.installed.get(name) and self._program(name) == (None, None)
 
     def _pass(self, first: Incoming) -> None:
-        """Count an event without a handler as handled, and those right behind it: one commit for all of them."""
+        """Record an event without a handler as handled, with those directly behind it: they share a commit."""
         nobodys = [first]
         while self._page and self._is_nobodys(self._page[0]):
             nobodys.append(self._page.popleft())
@@ -227,7 +239,10 @@ class Worker:
         self._turned = self._all.clock()
 
     def _next(self) -> Incoming | None:
-        """The oldest message. Only this thread takes messages out of its lanes, so that a page stays right."""
+        """Return the oldest message of the worker's filters, or None.
+
+        Pages are read ahead: no other thread takes messages of these filters.
+        """
         topics = self._all.config.topics
         for lane in self.lanes:
             after = 0
@@ -274,7 +289,10 @@ class Worker:
                 self._failed(message, attempt, reason)
 
     def _program(self, name: str) -> tuple[Path | None, str | None]:
-        """The executable for an event, and why it must not be run."""
+        """Return the executable for an event, or None and why it must not run.
+
+        (None, None) if there is no such file.
+        """
         try:
             return find_program(self._all.config.handlers, name), None
         except AgentError as error:
@@ -295,7 +313,7 @@ class Worker:
         self._turned, self._busy_until = self._all.clock(), None
 
     def _run_all(self, installed: Sequence[Handler], program: Path | None, event: Event, message: Incoming) -> None:
-        """Raises _Failure for the first handler that fails."""
+        """Run all handlers of an event. Raises _Failure for the first handler that fails."""
         config, began = self._all.config, self._all.clock()
         runs = len(installed) + (program is not None)
         self._busy_until = began + runs * config.handler_timeout + SLACK
@@ -313,7 +331,10 @@ class Worker:
             self._all.observe(event_name(event.topic), self._turned - began)
 
     def _record(self, message: Incoming, event: Event) -> None:
-        """The event must not run again: try until the store has taken it. Raises _Failure for its statements."""
+        """Record an event as handled, trying again until the store has taken it.
+
+        Raises _Failure if the statements that its handlers added fail.
+        """
         if event.statements:
             try:
                 with self._all.store.transaction(message.rx) as statements:
@@ -335,7 +356,7 @@ class Worker:
 
 
 class _Failure(Exception):
-    """A run that failed, and why."""
+    """A failed run of an event's handlers; its text is the reason."""
 
 
 def _id(message: Incoming) -> str:
@@ -343,7 +364,10 @@ def _id(message: Incoming) -> str:
 
 
 def load_installed() -> dict[str, list[Handler]]:
-    """Handlers that packages bring, by the name of their event, in the order of their packages' names."""
+    """Return event name -> the handlers that installed packages register under it, in the order of their entry points.
+
+    Raises AgentError for an entry point that cannot be loaded.
+    """
     found: dict[str, list[Handler]] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
         try:

@@ -1,7 +1,7 @@
-"""Who an event is: ``AGENT:EPOCH:SEQ``, and where that stands in a payload.
+"""Event ids, ``AGENT:EPOCH:SEQ``, and how a payload carries one.
 
 EPOCH is a UUID made with the outbox, SEQ counts from 1 without gaps. A payload that is a JSON object
-carries the id as its member ``eventId``; one that the caller has set is the caller's, and is kept.
+carries the id as its member ``eventId``; an ``eventId`` that the caller has set is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
 
 @dataclass(frozen=True, slots=True)
 class EventId:
-    """An id that an agent made. ``str()`` gives ``AGENT:EPOCH:SEQ``; AGENT may hold colons, the rest may not."""
+    """An event id that an agent made. ``str()`` gives ``AGENT:EPOCH:SEQ``; AGENT may hold colons, the rest may not."""
 
     agent: str
     epoch: uuid.UUID
@@ -35,7 +35,10 @@ class EventId:
 
     @classmethod
     def parse(cls, text: str) -> EventId:
-        """The id that ``text`` spells exactly. Raises ValueError if no agent writes it so."""
+        """Return the event id that ``text`` spells.
+
+        Raises ValueError unless the text is exactly as an agent writes it.
+        """
         agent, _, rest = text.rpartition(":")
         agent, _, epoch = agent.rpartition(":")
         try:
@@ -48,14 +51,14 @@ class EventId:
 
 
 def check_id(text: str) -> str:
-    """Return the id of a caller if it can be one: printable, at most 512 characters. Raises Refused."""
+    """Return ``text`` if it can serve as an event id: 1 to 512 printable characters. Raises Refused if not."""
     if not text or len(text) > LONGEST or not text.isprintable():
         raise Refused(f"an event id has 1 to {LONGEST} printable characters; this one is {text[:40]!r}")
     return text
 
 
 def id_in(payload: bytes) -> str | None:
-    """Member ``eventId`` of a payload that is a JSON object; None without one, or if it is no usable text."""
+    """Return member ``eventId`` of a payload that is a JSON object; None without a usable one."""
     if b"eventId" not in payload and b"\\u" not in payload:
         return None  # most payloads: spares parsing them
     found = _json_object(payload)
@@ -66,11 +69,11 @@ def id_in(payload: bytes) -> str | None:
 
 
 def with_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
-    """The payload as it goes out.
+    """Return the payload with the event id in it, as it is published.
 
-    A JSON object gets the member ``eventId`` in front, its other bytes as they are; one that has the
-    member is left alone. Anything else is left alone too, or with ``envelope`` becomes
-    ``{"eventId": ..., "payload": TEXT}``, where bytes that are no UTF-8 stand as ``payload_base64``.
+    A JSON object gets the member ``eventId`` in front, its other bytes unchanged; an object that has the member stays
+    as it is. Any other payload stays as it is too, or with ``envelope`` becomes ``{"eventId": ..., "payload": TEXT}``,
+    where bytes that are no UTF-8 stand as ``payload_base64``.
     """
     found = _json_object(payload)
     if found is not None:
@@ -90,7 +93,7 @@ def with_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
 
 
 def _json_object(payload: bytes) -> dict[str, Any] | None:
-    """The object that a payload is, in UTF-8; its numbers are not read. None for anything else."""
+    """Return the JSON object in a payload (UTF-8), its numbers unread; None for anything else."""
     if not payload.lstrip(b" \t\r\n").startswith(b"{"):
         return None
     try:
@@ -101,7 +104,7 @@ def _json_object(payload: bytes) -> dict[str, Any] | None:
 
 
 def _unread(number: str) -> int:
-    """A number of any length or size is one; which, matters to nobody here."""
+    """Return an integer in place of a JSON number, which may be too long to convert; its value is not used."""
     return len(number)
 
 

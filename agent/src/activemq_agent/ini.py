@@ -1,4 +1,4 @@
-"""The agent's INI file as text: configparser's reading, with the line of each key."""
+"""Reads the agent's INI file into texts by key, each with its line number, using configparser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Ini:
-    """What the file says: key -> value as text, key -> its (last) line from 1, and what is wrong with its form."""
+    """The content of an INI file: ``values`` key -> text, ``lines`` key -> line (from 1), ``problems`` of its form."""
 
     values: dict[str, str]
     lines: dict[str, int]
@@ -27,7 +27,10 @@ class Ini:
 
 
 def read_ini(path: Path) -> Ini:
-    """Read section ``[agent]``. Raises ConfigError if the file cannot be read as text at all."""
+    """Return the content of section ``[agent]`` of a file.
+
+    Raises ConfigError if the file cannot be read as text at all.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
@@ -43,7 +46,7 @@ def read_ini(path: Path) -> Ini:
 
 
 class _Lines:
-    """Notes at which line configparser stores a section or a key: it does so while it reads that line."""
+    """Lines of a text that note at which line configparser stores a section or a key, while it reads that line."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -57,7 +60,7 @@ class _Lines:
         self.now = None
 
     def mapping(self) -> type[dict[str, Any]]:
-        """A class of dictionaries that note what is stored in them."""
+        """Return a class of dictionaries that note each stored key with the current line."""
         notes = self
 
         class Noting(dict[str, Any]):
@@ -70,7 +73,7 @@ class _Lines:
 
 
 def parse_ini(text: str) -> Ini:
-    """``read_ini`` of a text."""
+    """Return the content of section ``[agent]`` of a text, with the problems of its form."""
     lines = _Lines(text)
     parser = configparser.RawConfigParser(
         dict_type=lines.mapping(), strict=False, default_section="", empty_lines_in_values=False

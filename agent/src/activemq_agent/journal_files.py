@@ -1,6 +1,6 @@
-"""The journal as files: JSON lines in ``agent/*.jsonl``, rolled by size and kept for seven days.
+"""Exports the journal of a store into files: JSON lines in ``agent/*.jsonl``, rolled by size and kept for seven days.
 
-A record is forgotten by the store only when it is on the disk here, so each is written at least once; after a
+The store deletes a record only when the record is on the disk here, so each is written at least once; after a
 crash some come twice. Readers take (agent, epoch, jseq) once.
 """
 
@@ -14,7 +14,7 @@ from activemq_agent.errors import AgentError
 from activemq_agent.store import Clock, Store, SystemClock
 
 DIRECTORY = "agent"
-"""Below the state directory."""
+"""Name of the journal's directory below the state directory."""
 SIZE = 16 << 20
 KEEP = 7 * 86400.0
 AT_ONCE = 32
@@ -24,7 +24,7 @@ _NAME = re.compile(r"journal-([0-9]{9})\.jsonl")
 
 
 class JournalFiles:
-    """Writes a store's journal into ``directory``; for one thread.
+    """The journal files of a store in ``directory``; for one thread.
 
     ``size``: bytes after which the next file is begun. ``keep``: seconds, by the wall clock, after its last record
     that a file is kept.
@@ -41,7 +41,10 @@ class JournalFiles:
         self._mended = False
 
     def export(self) -> int:
-        """Write what is new; returns how many records. Raises AgentError if the disk does not take it."""
+        """Append the store's new journal records to the files; return how many.
+
+        Raises AgentError if the disk refuses them.
+        """
         written = 0
         try:
             while records := self._store.journal_after(0, AT_ONCE):
@@ -54,7 +57,7 @@ class JournalFiles:
         return written
 
     def files(self) -> list[Path]:
-        """The files there are, in the order of their records."""
+        """Return the journal files in the order of their records."""
         return sorted(path for path in self._directory.glob("journal-*.jsonl") if _NAME.fullmatch(path.name))
 
     def _append(self, lines: bytes) -> None:
@@ -74,7 +77,7 @@ class JournalFiles:
             _sync_directory(self._directory)
 
     def _current(self) -> tuple[Path, bool]:
-        """The file to append to, and whether it has yet to be made."""
+        """Return the file to append to, and whether that file has yet to be created."""
         self._directory.mkdir(mode=0o750, exist_ok=True)
         files = self.files()
         if not files:
@@ -102,7 +105,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _drop_half_line(path: Path) -> None:
-    """What a crash left behind the last whole line; its record is still in the store."""
+    """Cut off an incomplete last line that a crash left; its record is still in the store."""
     with path.open("rb+") as file:
         size = file.seek(0, os.SEEK_END)
         end, step = size, 1 << 16

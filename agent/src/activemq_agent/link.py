@@ -1,4 +1,5 @@
-"""Carries out what the state machine of ``connecting`` says, with sessions and a clock; canaries too.
+"""Keeps one MQTT connection to the first broker that answers: carries out the actions of the state machine in
+``connecting``, with sessions and a clock, and sends its canaries.
 
 Publisher and subscriber have one link each and are its only thread: sessions put their events into its
 queue, and ``turn`` hands on those that are not the link's own.
@@ -57,11 +58,11 @@ MOST_EVENTS = 500
 MOST_CANARIES = 8
 """Canaries that may come back late and still count: a connection has missed two when it ends."""
 FRUITLESS = 2
-"""Connections in a row after which acknowledgements do for canaries that nobody gives back."""
+"""Connections in a row without a canary coming back after which the PUBACK of a canary counts instead."""
 
 
 class Log(Protocol):
-    """What is used of structlog's loggers."""
+    """The methods of a structlog logger that the agent calls."""
 
     def info(self, event: str, **fields: Any) -> Any: ...
     def warning(self, event: str, **fields: Any) -> Any: ...
@@ -69,21 +70,24 @@ class Log(Protocol):
 
 
 class Journal(Protocol):
-    """What a link writes of a store."""
+    """The method of a ``Store`` with which a link writes journal records."""
 
     def note_later(self, kind: str, **fields: Any) -> Future[None]: ...
 
 
 Open = Callable[[int, int, Callable[[Any], None]], Connection]
-"""(broker's place in the list, connection's number, where events go) -> a connection that is being opened."""
+"""(index of the broker in the list, number of the connection, callback of events) -> a connection being opened."""
 
 
 class Link:
-    """See the module. ``names``: the brokers as ``host:port``, in order; ``canary_qos``: of its subscription.
+    """One MQTT connection of the agent, kept up across brokers.
 
-    A canary counts as back when its message is. Where the topic of canaries is refused, or two connections
-    in a row have acknowledged canaries and given none back (a right to read or write is missing), the
-    acknowledgement has to do: it shows a broker that lives, if not one that delivers.
+    ``session`` is the current one, None between connections. ``names``: the brokers as ``host:port``, in order;
+    ``canary_qos``: QoS of the subscription to the canary topic.
+
+    A canary counts as back when its message is received. Where the canary topic is refused, or two connections in a row
+    have acknowledged canaries and given none back (a right to read or write is missing), the PUBACK counts instead: it
+    shows a broker that answers, if not one that delivers.
     """
 
     def __init__(
@@ -108,13 +112,13 @@ class Link:
         self.losses: dict[str, int] = {}
         """How often connections that were up ended, by reason."""
         self.alarm: str | None = None
-        """What waiting will not mend, until a connection comes up."""
+        """What an operator has to mend (refused credentials); None once a connection comes up."""
         self.failure_reasons: dict[str, str] = {}
         """Why the last attempt at each broker failed, by ``host:port``, since a connection was up."""
         self.round_trip: float | None = None
-        """Seconds that the last canary took."""
+        """Seconds of the last canary's round trip; None before the first."""
         self.dropped = DroppedMessages(log, clock)
-        """What brokers sent and nobody here wanted."""
+        """Messages that brokers sent and that were thrown away, by reason."""
         self._machine = machine
         self._open_session = open_session
         self._canary_topic = canary_topic("", agent)
@@ -133,11 +137,11 @@ class Link:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put(self, item: Any) -> None:
-        """Hand something to whoever calls ``turn``; from any thread."""
+        """Queue an object that ``turn`` will yield to its caller. May be called from any thread."""
         self._queue.put(item)
 
     def start(self) -> None:
-        """Begin with the first broker."""
+        """Dial the first broker."""
         self._step(Started())
 
     def stop(self) -> None:
@@ -145,18 +149,19 @@ class Link:
         self._step(Stopped())
 
     def give_up(self, reason: str) -> None:
-        """End a connection that gives no answer; the walk goes on behind this broker."""
+        """End a connection on which the broker does not answer; the next broker of the list is dialled first."""
         self._step(Lost(self.conn, reason, unanswered=True))
 
     def renew(self, reason: str) -> None:
-        """End a connection that is well, and dial the first broker: what was not acknowledged comes again."""
+        """End a working connection and dial the first broker: messages not acknowledged are then delivered again."""
         self._step(Lost(self.conn, reason))
 
     def turn(self, wait: float) -> Iterator[Any]:
-        """Wait at most so many seconds for something to happen, and hand on what is not the link's.
+        """Wait at most ``wait`` seconds for events.
 
-        That is: ``Up`` and ``Down`` of the connection, events of the connection that is up, and what was
-        ``put``. Ends after what has piled up meanwhile.
+        Yield ``Up``, ``Down``, the connection's events, and what was ``put``. The link deals with its own events
+        (CONNACK, canaries, timeouts) and does not yield them. Ends when the queue is empty or after ``MOST_EVENTS``
+        events.
         """
         if self._tell:
             wait = 0.0
@@ -178,10 +183,10 @@ class Link:
             yield from self._state_changes()
 
     def contain(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
-        """Call ``handle`` with an event; returns whether it returned true, or raised: the event is dealt with then.
+        """Call ``handle`` with an event; return True if it returned true, or raised on an event that the broker sent.
 
-        What a broker sent may cost that one event, never the part of the agent that handles it: an exception is
-        counted and logged. Exceptions of events that come from elsewhere are raised.
+        Such an exception is counted and logged as a dropped message, so that a broker's bytes cannot end the thread.
+        Exceptions on events that come from elsewhere are raised.
         """
         try:
             return bool(handle(event))
@@ -210,7 +215,7 @@ class Link:
                 yield item
 
     def _note_failure(self, item: TransportUp | Connack | Gone) -> None:
-        """Keep and log why an attempt to connect failed; attempts that fail alike are logged once."""
+        """Keep and log why an attempt to connect failed; the same reason for the same broker is logged once."""
         match item:
             case Connack(refused=reason) | Gone(reason=reason):
                 pass
@@ -224,7 +229,7 @@ class Link:
             self._log.warning("not connected", broker=name, reason=reason)
 
     def _is_canarys(self, item: Puback | Message | Suback) -> bool:
-        """Deal with an event of the canary; returns whether it was one."""
+        """Process an event that belongs to a canary; return whether it did."""
         if isinstance(item, Message):
             if item.topic != self._canary_topic:
                 return False
@@ -343,9 +348,9 @@ def _for_machine(item: TransportUp | Connack | Gone) -> Event:
 
 
 def sessions(config: Config, *, client_id: str, clean: bool, largest: int | None = None) -> Open:
-    """Opens sessions to the brokers of a configuration, which share one bound of memory; ``largest``: of a packet.
+    """Return a function that opens sessions to the configuration's brokers; all sessions share one bound of memory.
 
-    Raises ConfigError for TLS files that cannot be used.
+    ``largest``: bytes that a received packet may have. Raises ConfigError for TLS files that cannot be used.
     """
     from activemq_agent.packet_limits import MOST_RECEIVED, ReceiveBudget
 

@@ -1,4 +1,4 @@
-"""The agent's log: one line an event on standard error, as JSON or for people."""
+"""The agent's log: one line per event on standard error, as JSON or as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from activemq_agent.config import Config
 
 @contextlib.contextmanager
 def _absent(name: str) -> Iterator[None]:
-    """As if a package were not installed, for imports in here that do without it; loaded already, it stays."""
+    """Make imports of a package fail inside the block, as if it were not installed; a package already loaded stays."""
     is_loaded = name in sys.modules
     if not is_loaded:
         sys.modules[name] = None  # type: ignore[assignment]  # the documented way to make an import fail
@@ -28,7 +28,7 @@ with _absent("rich"):  # structlog takes it for tracebacks in colour, which the 
 
 
 class _Lines:
-    """Writes lines; a reader that went away ends no thread of the agent."""
+    """The log's output stream; errors of the stream (its reader went away) are ignored."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -42,7 +42,7 @@ class _Lines:
 
 
 def make_log(config: Config, stream: TextIO | None = None) -> structlog.typing.FilteringBoundLogger:
-    """A logger by the configuration's ``log.level`` and ``log.format``; it is for any thread."""
+    """Return a logger for any thread, with the configuration's ``log.level`` and ``log.format``."""
     render = structlog.processors.JSONRenderer(default=str) if config.log_format == "json" else _as_text
     log: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
         _Lines(sys.stderr if stream is None else stream),
@@ -65,6 +65,6 @@ def _as_text(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str
 
 
 def _word(value: Any) -> str:
-    """A value as one word: nothing in it breaks the line."""
+    """Return a value as one word, quoted with ``repr`` where it has spaces, quotes, ``=`` or unprintable characters."""
     text = str(value)
     return text if text and text.isprintable() and not set(text) & set(" =\"'") else repr(text)

@@ -1,4 +1,4 @@
-"""The agent's figures for Prometheus, in a registry of its own; read when somebody asks."""
+"""The agent's Prometheus metrics, in a registry of their own; the figures are read at each scrape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PREFIX = "activemq_agent"
 MOST_EVENTS = 200
-"""Names of events that have a series of their own; topics may bring any number of them."""
+"""Event names that get a series of their own; further ones, of which topics may bring any number, share ``other``."""
 OTHER = "other"
 
 _COUNTS = {
@@ -41,7 +41,10 @@ _COUNTS = {
 
 
 class Metrics:
-    """Figures of an agent's parts. ``counts``: those of the store, now."""
+    """The Prometheus metrics of an agent.
+
+    ``counts`` returns the store's current counts; parts that are None have none.
+    """
 
     def __init__(
         self,
@@ -64,13 +67,13 @@ class Metrics:
         self._server: Any = None
 
     def observe(self, event: str, seconds: float) -> None:
-        """A handler has run."""
+        """Add the seconds of one handler run to the histogram of its event."""
         if event not in self._names and len(self._names) < MOST_EVENTS:
             self._names.add(event)
         self._seconds.labels(event if event in self._names else OTHER).observe(seconds)
 
     def serve(self, address: tuple[str, int]) -> None:
-        """Answer on http://ADDRESS/metrics. Raises AgentError if that cannot be."""
+        """Serve the metrics on http://ADDRESS/metrics. Raises AgentError if the address cannot be listened on."""
         try:
             self._server, _ = start_http_server(address[1], address[0], registry=self.registry)
         except OSError as error:
@@ -79,7 +82,7 @@ class Metrics:
             ) from error
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving the metrics."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()

@@ -1,4 +1,7 @@
-"""Tells systemd how the agent is: READY, STATUS, WATCHDOG, STOPPING (sd_notify(3)). Without systemd: nothing."""
+"""Tells systemd the agent's state: READY, STATUS, WATCHDOG, STOPPING (sd_notify(3)).
+
+Without systemd nothing is sent.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """Sends to the socket in ``NOTIFY_SOCKET``; ``environment`` is the process's own by default.
+    """Sender to systemd's ``NOTIFY_SOCKET``, which ``environment`` (by default the process's own) names.
 
-    ``interval``: seconds between two signs of life that keep the watchdog content; None if there is no watchdog.
+    ``interval``: seconds between two ``WATCHDOG=1`` that keep the watchdog content; None if there is no watchdog.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -21,7 +24,10 @@ class Notifier:
         self.interval = _interval(environment)
 
     def send(self, *lines: str) -> bool:
-        """Send assignments; returns whether somebody took them. Trouble with systemd's socket is not the agent's."""
+        """Send assignments such as ``READY=1``; return whether they were sent.
+
+        Errors of systemd's socket are ignored.
+        """
         if not self._address:
             return False
         try:
@@ -34,7 +40,10 @@ class Notifier:
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:
-    """Half of what systemd waits for (sd_watchdog_enabled(3)), if it waits for this process."""
+    """Return half of systemd's watchdog timeout in seconds (sd_watchdog_enabled(3)).
+
+    None if this process has no watchdog.
+    """
     microseconds, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", str(os.getpid()))
     if not microseconds.isdecimal() or int(microseconds) == 0 or pid != str(os.getpid()):
         return None
@@ -42,13 +51,13 @@ def _interval(environment: Mapping[str, str]) -> float | None:
 
 
 class Pulse:
-    """Whether every loop has turned since the last time that all had."""
+    """Detects loops that stand still: compares each loop's last turn with an earlier look."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
 
     def still(self, ticks: Mapping[str, float]) -> tuple[str, ...]:
-        """The loops that have not: if there are none, this time is the one to compare with next."""
+        """Return the names of the loops that have not turned since the last call for which every loop had."""
         still = tuple(name for name, tick in ticks.items() if self._last.get(name) == tick)
         if not still:
             self._last = dict(ticks)

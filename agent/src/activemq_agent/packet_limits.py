@@ -1,9 +1,9 @@
-"""What a broker may send on one connection, held against MQTT 3.1.1 and against bounds before paho reads it.
+"""Limits on what a broker may send on one connection (MQTT 3.1.1, and bounds), enforced before paho-mqtt reads it.
 
 paho-mqtt reads packets of up to 256 MiB, keeps messages of QoS 2 until the broker releases them, answers any number of
-PINGREQs, and takes any number of CONNACKs. Here the first bytes of each packet are looked at first: what a broker never
-sends to us ends the connection, a message above the limit is read past without being kept, and while too much of what
-was received is still in memory nothing more is read, so that the broker has to wait.
+PINGREQs, and takes any number of CONNACKs. Here the first bytes of each packet are read first: a packet that no broker
+sends to an agent ends the connection, a message above the limit is read past without being kept, and while too much of
+what was received is still in memory nothing more is read, so that the broker has to wait.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _CHUNKS = 64
 """Reads of a message that is passed over, before the connection's other work is done."""
 _PAUSE = 0.02
 MOST_ANSWERS = 2000
-"""Packets of ours that may wait to be sent before we read on."""
+"""Outgoing packets that may wait to be sent; while more wait, nothing is read."""
 OVERHEAD = 4096
 """Bytes that a message takes in memory beside its topic and payload, while it is on its way into the store."""
 TOPIC_COPIES = 8
-"""How often a topic counts: it stands in the inbox and, escaped, in records of the journal."""
+"""How many times a topic's length is counted: it stands in the inbox and, escaped, in records of the journal."""
 
 
 MOST_RECEIVED = 16 << 20
@@ -39,13 +39,14 @@ MOST_RECEIVED = 16 << 20
 
 
 class ViolationError(ConnectionError):
-    """A broker sent what no broker sends to us; the connection ends."""
+    """A broker sent a packet that no broker sends to an agent; the connection ends."""
 
 
 class ReceiveBudget:
-    """How much of what was received is still in memory, over all connections of a part of the agent.
+    """A bound on received bytes that are still in memory, shared by all connections of the publisher or the subscriber.
 
-    Whoever receives something keeps what ``hold`` returns with it; when the last reference goes, so does the count.
+    The receiver of a message keeps the object that ``hold`` returns with the message; when the last reference to that
+    object goes, its bytes no longer count.
     """
 
     def __init__(self, limit: int) -> None:
@@ -55,12 +56,12 @@ class ReceiveBudget:
         self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
 
     def hold(self, size: int) -> Held:
-        """Count so many bytes until what is returned is forgotten."""
+        """Return an object that counts ``size`` bytes against the budget until it is garbage-collected."""
         self._released.append(-size)
         return Held(size, self._released)
 
     def is_full(self) -> bool:
-        """Whether nothing more should be read."""
+        """Return whether the bytes in memory have reached the limit, so that nothing more should be read."""
         with self._lock:
             while self._released:
                 self._used -= self._released.popleft()
@@ -68,7 +69,7 @@ class ReceiveBudget:
 
 
 class Held:
-    """See ``ReceiveBudget.hold``."""
+    """The bytes of one received message, counted in a ``ReceiveBudget`` as long as this object is referenced."""
 
     __slots__ = ("_released", "_size")
 
@@ -80,9 +81,9 @@ class Held:
 
 
 class PacketFilter:
-    """Reads packets for paho: ``read`` is called for 1 byte of a header at a time, then for the rest of the packet.
+    """Filter between a socket and paho, which reads each packet's header byte by byte and then the rest.
 
-    ``passed_over`` is called for a message above ``limit`` bytes.
+    ``passed_over`` is called for each message above ``limit`` bytes, which is read and thrown away.
     """
 
     def __init__(self, limit: int, passed_over: Callable[[], None]) -> None:
@@ -94,9 +95,9 @@ class PacketFilter:
         self._connected = False
 
     def read(self, receive: Callable[[int], bytes], size: int, may_read: Callable[[], bool]) -> bytes:
-        """At most ``size`` bytes, none at the end; ``may_read`` is asked before each packet.
+        """Return at most ``size`` bytes, none at the end of the connection; ``may_read`` is asked before each packet.
 
-        Raises BlockingIOError for later, ViolationError for never.
+        Raises BlockingIOError when nothing can be read now, ViolationError for a packet that no broker sends.
         """
         for _ in range(_CHUNKS):
             if self._ready:
@@ -122,7 +123,7 @@ class PacketFilter:
         raise BlockingIOError
 
     def _look(self) -> None:
-        """Decide about the packet as soon as its header is whole."""
+        """Check the packet as soon as its header is complete: hand it on, skip it, or raise ViolationError."""
         if not self._header:
             return
         kind = self._header[0] & 0xF0
@@ -153,7 +154,7 @@ class PacketFilter:
 
 
 class BoundedClient(Client):
-    """paho's client behind a ``PacketFilter``; ``violation`` says why it ended a connection, if it did."""
+    """paho's client behind a ``PacketFilter``; ``violation`` says why the filter ended a connection, else None."""
 
     def __init__(
         self, *arguments: Any, limit: int, intake: ReceiveBudget, passed_over: Callable[[], None], **options: Any
@@ -161,7 +162,7 @@ class BoundedClient(Client):
         super().__init__(*arguments, **options)
         self.violation: str | None = None
         self.closing = False
-        """Set when the connection is given up: whatever waits is read to its end then."""
+        """Set when the connection is given up: data that waits in the socket is then read whatever the limits."""
         self._intake = intake
         self._filter = PacketFilter(limit, passed_over)
 
@@ -176,7 +177,7 @@ class BoundedClient(Client):
             raise
 
     def _packet_handle(self) -> MQTTErrorCode:
-        """A packet that cannot be read ends its connection; paho would end its thread, and tell nobody."""
+        """Process a packet; a packet that cannot be read ends the connection, where paho would end its thread."""
         try:
             return super()._packet_handle()
         except Exception as error:  # noqa: BLE001 -- a broker's bytes are anybody's

@@ -1,4 +1,7 @@
-"""Executables that handle events: ``handlers.d/EVENT``, found and run with care for what they may be."""
+"""Finds and runs the executables ``handlers.d/EVENT`` that handle events.
+
+Refuses those that other users could write.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +29,15 @@ _OWN = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MA
 
 
 def event_name(topic: str) -> str:
-    """What an event is called: the last segment of its topic."""
+    """Return the name of an event: the last segment of its topic."""
     return topic.rpartition("/")[2]
 
 
 def find_program(directory: Path | None, name: str) -> Path | None:
-    """The executable for an event; None if there is none.
+    """Return the executable that handles events called ``name``.
 
-    Names that are no plain file name have none. Raises AgentError for one that is there and may not be run: the
-    event must not pass as handled.
+    None if there is none, or ``name`` is no plain file name. Raises AgentError for a file that is there and may not be
+    run: the event must not count as handled.
     """
     if directory is None or not _SAFE.fullmatch(name):
         return None
@@ -48,10 +51,10 @@ def find_program(directory: Path | None, name: str) -> Path | None:
 
 
 def refuse_foreign_owners(path: Path) -> Path:
-    """The file or directory that a path leads to, without links, once nobody else can put something in its place.
+    """Return the file or directory that a path leads to, links resolved, if no other user can replace it.
 
-    Everything on the way, from ``/`` on and through links, must belong to root or the agent's user and be writable
-    by its owner alone; a sticky directory such as ``/tmp`` does not do. Raises AgentError with what to do.
+    Every directory and link on the way, from ``/`` on, must belong to root or the agent's user and be writable
+    by its owner alone; a sticky directory such as ``/tmp`` is refused. Raises AgentError with what to do.
     """
     here, left, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
     try:
@@ -82,7 +85,10 @@ def _refuse_writers(path: Path, found: os.stat_result) -> None:
 
 
 def unsafe_handlers(directory: Path | None) -> list[str]:
-    """What is wrong with a directory of handlers and the files in it, one line each."""
+    """Return what is wrong with a directory of handlers and the executables in it, one line each.
+
+    Empty if all may be run.
+    """
     if directory is None:
         return []
     try:
@@ -102,7 +108,7 @@ def unsafe_handlers(directory: Path | None) -> list[str]:
 
 
 class Programs:
-    """Runs one executable at a time; ``kill`` ends it from another thread."""
+    """Runs the executables of one worker, one at a time; ``kill`` ends the running one from another thread."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -110,9 +116,10 @@ class Programs:
         self._killed = False
 
     def run(self, path: Path, message: Incoming, attempt: int, timeout: float) -> None:
-        """Give a message to an executable. Raises AgentError if it fails, or does not end within ``timeout`` seconds.
+        """Run an executable with a message as JSON on its standard input.
 
-        What it writes goes to the agent's standard error.
+        Its output goes to the agent's standard error. Raises AgentError if it ends with an error, or does not end
+        within ``timeout`` seconds and is killed.
         """
         try:
             with self._lock:
@@ -137,7 +144,7 @@ class Programs:
             raise AgentError(f"{path.name} ended with {how}")
 
     def kill(self) -> None:
-        """End what runs, and run nothing any more."""
+        """Kill the running executable with all its processes; later calls of ``run`` raise AgentError."""
         with self._lock:
             self._killed = True
             if self._process is not None:
@@ -145,7 +152,7 @@ class Programs:
 
 
 def as_json(message: Incoming, attempt: int) -> bytes:
-    """The event as a handler reads it: one JSON object, one line."""
+    """Return a message as an executable handler reads it: one JSON object on one line."""
     content: dict[str, object] = {
         "event_id": message.event_id, "rx_id": message.rx_id, "topic": message.topic, "attempt": attempt,
     }  # fmt: skip
@@ -157,7 +164,7 @@ def as_json(message: Incoming, attempt: int) -> bytes:
 
 
 def _environment(message: Incoming, attempt: int) -> dict[str, str]:
-    """The agent's, without what systemd means for the agent alone."""
+    """Return the environment of a handler: the agent's, without systemd's variables, plus the event's ids and topic."""
     kept = {name: value for name, value in os.environ.items() if not _OWN.fullmatch(name)}
     own = {"ATTEMPT": str(attempt), "EVENT_ID": message.event_id or "", "RX_ID": message.rx_id, "TOPIC": message.topic}
     return kept | {name: value for name, value in own.items() if "\0" not in value}

@@ -1,9 +1,9 @@
-"""Takes events from the outbox to the broker, in their order, and out of it once they are acknowledged.
+"""Publishes the events of the outbox to the broker, in their order, and deletes them once they are acknowledged.
 
 ActiveMQ acknowledges what it refuses as well (a missing right, a full store), so a PUBACK alone proves
 nothing. For each topic prefix that is used on a connection the publisher sends a canary of its own,
-``PREFIX/__canary__/AGENT``, and subscribes to it: until it is back, rows of that prefix are kept although
-they are acknowledged; when it does not come, they are kept apart as unconfirmed.
+``PREFIX/__canary__/AGENT``, and subscribes to it: until the canary is back, acknowledged events of that prefix stay in
+the outbox; when it does not come back, they are kept apart as unconfirmed.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ FRESH = 0.5
 FLUSH = 0.05
 """Seconds that records of what was sent and acknowledged may wait to share a transaction."""
 ANSWER = 5.0
-"""Seconds for a prefix's canary."""
+"""Seconds within which a prefix's canary must come back."""
 ASK_AGAIN = 60.0
-"""Seconds after which a prefix without proof is asked again."""
+"""Seconds after which the canary of an unproved prefix is sent again."""
 MOST_PREFIXES = 256
 """Prefixes that are remembered, and subscribed to, at most; the longest unused goes first."""
 BARRIER_EVERY = 60.0
@@ -55,7 +55,7 @@ _WAKE = object()
 
 
 class Outbox(Journal, Protocol):
-    """What is used of a store."""
+    """The methods of a ``Store`` that the publisher calls."""
 
     on_outgoing: Callable[[], None]
 
@@ -69,9 +69,9 @@ class Outbox(Journal, Protocol):
 
 @dataclass(slots=True)
 class _Prefix:
-    """What this connection knows of a prefix. ``held``: rows that wait, acknowledged, for the answer.
+    """The state of a topic prefix on the current connection. ``held``: acknowledged events that wait for the canary.
 
-    ``canary`` is what has to come back: nobody can send it who has not received it.
+    ``canary`` is the payload that has to come back: random, so that only who has received it can send it.
     """
 
     state: Literal["asked", "proved", "unproved"]
@@ -81,7 +81,7 @@ class _Prefix:
 
 
 class _Flying(NamedTuple):
-    """An event on the wire, since ``at``."""
+    """An event sent at time ``at`` whose PUBACK has not come."""
 
     seq: int
     prefix: _Prefix
@@ -89,10 +89,11 @@ class _Flying(NamedTuple):
 
 
 class Publisher:
-    """See the module. One thread calls ``run``; the other methods and the figures are for any thread.
+    """Publishes the events of the store's outbox.
 
-    Bounds: at most ``config.publisher_window`` events are on the wire or wait for their prefix's canary, and
-    ``DELETE_BATCH`` wait for the disk to forget them. Raises ConfigError for TLS files that cannot be used.
+    One thread calls ``run``; other methods and counters are for any thread. At most ``config.publisher_window`` events
+    wait for their PUBACK or their prefix's canary, and ``DELETE_BATCH`` acknowledged ones for their deletion. Raises
+    ConfigError for TLS files that cannot be used.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Publisher:
         self.sent = 0
         """Events put on the wire since the start, copies counted."""
         self.tick = clock()
-        """When the loop last turned, by its clock."""
+        """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self._policy = policy or config.policy
         numbers = numbers if numbers is not None else itertools.count(1)
@@ -141,7 +142,7 @@ class Publisher:
         self._asked_at = clock()
 
     def _reset(self) -> None:
-        """Forget what belonged to one connection: the outbox is read from its beginning again."""
+        """Forget what belonged to one connection, so that the outbox is read from its beginning again."""
         self._flying: dict[int, _Flying] = {}
         self._prefixes: dict[str, _Prefix] = {}
         self._prefix_of_canary: dict[str, str] = {}  # prefix by canary topic
@@ -154,19 +155,19 @@ class Publisher:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Prefixes of this connection whose canaries do not come back: what is acknowledged there is unconfirmed."""
+        """The topic prefixes whose canaries do not come back: events acknowledged on them are unconfirmed."""
         return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
 
     def wake(self) -> None:
-        """The outbox has something new."""
+        """Tell the publisher that the outbox has new events. May be called from any thread."""
         if not self._woken:
             self._woken = True
             self.link.put(_WAKE)
 
     def barriers(self) -> list[str]:
-        """Accept a barrier for each prefix that was used since the start; returns their ids.
+        """Put a barrier event into the outbox for each topic prefix used since the start; return their event ids.
 
-        A barrier is an event in order like any other. Raises Full, as ``accept`` does.
+        Raises Full when the outbox is full.
         """
         found = []
         for prefix in list(self._used):
@@ -188,7 +189,7 @@ class Publisher:
         self._record_acknowledged(0)
 
     def turn(self) -> None:
-        """One round of the loop: what happened, then what is to be sent and recorded."""
+        """Go through the loop once: process events, send what the window allows, record what was sent."""
         waiting = bool(self._wire or self._unrecorded[True] or self._unrecorded[False])
         for event in self.link.turn(FLUSH if waiting else POLL):
             self.link.contain(event, self._handle)
@@ -238,7 +239,7 @@ class Publisher:
             self._finish([flying.seq], proved=prefix.state == "proved")
 
     def _came(self, message: Message) -> None:
-        """A canary of a prefix, if it is ours: the prefix is proved."""
+        """Process a received message: a canary of this publisher proves its prefix; anything else is dropped."""
         if message.qos and self.link.session is not None:
             self.link.session.ack(message.mid)
         name = self._prefix_of_canary.get(message.topic)
@@ -273,7 +274,7 @@ class Publisher:
         self._unrecorded[proved] += seqs
 
     def _is_answered(self, now: float) -> bool:
-        """Whether the broker acknowledges in time; if not, it is left."""
+        """Return whether PUBACKs come within ``puback_timeout``; give up the connection if not."""
         oldest = next(iter(self._flying.values()), None)
         if oldest is None or now - oldest.at < self._policy.puback_timeout:
             return True
@@ -284,7 +285,7 @@ class Publisher:
     # -- prefixes ---------------------------------------------------------------------------------
 
     def _ask(self, name: str, now: float) -> _Prefix:
-        """Send a prefix's canary, ahead of the first event on it."""
+        """Send a prefix's canary before the first event on that prefix; return the prefix's new state."""
         while len(self._prefixes) >= MOST_PREFIXES:
             self._forget(next(iter(self._prefixes)))
         prefix = self._prefixes[name] = _Prefix("asked", now)
@@ -304,7 +305,7 @@ class Publisher:
             session.publish(topic, self._prefixes[name].canary)
 
     def _forget(self, name: str) -> None:
-        """The prefix known longest makes room; what waits for its canary is unconfirmed."""
+        """Drop the state of a prefix to make room; acknowledged events that wait for its canary become unconfirmed."""
         self._give_up_on(name, f"more than {MOST_PREFIXES} prefixes are in use")
         del self._prefixes[name]
         topic = canary_topic(name, self._config.agent)
@@ -349,7 +350,7 @@ class Publisher:
             self._wire.append((row.seq, self.link.conn, mid, broker))
 
     def _has_rows(self, now: float) -> bool:
-        """Whether the buffer holds rows read just now; reads if it may."""
+        """Return whether the buffer holds events read within ``FRESH`` seconds; reads the outbox if need be."""
         if self._buffer and now - self._read_at > FRESH:
             self._after = self._buffer[0].seq - 1
             self._buffer.clear()
@@ -371,7 +372,7 @@ class Publisher:
             self._since = self._clock()
 
     def _record(self, *, force: bool) -> None:
-        """Hand what was sent and acknowledged to the store, some at a time."""
+        """Hand what was sent and acknowledged to the store, in batches unless ``force``."""
         while self._recording and self._recording[0][0].done():
             self._recorded(*self._recording.popleft())
         many = len(self._unrecorded[True]) + len(self._unrecorded[False]) >= DELETE_BATCH // 2
@@ -386,7 +387,10 @@ class Publisher:
                 self._recording.append((self._store.acknowledged_later(seqs, proved), seqs, proved))
 
     def _disk_is_full(self, force: bool) -> bool:
-        """After a write that failed, the next waits a second."""
+        """Return whether the last write failed less than a second ago, so that the next one has to wait.
+
+        False if ``force``.
+        """
         return self._disk_since is not None and not force and self._clock() - self._disk_since < 1.0
 
     def _recorded(self, future: Future[None], seqs: list[int], proved: bool) -> None:
@@ -400,6 +404,6 @@ class Publisher:
             self._unrecorded[proved] = seqs + self._unrecorded[proved]
 
     def _record_acknowledged(self, most: int) -> None:
-        """Wait until at most so many requests are with the store."""
+        """Wait until at most ``most`` requests are with the store."""
         while len(self._recording) > most:
             self._recorded(*self._recording.popleft())

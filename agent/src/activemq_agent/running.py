@@ -1,4 +1,4 @@
-"""An agent as a process of its own, in a directory of its own, and its journal as it grows."""
+"""Runs an agent as a process in a directory of its own, and reads its journal as it grows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Record = dict[str, Any]
 
 
 class Tail:
-    """Reads an agent's journal as it grows, and keeps what is asked for: counts, and the moments of late."""
+    """Reads an agent's journal files as they grow: ``counts`` of records by kind, times of the last 50,000 of each."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -46,7 +46,7 @@ class Tail:
         self._moments: dict[str, deque[float]] = {}
 
     def read(self) -> Tail:
-        """Read on to the end; returns itself."""
+        """Read the records written since the last call; return the Tail itself."""
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
                 with path.open("rb") as file:
@@ -68,23 +68,29 @@ class Tail:
             self.barriers.add(str(record.get("event_id")))
 
     def between(self, kind: str, began: float, ended: float) -> int:
-        """How many records of a kind there are of that time, of the last fifty thousand."""
+        """Return how many records of a kind have a time from ``began`` to before ``ended`` (epoch seconds).
+
+        Only the last 50,000 of the kind are counted.
+        """
         with self._lock:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
     def last(self, kind: str) -> float:
-        """When the last record of a kind was written, in seconds since the epoch; 0 without one."""
+        """Return when the last record of a kind was written, in seconds since the epoch; 0 without one."""
         moments = self._moments.get(kind)
         return moments[-1] if moments else 0.0
 
     @property
     def connected_since(self) -> float | None:
-        """When the connection was made that stands, None while there is none."""
+        """The time, in epoch seconds, at which the current connection was made; None while there is none."""
         return self._connection[1] if self._connection and self._connection[0] == "connected" else None
 
 
 class AgentProcess:
-    """``activemq-agent run`` in a directory of its own; at the end of the ``with`` it is gone."""
+    """A process ``activemq-agent run`` with a directory, configuration and socket of its own; not started when made.
+
+    ``keys`` are keys of agent.conf with their values; ``topics`` are the filters to subscribe to.
+    """
 
     def __init__(
         self, name: str, directory: Path, sockets: Path, keys: Mapping[str, str], topics: Sequence[str]
@@ -107,7 +113,10 @@ class AgentProcess:
             file.write(f"[agent]\n{text}")
 
     def start(self) -> None:
-        """Start its process; nothing is waited for. It dies with the thread that started it, where setpriv is."""
+        """Start the agent's process without waiting for it.
+
+        Where setpriv is installed, it dies with the thread that started it.
+        """
         command = [sys.executable, "-m", "activemq_agent", "--config", str(self.config), "run"]
         if guard := shutil.which("setpriv"):
             command = [guard, "--pdeathsig", "KILL", *command]
@@ -117,7 +126,10 @@ class AgentProcess:
             )
 
     def stop(self, timeout: float = DRAIN + 40.0) -> None:
-        """SIGTERM: it sends its barriers, empties its outbox and ends. Raises AgentError when it does not."""
+        """Send SIGTERM and wait until the agent has sent its barriers, emptied its outbox and ended.
+
+        Raises AgentError when the agent does not end within ``timeout`` seconds, or ends with an error.
+        """
         process = self._process
         if process is None:
             return
@@ -131,7 +143,7 @@ class AgentProcess:
             raise AgentError(f"{self.name} ended with {code}: {self.last_line}")
 
     def kill(self) -> None:
-        """SIGKILL to it and all that it started."""
+        """Send SIGKILL to the agent and all processes that it started."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):
@@ -139,22 +151,28 @@ class AgentProcess:
             process.wait(10)
 
     def check(self) -> None:
-        """Raises AgentError when it has ended by itself."""
+        """Raise AgentError when the agent's process has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
             raise AgentError(f"{self.name} ended by itself with {self._process.returncode}: {self.last_line}")
 
     def count(self, kind: str) -> int:
-        """How many records of a kind there are."""
+        """Return how many records of a kind the agent's journal holds so far.
+
+        Raises AgentError when the process has ended.
+        """
         self.check()
         return self.tail.read().counts[kind]
 
     def settled_for(self) -> float:
-        """Seconds since its last connection was made; 0 while one is lost."""
+        """Return the seconds since the agent's last connection was made; 0 while it has none."""
         since = self.tail.read().connected_since
         return 0.0 if since is None else time.time() - since
 
     def forget(self) -> None:
-        """Take its durable session off the broker, so that no store fills for nobody."""
+        """Delete the agent's durable session on the broker, so that no store fills with messages for it.
+
+        The first broker that accepts the login is used; nothing is raised when none does.
+        """
         config = read_config(self.config)
         for broker in config.urls:
             events: queue.Queue[Any] = queue.Queue()
@@ -167,7 +185,10 @@ class AgentProcess:
 
     @property
     def last_line(self) -> str:
-        """Return its last line of output, of a JSON record event and error; at most 400 characters."""
+        """The agent's last line of output; of a JSON record only event, broker, reason and error.
+
+        At most 400 characters.
+        """
         lines = self._output.read_text(errors="replace").splitlines() if self._output.exists() else []
         return _plain(lines[-1])[-400:] if lines else "it said nothing"
 

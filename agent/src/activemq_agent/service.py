@@ -1,4 +1,4 @@
-"""The running agent: its parts, their threads, and their end.
+"""The running agent: makes its parts, runs their threads, watches them, and stops them.
 
 Every part has a thread. One that ends by itself, whatever the reason, ends the process with a line in the log:
 half an agent would look alive. systemd starts it again, and everything accepted or received is in the store.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from activemq_agent.link import Log
 
 LOOK = 1.0
-"""Seconds between two looks at how the parts are."""
+"""Seconds between two checks of the parts."""
 EXPORT = 1.0
 """Seconds between two exports of the journal."""
 FAREWELL = 5.0
@@ -40,7 +40,10 @@ FAREWELL = 5.0
 
 
 class Service:
-    """Made once; ``run`` returns the exit code. ``stop`` does what SIGTERM does."""
+    """The agent of one configuration, to be run once.
+
+    ``run`` returns the exit code, ``stop`` does what SIGTERM does.
+    """
 
     def __init__(self, config: Config, *, log: Log | None = None, notifier: Notifier | None = None) -> None:
         self.config = config
@@ -54,14 +57,14 @@ class Service:
         self.began = time.monotonic()
 
     def stop(self) -> None:
-        """Begin to stop: take nothing more, empty the outbox, end."""
+        """Make ``run`` take no more events, empty the outbox and return."""
         self._stop.set()
         self._look.set()
 
     def run(self) -> int:
         """Run until ``stop``, SIGTERM or SIGINT; a second signal ends the process at once.
 
-        Returns 0; 1 if a part died. Raises AgentError if the agent cannot begin.
+        Returns the exit code: 0, or 1 if a part of the agent died. Raises AgentError if the agent cannot start.
         """
         with ExitStack() as ends:
             self._make(ends)
@@ -81,7 +84,7 @@ class Service:
     # -- parts ------------------------------------------------------------------------------------
 
     def _make(self, ends: ExitStack) -> None:
-        """Everything that can fail does so here, before anything runs."""
+        """Make all parts; everything that can fail at the start does so here, before any thread runs."""
         config, log = self.config, self._log
         self.store = Store.open(config.state_directory, agent=config.agent, limits=config.limits)
         ends.callback(self._close_store)
@@ -140,7 +143,10 @@ class Service:
         return thread
 
     def _export(self) -> None:
-        """The journal into its files; a disk that refuses is told once, and asked again."""
+        """Export the journal into its files every second.
+
+        An error of the disk is logged once, and the export tried again.
+        """
         is_failing = False
         while True:
             is_last = self._journal_stop.wait(EXPORT)
@@ -169,7 +175,7 @@ class Service:
             ends.callback(signal.signal, number, signal.signal(number, on_signal))
 
     def _hear_of_deaths(self, ends: ExitStack) -> None:
-        """Log what ends a thread that is not one of ``_thread``: a worker, the store's writer, a client's."""
+        """Log exceptions that end threads not started by ``_thread``: a worker's, the store's writer, a caller's."""
         before = threading.excepthook
 
         def on_death(found: threading.ExceptHookArgs) -> None:
@@ -181,14 +187,14 @@ class Service:
         ends.callback(setattr, threading, "excepthook", before)
 
     def ticks(self) -> dict[str, float]:
-        """When each loop last turned, by the loop's own clock."""
+        """Return the time of the last turn of each loop (publisher, storage, handlers, subscriber) by its own clock."""
         ticks = {"publisher": self.publisher.tick, "storage": self.store.tick, "handlers": self.handlers.tick}
         if self.subscriber:
             ticks["subscriber"] = self.subscriber.tick
         return ticks
 
     def _watch(self) -> None:
-        """Until something has died or the agent is to stop."""
+        """Check the parts every second and report to systemd, until a part has died or the agent is to stop."""
         pulse, is_ready, last_status = Pulse(), False, ""
         interval = self._notifier.interval or 10.0
         fed_at = time.monotonic() - interval
@@ -228,7 +234,7 @@ class Service:
     # -- the end ----------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Take nothing more; give the outbox and the handlers their time; end the threads."""
+        """Take no more events; give the outbox and the handlers ``drain.seconds``; end the threads."""
         self._is_stopping = True
         self._notifier.send("STOPPING=1", "STATUS=emptying the outbox")
         deadline = time.monotonic() + self.config.drain_seconds
@@ -252,7 +258,7 @@ class Service:
         self.journal_thread.join(FAREWELL)
 
     def _close_store(self) -> None:
-        """A writer that died, or a thread that still works, must not hold up the end."""
+        """Close the store in a thread and wait 5 s at most: a dead writer or a busy thread must not hold up the end."""
         if self.store.alive:
             closing = threading.Thread(target=self.store.close, name="store-close", daemon=True)
             closing.start()

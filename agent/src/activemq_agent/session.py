@@ -2,13 +2,13 @@
 
 Each connection is a new paho client, so that nothing is ever taken over from the one before: paho's own
 queue would send again what the outbox sends again. Everything arrives as an event that the callbacks put
-into a queue; nothing else is done there. paho calls ``on_publish`` under the lock that ``publish`` takes:
-whoever holds a lock of his own across ``publish`` and takes it in the callback stands still for ever
+into a queue; nothing else is done in the callbacks. paho calls ``on_publish`` under the lock that ``publish`` takes:
+a caller that holds a lock of its own across ``publish`` and takes it in the callback deadlocks
 (measured with paho-mqtt 2.2.0). A PUBACK may be in the queue before ``publish`` has returned its number;
 with one reader of the queue, which is also the one who publishes, that needs no lock.
 
 A frozen broker takes connections and says nothing: no wait here lasts longer than its own timeout. A hostile one
-sends anything: ``wire`` bounds what is read, and what no broker sends ends the connection.
+sends anything: ``packet_limits`` bounds what is read, and what no broker sends ends the connection.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _KEEPALIVE_TIMEOUT = 141
 
 
 class TransportUp(NamedTuple):
-    """TCP, and TLS where it is asked for, stand."""
+    """Event: TCP, and TLS where the broker is reached by TLS, stand on connection ``conn``."""
 
     conn: int
 
 
 class Connack(NamedTuple):
-    """The broker's answer to CONNECT: ``refused`` says why not; None is a yes."""
+    """Event: the broker answered CONNECT. ``refused`` is why it refuses the login, None if it accepts."""
 
     conn: int
     refused: str | None
@@ -52,7 +52,7 @@ class Connack(NamedTuple):
 
 
 class Suback(NamedTuple):
-    """The answer to SUBSCRIBE ``mid``."""
+    """Event: the broker answered the SUBSCRIBE with packet id ``mid``."""
 
     conn: int
     mid: int
@@ -60,14 +60,20 @@ class Suback(NamedTuple):
 
 
 class Puback(NamedTuple):
-    """PUBLISH ``mid`` was acknowledged. ActiveMQ acknowledges what it refuses as well."""
+    """Event: the broker acknowledged the PUBLISH with packet id ``mid``.
+
+    ActiveMQ acknowledges what it refuses as well.
+    """
 
     conn: int
     mid: int
 
 
 class Message(NamedTuple):
-    """A message came; at QoS 1 it waits for ``Session.ack(mid)``. ``held`` counts its memory in a ``ReceiveBudget``."""
+    """Event: a message was received; at QoS 1 it waits for ``Session.ack(mid)``.
+
+    ``held`` counts the memory of the message in a ``ReceiveBudget``.
+    """
 
     conn: int
     topic: str
@@ -78,13 +84,13 @@ class Message(NamedTuple):
 
 
 class PassedOver(NamedTuple):
-    """A message came that was larger than packets may be: nothing of it was kept, and it is not acknowledged."""
+    """Event: a message larger than packets may be was received; it was thrown away and is not acknowledged."""
 
     conn: int
 
 
 class Gone(NamedTuple):
-    """The connection is over, or never was.
+    """Event: the connection ended, or could not be made.
 
     ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no broker sends.
     """
@@ -99,31 +105,34 @@ SessionEvent = TransportUp | Connack | Suback | Puback | Message | PassedOver | 
 
 
 class Connection(Protocol):
-    """What publisher and subscriber need of a session; tests have one without a network."""
+    """The methods of a ``Session`` that publisher and subscriber call.
+
+    Tests have an implementation without a network.
+    """
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
-        """Returns the packet's number, or None if the connection is gone."""
+        """Send a message; return the packet id, or None if the connection is gone."""
         ...
 
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
-        """The same, for one filter."""
+        """Subscribe to one filter; return the packet id of the SUBSCRIBE, or None if the connection is gone."""
         ...
 
     def unsubscribe(self, topic_filter: str) -> None:
-        """Take a filter back."""
+        """Unsubscribe from a topic filter."""
         ...
 
     def ack(self, mid: int) -> None:
-        """Acknowledge a message of QoS 1."""
+        """Acknowledge the message of QoS 1 with packet id ``mid``."""
         ...
 
     def close(self, *, orderly: bool = False) -> None:
-        """End it, soon: events may still come, and mean nothing any more."""
+        """End the connection, soon: events that still come from it mean nothing any more."""
         ...
 
 
 class Session:
-    """See the module. Made by ``open``, which returns at once; its methods are for one thread."""
+    """One MQTT connection to a broker. Made by ``open``, which returns at once; its methods are for one thread."""
 
     def __init__(
         self,
@@ -166,11 +175,12 @@ class Session:
         intake: ReceiveBudget | None = None,
         largest: int | None = None,
     ) -> Session:
-        """Begin to connect, in a thread of its own. ``on_event`` is called by other threads: a queue's ``put``.
+        """Return a session whose connection is being made in a thread of its own.
 
-        ``tls``: what ``tls_context`` made, for a broker that is to be reached by TLS. ``intake`` bounds what is
-        received and still in memory, ``largest`` the bytes of a packet, which are the configuration's without it.
-        Raises AgentError for a TLS broker without a context.
+        ``on_event`` is called by other threads: give it a queue's ``put``. ``tls``: what ``tls_context`` returned, for
+        a broker that is to be reached by TLS. ``intake`` bounds received bytes that are still in memory, ``largest``
+        the bytes of a packet (by default ``packet.bytes`` of the configuration). Raises AgentError for a TLS broker
+        without a context.
         """
         from activemq_agent.packet_limits import MOST_RECEIVED, ReceiveBudget
 
@@ -189,32 +199,41 @@ class Session:
         return session
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
-        """Send; returns the packet's number, or None if the connection is gone. Raises ValueError for a bad topic."""
+        """Send a message; return the packet id, or None if the connection is gone.
+
+        Raises ValueError for a bad topic.
+        """
         client = self._client
         info = client.publish(topic, payload, qos) if client is not None else None
         return int(info.mid) if info is not None and info.rc == 0 else None
 
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
-        """Ask for one filter; the answer is a ``Suback`` with the number returned, None if the connection is gone."""
+        """Subscribe to one filter.
+
+        Return the packet id that the ``Suback`` will carry, None if the connection is gone.
+        """
         client = self._client
         self._unanswered_subscribes += 1
         rc, mid = client.subscribe(topic_filter, qos) if client is not None else (1, None)
         return int(mid) if rc == 0 and mid is not None else None
 
     def unsubscribe(self, topic_filter: str) -> None:
-        """Take a filter back; on a connection that is gone this does nothing."""
+        """Unsubscribe from a topic filter; on a connection that is gone nothing happens."""
         client = self._client
         if client is not None:
             client.unsubscribe(topic_filter)
 
     def ack(self, mid: int) -> None:
-        """Acknowledge a message. On a connection that is gone this does nothing: the broker sends it again."""
+        """Acknowledge a message.
+
+        On a connection that is gone nothing happens, and the broker delivers the message again.
+        """
         client = self._client
         if client is not None:
             client.ack(mid, 1)
 
     def close(self, *, orderly: bool = False) -> None:
-        """End the connection. ``orderly`` says good-bye first and takes at most ``FAREWELL`` seconds."""
+        """End the connection. ``orderly`` sends DISCONNECT first and takes at most ``FAREWELL`` (0.5) seconds."""
         self._closed = True
         client = self._client
         if client is None:

@@ -1,4 +1,4 @@
-"""How a running agent is, as ``activemq-agent status`` shows it."""
+"""The state of a running agent, as ``activemq-agent status`` shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def status_of(service: Service) -> dict[str, Any]:
-    """Nested objects of plain values; ages and times in seconds."""
+    """Return the state of a running agent as nested dictionaries of plain values; ages and times in seconds."""
     publisher, subscriber, handlers = service.publisher, service.subscriber, service.handlers
     counts = dataclasses.asdict(service.store.counts())
     found: dict[str, Any] = {

@@ -1,11 +1,11 @@
-"""Takes messages from the broker into the inbox: stored, then acknowledged, then left to the handlers.
+"""Receives messages from the broker into the inbox: stores each, then acknowledges it; handlers take it from there.
 
 One durable session (QoS 1, stable client id) holds all topics of the configuration. Each filter with
 wildcards is anchored by a canary, so that the broker has a topic to keep the subscription with. A message is
-acknowledged after its commit; one that finds its topic's bound reached is kept in memory and not
-acknowledged, and so are those behind it on the same topic filter: the broker stops at 100 of them
-(its prefetch for a durable subscription) and goes on with the other filters. Where those are too large
-for memory, the later ones are forgotten, and come again with a new connection once there is room.
+acknowledged after its commit. When a topic filter's bound is reached, its messages are kept in memory and not
+acknowledged: the broker stops at 100 of them (its prefetch for a durable subscription) and goes on with the other
+filters. Where those are too large for memory, the later ones are forgotten, and come again with a new connection
+once there is room.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RENEW_AFTER = 30.0
 
 
 class Inbox(Journal, Protocol):
-    """What is used of a store."""
+    """The method of a ``Store`` with which the subscriber stores messages."""
 
     def received_later(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
@@ -55,14 +55,14 @@ class Inbox(Journal, Protocol):
 
 
 class _Stored(NamedTuple):
-    """The store's word on a message."""
+    """The store has answered for a message; its receipt is in ``future``."""
 
     message: Message
     future: Future[Receipt]
 
 
 class _Noted(NamedTuple):
-    """A barrier is in the journal."""
+    """The journal record for a barrier that was received has been written."""
 
     message: Message
     future: Future[None]
@@ -70,7 +70,7 @@ class _Noted(NamedTuple):
 
 @dataclass(slots=True)
 class _Lane:
-    """The messages of one filter that are not stored yet, oldest first."""
+    """The messages of one topic filter that are not stored yet, oldest first."""
 
     waiting: deque[Message] = field(default_factory=deque)
     offered: int = 0  # of these, how many the store is asked to take
@@ -81,7 +81,7 @@ class _Lane:
 
 
 class Subscriber:
-    """See the module. One thread calls ``run``; the figures are for any thread.
+    """Receives messages into the store's inbox. One thread calls ``run``; the counters are for any thread.
 
     ``on_stored`` is called, in that thread, with the lane (the topic filter) of each new message.
     Raises ConfigError for TLS files that cannot be used.
@@ -103,13 +103,13 @@ class Subscriber:
         self.received = 0
         """Messages stored since the start."""
         self.duplicates = 0
-        """Messages that the store had already."""
+        """Duplicates: messages received whose id the store knew already."""
         self.refused: dict[str, str] = {}
-        """Topic filters that the broker does not grant, and when that was last said to whom."""
+        """Topic filters that were refused, each with the broker (``host:port``) that refused it last."""
         self.granted: set[str] = set()
-        """Topic filters that this connection has."""
+        """Topic filters that are subscribed to on the current connection."""
         self.tick = clock()
-        """When the loop last turned, by its clock."""
+        """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self._name = f"{config.agent}-subscriber"  # in topics of canaries
         self._on_stored = on_stored
@@ -135,7 +135,7 @@ class Subscriber:
 
     @property
     def full(self) -> tuple[str, ...]:
-        """Filters whose messages wait at the broker, because their bound is reached here."""
+        """The topic filters whose messages wait at the broker because the inbox has no room for them."""
         return tuple(name for name, lane in list(self._lanes.items()) if lane.full)
 
     def run(self, stop: threading.Event) -> None:
@@ -146,7 +146,7 @@ class Subscriber:
         self.link.stop()
 
     def turn(self) -> None:
-        """One round of the loop."""
+        """Go through the loop once: process events, offer waiting messages to the store, retry refused topics."""
         for event in self.link.turn(IDLE):
             self.link.contain(event, self._handle)
         now = self.tick = self._clock()
@@ -179,7 +179,7 @@ class Subscriber:
                 self._forget()
 
     def _forget(self) -> None:
-        """What is not stored comes again: it was never acknowledged."""
+        """Forget messages that are not stored: they were never acknowledged, and the broker delivers them again."""
         self._pending_filters.clear()
         self._lanes.clear()
         self.granted.clear()
@@ -188,7 +188,7 @@ class Subscriber:
     # -- subscriptions ----------------------------------------------------------------------------
 
     def _ask(self, filters: list[str]) -> None:
-        """One SUBSCRIBE each: a refused one says nothing about the others."""
+        """Send one SUBSCRIBE per filter, so that a refused filter does not hide the answer for the others."""
         session = self.link.session
         for topic_filter in filters:
             mid = session.subscribe(topic_filter, 1) if session is not None else None
@@ -252,7 +252,7 @@ class Subscriber:
         noted.add_done_callback(partial(self._put_noted, message))
 
     def _offer(self, lane: _Lane) -> None:
-        """Ask the store to take what waits and has not been offered."""
+        """Ask the store to take the waiting messages that have not been offered to it yet."""
         for message in itertools.islice(lane.waiting, lane.offered, None):
             head, lane.offered = lane.offered == 0, lane.offered + 1
             try:
@@ -271,7 +271,7 @@ class Subscriber:
         self.link.put(_Stored(message, future))
 
     def _stored(self, event: _Stored) -> None:
-        """The store has answered for a message; answers come in the order of the offers."""
+        """Process the store's answer for a message; answers come in the order in which messages were offered."""
         message = event.message
         name = lane_of(message.topic, self._config.topics)
         lane = self._lanes.get(name)
@@ -294,7 +294,7 @@ class Subscriber:
             self._on_stored(name)
 
     def _receipt(self, future: Future[Receipt]) -> Receipt | None:
-        """None if the store could not write."""
+        """Return the store's receipt for a message, or None if the store could not write."""
         try:
             return future.result()
         except AgentError as error:

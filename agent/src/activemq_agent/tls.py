@@ -1,4 +1,4 @@
-"""TLS to brokers, and what went wrong with a connection, in one line that says what to look at."""
+"""TLS contexts for connections to brokers, and one-line explanations of connections that failed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE
 
 
 class _Context(ssl.SSLContext):
-    """Expects of a host in ``names`` a certificate for the name there, and of any other one for the host."""
+    """An SSL context that expects in a certificate the name that ``names`` has for the host, else the host's name."""
 
     names: Mapping[str, str] = MappingProxyType({})
 
@@ -33,7 +33,7 @@ class _Context(ssl.SSLContext):
 
 
 def tls_context(tls: Tls | None) -> ssl.SSLContext:
-    """TLS 1.2 or later; the broker's certificate and host name are always checked.
+    """Return an SSL context for TLS 1.2 or later that checks the broker's certificate and host name.
 
     Raises ConfigError naming the key and the file that cannot be used.
     """
@@ -78,7 +78,7 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
 
 
 def why(error: BaseException, address: tuple[str, int], *, seconds: float, tls: bool) -> str:
-    """One line that says why a broker could not be reached. ``seconds``: how long it was given."""
+    """Return one line that says why a broker could not be reached. ``seconds``: the timeout of the attempt."""
     at = join(*address)
     match error:
         case ssl.SSLCertVerificationError():
@@ -123,7 +123,10 @@ def _no_tls(error: ssl.SSLError, at: str) -> str:
 
 
 def speaks_tls(address: tuple[str, int], timeout: float) -> bool:
-    """Whether TLS answers there; for a message only: nothing is sent, and nobody is trusted."""
+    """Return whether TLS answers on an address, for use in a message only.
+
+    No certificate is checked, no data is sent.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

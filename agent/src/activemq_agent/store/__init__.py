@@ -1,4 +1,4 @@
-"""The agent's durable store. See ``Store``."""
+"""The agent's durable store: the class ``Store`` (outbox, inbox and journal in SQLite) and what its methods return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elapsed time that survives restarts of the agent and of the machine."""
+"""Measures elapsed time across restarts of the agent and of the machine."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 STEP = 60.0
-"""Seconds: the wall clock of a machine that runs may drift by this much between two looks and is still believed."""
+"""Seconds by which the wall clock may drift from the monotonic one between two anchors without being a step."""
 
 
 class Clock(Protocol):
-    """The three clocks of a machine; tests simulate them."""
+    """The clocks of a machine: monotonic time, time of day, boot id; tests simulate them."""
 
     def monotonic(self) -> float:
-        """Seconds since some point of this boot; never steps."""
+        """Return seconds since some point of the current boot; the value never steps."""
         ...
 
     def wall(self) -> datetime:
-        """Time of day, UTC; may step."""
+        """Return the time of day in UTC; it may step."""
         ...
 
     def boot_id(self) -> str:
-        """Differs after every boot of the machine."""
+        """Return an identifier that differs after every boot of the machine."""
         ...
 
 
@@ -46,7 +46,7 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """One moment on all clocks: ``elapsed`` seconds since the outbox was made, boot, monotonic, wall (epoch s)."""
+    """One moment on all clocks: ``elapsed`` seconds since the outbox was made, boot id, monotonic, wall (epoch s)."""
 
     elapsed: float
     boot: str
@@ -57,9 +57,9 @@ class Anchor:
 class Elapsed:
     """Seconds since the outbox was made, never going back.
 
-    Within a boot by the monotonic clock; across a reboot by the wall clock, from the last anchor that was
-    stored. A wall clock that went back, or that stepped by more than 60 s while the machine ran, is not
-    counted, and logged.
+    Within a boot the monotonic clock counts; across a reboot the wall clock does, from the last anchor that was
+    stored. A step of the wall clock, back across a reboot or by more than 60 s while the machine ran, is logged and not
+    counted as elapsed time.
     """
 
     def __init__(self, clock: Clock, last: Anchor | None) -> None:
@@ -80,16 +80,16 @@ class Elapsed:
         return Anchor(elapsed, self._boot, monotonic, wall)
 
     def now(self) -> float:
-        """Elapsed seconds."""
+        """Return the seconds elapsed since the outbox was made."""
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_stepped(self) -> bool:
-        """Whether the wall clock stepped since the last anchor: one should be stored, should the machine go down."""
+        """Return whether the wall clock stepped by more than 60 s since the last anchor. If so, store a new anchor."""
         at = self._anchor
         return abs(self._step(at, self._clock.monotonic(), self._clock.wall().timestamp())) > STEP
 
     def anchor(self) -> Anchor:
-        """This moment, to be stored. A step of the wall clock since the last one is noticed here."""
+        """Return the current moment as an anchor to be stored; log a step of the wall clock since the last anchor."""
         monotonic, wall = self._clock.monotonic(), self._clock.wall().timestamp()
         self._notice_step(self._anchor, monotonic, wall)
         elapsed = self._anchor.elapsed + max(0.0, monotonic - self._anchor.monotonic)

@@ -1,4 +1,4 @@
-"""What was wrong with a damaged store, and what became of its rows."""
+"""Describes the damage of a store and how many of its rows were kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from activemq_agent.printable import counted
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Places ``first`` to ``last`` of the outbox hold nothing readable.
+    """Places ``first`` to ``last`` of the outbox whose rows could not be read.
 
     ``after_id`` and ``before_id`` are the ids of the readable neighbours, None at an end. Some of the places may
     have been acknowledged before, and be no loss.
@@ -31,7 +31,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """``reasons``: what was found; ``directory``: where the damaged files are now; ``kept``: readable rows a table.
+    """The damage of a store: ``reasons``, ``directory`` of the damaged files, and number of rows ``kept`` per table.
 
     ``missing``: how many events of the outbox could not be read, None if the file no longer says; ``epoch``: the
     new epoch if the old one could not go on, else None.
@@ -53,12 +53,12 @@ class Damage:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The same for a file."""
+        """Return the damage as a dictionary that JSON can hold."""
         return {**asdict(self), "directory": str(self.directory)}
 
 
 def gaps_between(readable: dict[int, str], first: int, last: int) -> Iterable[Gap]:
-    """Places from ``first`` to ``last`` that are not among the readable ones (place -> event id)."""
+    """Yield the ranges of places from ``first`` to ``last`` that are not in ``readable`` (place -> event id)."""
     before, before_id = first - 1, None
     for place in sorted(place for place in readable if first <= place <= last):
         if place > before + 1:

@@ -1,4 +1,4 @@
-"""What the subscriber's side does within a transaction: receive, hand to handlers, record as handled."""
+"""Operations on the inbox within a transaction: receive a message, hand it to handlers, record it as handled."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from activemq_agent.store.transaction import Transaction
 MESSAGE_COLUMNS = "rx, event_id, topic, payload, received, sum, attempts"
 Sealed = tuple[int, str | None, str, bytes, float, bytes]
 Message = tuple[int, str | None, str, bytes, float, bytes, int]
-"""A row of ``MESSAGE_COLUMNS``."""
+"""A row of ``inbox`` or ``quarantine``: rx, event id, topic, payload, received, checksum, attempts."""
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Whether an MQTT filter matches a topic (MQTT 3.1.1, section 4.7; ``a/#`` matches ``a`` too)."""
+    """Return whether an MQTT filter matches a topic (MQTT 3.1.1, section 4.7; ``a/#`` matches ``a`` too)."""
     wanted = topic_filter.split("/")
     levels = topic.split("/", len(wanted))  # one more than is wanted: a topic may have 65,535
     for number, level in enumerate(wanted):
@@ -27,17 +27,17 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """The lane of the inbox that a topic belongs to: the first filter that matches, or else the topic itself."""
+    """Return the lane of the inbox that a topic belongs to: the first filter that matches, or else the topic itself."""
     return next((one for one in filters if matches(one, topic)), topic)
 
 
 def received(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
 ) -> Receipt:
-    """Store a message, unless its id is known or there is no room.
+    """Store a message unless its event id is known or there is no room; the receipt returned says which.
 
-    A lane that had no room takes nothing until its ``head``, the oldest message that it owes, is offered again:
-    whoever has offered several at once would otherwise see a later one stored before an earlier one.
+    A lane that had no room takes nothing until its oldest message that was not stored is offered again with ``head``:
+    a caller that has offered several at once would otherwise see a later message stored before an earlier one.
     """
     counters, limits = transaction.counters, transaction.limits
     event_id = id_in(payload)
@@ -69,7 +69,7 @@ def received(
 
 
 def identity(transaction: Transaction, rx: int, event_id: str | None) -> dict[str, str]:
-    """How the journal names a message: by its id, or else by one of this agent's own."""
+    """Return the journal's fields that identify a message: ``event_id``, or ``rx_id`` for a message without an id."""
     return {"event_id": event_id} if event_id is not None else {"rx_id": transaction.counters.rx_id(rx)}
 
 
@@ -79,13 +79,13 @@ def _is_known(transaction: Transaction, event_id: str) -> bool:
 
 
 def sealed(table: str, rx: int, event_id: str | None, topic: str, payload: bytes, received_at: float) -> Sealed:
-    """The columns of a row of ``inbox`` or ``quarantine`` that never change, with their checksum."""
+    """Return the columns of a row of ``inbox`` or ``quarantine`` that never change, with their checksum."""
     values = (rx, event_id, topic, payload, float(received_at))
     return (*values, checksum(table, *values))
 
 
 def is_whole(table: str, row: Message) -> bool:
-    """Whether a message's row is as it was written into this table, attempts apart."""
+    """Return whether a message's row matches its checksum for this table; attempts are not covered."""
     try:
         return sealed(table, *row[:5]) == tuple(row[:6])
     except UNREADABLE:
@@ -93,12 +93,15 @@ def is_whole(table: str, row: Message) -> bool:
 
 
 def incoming(row: Message, rx_id: str) -> Incoming:
-    """The row as a handler gets it."""
+    """Return a row of the inbox as the object that handlers are given."""
     return Incoming(row[0], row[1], rx_id, row[2], row[3], row[6])
 
 
 def handling(transaction: Transaction, rx: int) -> int:
-    """A handler begins: returns which attempt it is, from 1."""
+    """Record that a handler begins with a message; return which attempt it is, from 1.
+
+    Raises Refused if the message is not in the inbox.
+    """
     row = transaction.db.execute(
         "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (rx,)
     ).fetchone()
@@ -109,14 +112,20 @@ def handling(transaction: Transaction, rx: int) -> int:
 
 
 def handled(transaction: Transaction, rx: int) -> None:
-    """A handler has ended well: the message never runs again, and its id is remembered."""
+    """Remove a message whose handlers have ended well and remember its event id, so that a copy counts as a duplicate.
+
+    Raises Refused if the message is not in the inbox, or damaged.
+    """
     row = _take(transaction, rx)
     transaction.record("handled", topic=row[2], **identity(transaction, rx, row[1]))
     _remember(transaction, row[1])
 
 
 def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
-    """Pass a message over, for good; it is kept for people to look at, and a copy counts as a duplicate."""
+    """Move a message from the inbox to the quarantine for good, where people can look at it.
+
+    A copy counts as a duplicate. Raises Refused if the message is not in the inbox, or damaged.
+    """
     row = _take(transaction, rx)
     kept = (*sealed("quarantine", *row[:5]), row[6], reason)
     transaction.db.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)", kept)
@@ -157,7 +166,10 @@ FORGOTTEN_AT_ONCE = 2000
 
 
 def forget(transaction: Transaction) -> int:
-    """Forget ids whose time is over, some at a time: rows are in the order of their times."""
+    """Delete remembered ids that are older than ``limits.remember``, at most 2000 per table.
+
+    Return how many were deleted.
+    """
     forgotten = 0
     for table in ("remembered", "accepted_ids"):
         rows = transaction.db.execute(
@@ -174,7 +186,7 @@ def forget(transaction: Transaction) -> int:
 
 
 def known_id(table: str, event_id: str, at: float, found: bytes) -> bool:
-    """Whether a row of ``remembered`` or ``accepted_ids`` is as it was written."""
+    """Return whether a row of ``remembered`` or ``accepted_ids`` matches its checksum."""
     try:
         return checksum(table, event_id, float(at)) == found
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""One agent a state directory: two would evict each other from the broker and share one outbox."""
+"""Locks a state directory for one agent: two agents would evict each other from the broker and share one outbox."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ FILE = "agent.lock"
 
 
 def lock(directory: Path) -> int:
-    """Lock the state directory, made if need be; the descriptor returned holds the lock until it is closed.
+    """Lock the state directory, creating it if need be; return the descriptor that holds the lock until it is closed.
 
-    The kernel gives the lock up when the process ends, however it ends. Raises AgentError if another process
+    The kernel releases the lock when the process ends, however it ends. Raises AgentError if another process
     has it, naming that process, or if the directory cannot be used.
     """
     try:
@@ -39,7 +39,7 @@ def lock(directory: Path) -> int:
 
 
 def _sync(directory: Path) -> None:
-    """Make a directory's entries last."""
+    """Make sure by fsync that a directory's entries are on the disk."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""From a state directory to a database that can be used, and the numbers that go with it."""
+"""Opens the database in a state directory, after a check for damage, and reads its counters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from activemq_agent.store.transaction import Counters, Transaction, write_counte
 
 
 def make_sound(directory: Path, agent: str, clock: Clock) -> Damage | None:
-    """Look whether the store is as it was written; if it is damaged, keep what is readable and tell."""
+    """Check the store in a state directory; salvage it if it is damaged.
+
+    Returns what was damaged, or None for a sound store.
+    """
     finish_interrupted(directory)
     reasons = problems(directory)
     return salvage(directory, agent=agent, reasons=reasons, now=clock.wall()) if reasons else None
@@ -27,7 +30,7 @@ def make_sound(directory: Path, agent: str, clock: Clock) -> Damage | None:
 def open_database(
     path: Path, *, agent: str, limits: Limits, clock: Clock, synchronous: str
 ) -> tuple[sqlite3.Connection, Counters, Elapsed]:
-    """The writer's connection, its numbers and its time; a database that is not there is made, with a new epoch.
+    """Return the writer's connection, its counters and its elapsed time; a missing database is made, with a new epoch.
 
     Raises AgentError if the file belongs to another agent.
     """
@@ -54,7 +57,7 @@ def open_database(
 
 
 def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
-    """Filters may have changed since the messages came."""
+    """Put each message of the inbox into the lane that the current topic filters give it."""
     for topic, lane in db.execute("SELECT DISTINCT topic, lane FROM inbox").fetchall():
         wanted = lane_of(topic, limits.filters)
         if wanted != lane:
@@ -62,7 +65,7 @@ def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
 
 
 def recount(db: sqlite3.Connection, counters: Counters) -> None:
-    """Count rows and bytes of each table."""
+    """Set the counters of rows and bytes from the tables."""
     size = "coalesce(sum(length(CAST(topic AS BLOB)) + length(payload)), 0)"
     for table, rows, size_name in (
         ("outbox", "outbox_rows", "outbox_bytes"),

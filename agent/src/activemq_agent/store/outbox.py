@@ -1,4 +1,4 @@
-"""What the publisher's side does within a transaction: accept, send, acknowledge, expire, re-queue."""
+"""Operations on the outbox within a transaction: accept, send, acknowledge, expire, re-queue."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from activemq_agent.store.transaction import Transaction
 
 Values = tuple[int, str, str, bytes, float, float]
 Event = tuple[int, str, str, bytes, float, float, bytes]
-"""A row of ``EVENT_COLUMNS``."""
+"""A row of ``EVENT_COLUMNS``: place, event id, topic, payload, accepted, deadline, checksum."""
 
 LONGEST_TOPIC = 65535
 
 
 def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
-    """The caller's own id, from the argument or the payload, or None. Raises Refused for what cannot be sent."""
+    """Return the caller's own event id, from the argument or the payload's ``eventId``; None if there is none.
+
+    Raises Refused for a topic, payload or id that cannot be published.
+    """
     size = len(topic.encode(errors="replace"))
     if not 0 < size <= LONGEST_TOPIC or any(c in topic for c in "+#\0") or not topic.isprintable():
         raise Refused(f"{topic[:80]!r} is no topic to publish to: 1 to {LONGEST_TOPIC} bytes, printable, no + and no #")
@@ -34,7 +37,10 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
 
 
 def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:
-    """Put an event into the outbox; an id that was accepted before is returned, and nothing is accepted."""
+    """Put an event into the outbox and return its event id; for an id that was accepted before nothing is stored.
+
+    Raises Full when the outbox has no room, Refused for an id that the agent itself will give to a later event.
+    """
     counters = transaction.counters
     if event_id is not None and _was_accepted(transaction, event_id):
         return event_id
@@ -71,27 +77,27 @@ def _was_accepted(transaction: Transaction, event_id: str) -> bool:
 
 
 def _put(transaction: Transaction, event_id: str, topic: str, payload: bytes, accepted: float, deadline: float) -> None:
-    """Append a row to the outbox."""
+    """Append an event to the outbox."""
     counters = transaction.counters
     counters.place += 1
     _insert(transaction, "outbox", (counters.place, event_id, topic, payload, accepted, deadline))
 
 
 def size_of(topic: str, payload: bytes) -> int:
-    """Bytes that an event or a message counts for."""
+    """Return the bytes that an event or a message counts for: those of its topic and its payload."""
     return len(topic.encode()) + len(payload)
 
 
 def sealed(
     table: str, place: int, event_id: str, topic: str, payload: bytes, accepted: float, deadline: float
 ) -> Event:
-    """A row of a table, with its checksum."""
+    """Return a row of a table of events, with its checksum."""
     values = (place, event_id, topic, payload, float(accepted), float(deadline))
     return (*values, checksum(table, *values))
 
 
 def is_whole(table: str, row: Event) -> bool:
-    """Whether an event's row is as it was written into this table."""
+    """Return whether an event's row matches its checksum for this table."""
     try:
         return sealed(table, *row[:6]) == tuple(row)
     except UNREADABLE:
@@ -99,12 +105,12 @@ def is_whole(table: str, row: Event) -> bool:
 
 
 def outgoing(row: Event, attempts: int) -> Outgoing:
-    """The row as the publisher gets it."""
+    """Return a row of the outbox as the object that the publisher is given."""
     return Outgoing(row[0], row[1], row[2], row[3], attempts)
 
 
 def sent(transaction: Transaction, events: Sequence[Sent]) -> None:
-    """Record that events were put on the wire."""
+    """Record in the journal that events were sent."""
     for event in events:
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
         if row:
@@ -114,7 +120,7 @@ def sent(transaction: Transaction, events: Sequence[Sent]) -> None:
 
 
 def acknowledged(transaction: Transaction, places: Iterable[int], proved: bool, sent_as: dict[int, Sent]) -> None:
-    """PUBACK came: forget proved events, keep the others as unconfirmed."""
+    """Process PUBACKs: delete events of proved prefixes, move the others to the unconfirmed ones."""
     for place in places:
         for table in ("outbox", "expired"):
             event = _take(transaction, table, place)
@@ -135,7 +141,7 @@ def _puback(transaction: Transaction, event: Event, proved: bool, wire: Sent | N
 
 
 def _take(transaction: Transaction, table: str, place: int) -> Event | None:
-    """Remove and return a row of ``outbox``, ``expired`` or ``unconfirmed``; None if it is not there, or damaged."""
+    """Delete and return a row of ``outbox``, ``expired`` or ``unconfirmed``; None if it is not there, or damaged."""
     row: Event | None = transaction.db.execute(
         f"SELECT {EVENT_COLUMNS} FROM {table} WHERE place = ?",  # noqa: S608 -- one of three names
         (place,),
@@ -174,7 +180,10 @@ def _keep_unconfirmed(transaction: Transaction, row: Event, conn: int) -> None:
 
 
 def prove(transaction: Transaction, prefix: str, conn: int) -> int:
-    """A round trip on ``prefix`` came back in this connection: what it has acknowledged there is confirmed."""
+    """Delete the unconfirmed events below ``prefix`` that connection ``conn`` got acknowledged; return how many.
+
+    Called when the prefix's canary came back, which confirms them.
+    """
     confirmed = 0
     rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
     for place, event_id, topic in rows:
@@ -189,7 +198,10 @@ _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
 
 
 def expire(transaction: Transaction) -> int:
-    """Set apart what has waited too long, as far as there is room; the rest stays, unsent, in the outbox's bounds."""
+    """Move events whose deadline is over from the outbox to the expired ones, or drop them; return how many.
+
+    Without room among the expired ones, the rest stays in the outbox, unsent.
+    """
     found = 0
     limits, counters = transaction.limits, transaction.counters
     due = transaction.db.execute(
@@ -211,7 +223,10 @@ def expire(transaction: Transaction) -> int:
 
 
 def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
-    """Send expired events again, all or those named (unconfirmed ones too), with the same ids, as many as fit."""
+    """Put expired events back into the outbox with the same ids: all, or those named; return how many fitted.
+
+    Unconfirmed events may be named too. Raises Refused, and re-queues nothing, for an id that is neither.
+    """
     rows = _kept_apart(transaction, "expired")
     if event_ids is not None:
         wanted = set(event_ids)
@@ -233,7 +248,7 @@ def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
 
 
 def _kept_apart(transaction: Transaction, table: str) -> list[tuple[str, int, str, int]]:
-    """(table, place, event id, size) of each row, oldest first."""
+    """Return (table, place, event id, size) of each row of ``expired`` or ``unconfirmed``, oldest first."""
     query = f"SELECT place, event_id, {_SIZE} FROM {table} ORDER BY place"  # noqa: S608 -- one of two names
     return [(table, *row) for row in transaction.db.execute(query)]
 

@@ -1,7 +1,7 @@
-"""Rows of a SQLite file, read from its pages without SQLite: what a damaged B-tree no longer leads to is found too.
+"""Reads rows from the pages of a SQLite file without SQLite, also those that a damaged B-tree no longer leads to.
 
-Format: https://www.sqlite.org/fileformat2.html, sections 1.6 and 2.1. Nothing here is believed: whoever asks
-verifies each row's own checksum. Deleted rows do not come back, because the store has deleted content overwritten.
+Format: https://www.sqlite.org/fileformat2.html, sections 1.6 and 2.1. Nothing here is verified: the caller checks
+each row's own checksum. Deleted rows do not come back, because the store has deleted content overwritten.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LEAST_LOCAL = (PAGE - 12) * 32 // 255 - 23
 _LONGEST = 1 << 30
 
 Row = tuple[int, tuple[Any, ...]]
-"""Row id, and the values of the record."""
+"""A row: its row id, and the values of its record."""
 
 
 class Image:
-    """The pages of a database file, each as the write-ahead file has it last."""
+    """The pages of a database file in their newest state, those of the write-ahead file included."""
 
     def __init__(self, path: Path, wal: Wal) -> None:
         self._file = path.open("rb")
@@ -39,7 +39,7 @@ class Image:
         self._file.close()
 
     def page(self, number: int) -> bytes:
-        """A page by its number, from 1; empty if there is none."""
+        """Return a page by its number, from 1; empty if there is none."""
         if number in self._newer:
             return self._newer[number]
         if not 1 <= number <= self._size:
@@ -48,7 +48,7 @@ class Image:
         return self._file.read(PAGE)
 
     def rows(self) -> Iterator[Row]:
-        """Everything that looks like a row of a table; the same one may come twice."""
+        """Yield everything that looks like a row of a table; the same row may come twice."""
         for number in range(1, max(self._size, *self._newer, 0) + 1):
             yield from self._rows_of(self.page(number))
         for content in self._homeless:
@@ -81,7 +81,7 @@ class Image:
             return None
 
     def _payload(self, page: bytes, at: int, length: int) -> bytes:
-        """The bytes of a cell, its overflow pages included; fewer than ``length`` if the chain breaks."""
+        """Return the bytes of a cell, its overflow pages included; fewer than ``length`` if the chain breaks."""
         if length <= _MOST_LOCAL:
             return page[at : at + length]
         local = _LEAST_LOCAL + (length - _LEAST_LOCAL) % (PAGE - 4)
@@ -99,7 +99,7 @@ class Image:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A variable-length integer of one to nine bytes, and the offset behind it."""
+    """Return a variable-length integer of one to nine bytes, and the offset behind it."""
     value = 0
     for number in range(8):
         byte = data[at + number]
@@ -114,7 +114,7 @@ _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
 
 def _values(record: bytes) -> tuple[Any, ...]:
-    """The columns of a record. Raises ValueError if it is none."""
+    """Return the columns of a record. Raises ValueError if the bytes are no record."""
     end, at = _varint(record, 0)
     found: list[Any] = []
     body = end

@@ -1,4 +1,4 @@
-"""Reading beside the writer: what is there to be sent, handled and exported. Checksums are verified here."""
+"""Reads the store beside its writer: events to send, messages to handle, journal to export; checks every checksum."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from activemq_agent.store.rows import Incoming, JournalRecord, Outgoing, checksu
 from activemq_agent.store.schema import EVENT_COLUMNS, connect
 
 MOST_LINES = 4 << 20
-"""Bytes of the journal that are read at once: whoever sends chooses how long its topics are."""
+"""Bytes of the journal that are read at once: senders choose how long topics, and so records, are."""
 
 
 def _within(most: int, sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The first rows, as (key, size), that have ``most`` bytes together; one at least, if there is any."""
+    """Return the first (key, size) pairs whose sizes together are at most ``most``; at least one, if there is any."""
     sums = itertools.accumulate(size or 0 for _, size in sizes)
     return [sizes[at] for at, total in enumerate(sums) if not at or total <= most]
 
 
 class Reader:
-    """One connection that only reads, for any thread; each call sees what was committed before it began."""
+    """A read-only connection to the store, for any thread; each call sees what was committed before it began."""
 
     def __init__(self, path: Path) -> None:
         self._db = connect(path, readonly=True)
@@ -34,7 +34,10 @@ class Reader:
 
     @property
     def damaged(self) -> int:
-        """Rows that failed their checksum: they are never handed out, and are set aside at the next start."""
+        """The number of rows that failed their checksum.
+
+        They are never handed out, and are set aside at the next start.
+        """
         return len(self._bad)
 
     def close(self) -> None:
@@ -42,7 +45,7 @@ class Reader:
             self._db.close()
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """All rows of a query. Raises AgentError if the file cannot be read."""
+        """Return all rows of a query. Raises AgentError if the file cannot be read."""
         with self._lock:
             try:
                 return self._db.execute(query, values).fetchall()
@@ -52,7 +55,7 @@ class Reader:
                 ) from error
 
     def outgoing(self, limit: int, after: int, now: float, attempts: Callable[[int], int]) -> list[Outgoing]:
-        """The next events to be sent, none that has expired."""
+        """Return at most ``limit`` events of the outbox to be sent next, in order; expired ones are left out."""
         found: list[Outgoing] = []
         while len(found) < limit:
             rows = self.rows(
@@ -72,9 +75,9 @@ class Reader:
     def pending(
         self, topic_filter: str, limit: int, after: int, rx_id: Callable[[int], str], most_bytes: int | None = None
     ) -> list[Incoming]:
-        """The next messages of the lanes that are ``topic_filter`` or match it, in the order of receipt.
+        """Return the next messages of the lanes that are ``topic_filter`` or match it, in the order of receipt.
 
-        Payloads have ``most_bytes`` together, unless the first one alone has more.
+        Their payloads have ``most_bytes`` together, unless the first one alone has more.
         """
         lanes = [row[0] for row in self.rows("SELECT DISTINCT lane FROM inbox")]
         wanted = [lane for lane in lanes if lane == topic_filter or inbox.matches(topic_filter, lane)]
@@ -102,7 +105,10 @@ class Reader:
         return sorted(found, key=lambda message: message.rx)[:limit]
 
     def journal(self, after: int, limit: int) -> list[JournalRecord]:
-        """Records after a position, ``MOST_LINES`` bytes; those of a damaged row are left out: a gap in jseq."""
+        """Return journal records after a position, of at most ``limit`` rows and ``MOST_LINES`` bytes.
+
+        Records of a damaged row are left out, which shows as a gap in jseq.
+        """
         sizes = "SELECT position, length(lines) FROM journal WHERE position > ? ORDER BY position LIMIT ?"
         query = "SELECT position, lines, sum FROM journal WHERE position > ? AND position <= ? ORDER BY position"
         while found := _within(MOST_LINES, self.rows(sizes, after, limit)):

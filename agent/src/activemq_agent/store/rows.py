@@ -1,4 +1,4 @@
-"""What the store hands out, and the checksum that every row carries."""
+"""Defines the objects that the store returns, and the checksum of its rows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 MIB = 1 << 20
 
 UNREADABLE = (TypeError, ValueError, OverflowError, AttributeError)
-"""What reading a column raises whose type is not the one that was written."""
+"""The exceptions that converting a column raises whose type is not the one that was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds and times of a store. Bytes are those of topics and payloads; times are elapsed seconds.
 
-    ``timeout``: how long an event may wait in the outbox; ``drop_expired`` drops it then instead of keeping it
-    apart. ``filters``: the subscriber's topic filters; each is a lane of the inbox with its own bound,
-    ``topic_rows``. A topic that no filter matches is a lane of its own. Quarantined messages take up room of the
-    inbox, but none of a lane. ``remember``: how long ids are known
-    after handling, or after acceptance for ids of callers.
+    ``timeout``: how long an event may wait in the outbox; then it is kept apart as expired, or dropped with
+    ``drop_expired``. ``filters``: the subscriber's topic filters; each is a lane of the inbox with its own bound,
+    ``topic_rows``. A topic that no filter matches is a lane of its own. Quarantined messages take up room of the inbox,
+    but none of a lane. ``remember``: how long ids are known after handling, or after acceptance for ids of callers.
     """
 
     outbox_rows: int = 1_000_000
@@ -39,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """An event to be sent.
+    """An event of the outbox to be sent.
 
     ``seq`` is its place in the outbox, which orders sending. It is not SEQ of the id: ids of callers use none up,
     and a re-queued event has a new place. ``attempts`` counts how often this process has sent it.
@@ -54,10 +53,9 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A message to be handled.
+    """A message of the inbox to be handled.
 
-    ``rx`` is its place in the inbox, ``rx_id`` names it if it has no id, ``attempts`` is how often a handler was
-    begun.
+    ``rx`` is its place in the inbox, ``rx_id`` names it if it has no id, ``attempts`` is how often a handler was begun.
     """
 
     rx: int
@@ -70,7 +68,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One event put on the wire: its place, and the connection, packet id and broker that carried it."""
+    """An event that was sent: its place in the outbox (``seq``), and connection, MQTT packet id and broker."""
 
     seq: int
     conn: int
@@ -80,9 +78,9 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a message. ``rx`` is 0 unless it was stored.
+    """The store's answer for a received message. ``rx`` is its place in the inbox, 0 unless it was stored.
 
-    A duplicate was stored before and may be acknowledged; when ``full`` it must not be.
+    A ``duplicate`` was stored before and may be acknowledged; a message that found the inbox ``full`` must not be.
     """
 
     rx: int
@@ -93,7 +91,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class JournalRecord:
-    """A record to be exported: one line of JSON, and its position, which only grows."""
+    """A journal record to be exported: one line of JSON, and its position, which only grows."""
 
     position: int
     line: str
@@ -101,10 +99,11 @@ class JournalRecord:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How full a store is. Ages are elapsed seconds; None if there is no row.
+    """The numbers of rows and bytes in a store.
 
-    ``duplicates`` and ``unconfirmed_dropped`` count since the store was opened, as does ``damaged``: rows that
-    failed their checksum when they were read.
+    ``oldest_age``: elapsed seconds of the oldest event, None if there is none. ``duplicates`` and
+    ``unconfirmed_dropped`` count since the store was opened, as does ``damaged``: rows that failed their checksum when
+    they were read.
     """
 
     outbox_rows: int
@@ -126,7 +125,7 @@ class Counts:
 
 
 def checksum(kind: str, *fields: str | bytes | float | None) -> bytes:
-    """Eight bytes over a row's kind and fields, each with its type and length."""
+    """Return eight bytes (BLAKE2b) over a row's kind and fields, each with its type and length."""
     digest = hashlib.blake2b(kind.encode(), digest_size=8)
     for value in fields:
         if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Makes a new store of what a damaged one still holds, and sets the damaged files aside.
+"""Builds a new store from the readable rows of a damaged one, and sets the damaged files aside.
 
 A crash at any moment leaves either the damaged store as it was, and the next start begins again, or the new one
 complete: the damaged file is moved away only when the new one is on the disk.
@@ -24,7 +24,7 @@ from activemq_agent.store.schema import ANCHOR, COUNTERS, FILE, connect, create
 NEW = "store.db.salvaged"
 REPORT = "damage.json"
 JSEQ_GAP = 1_000_000
-"""Records of an epoch that could not go on may be missing after the last one readable: this gap tells readers so."""
+"""Gap in jseq that shows readers of a damaged journal that records after the last readable one may be missing."""
 
 Values = tuple[Any, ...]
 
@@ -80,11 +80,11 @@ TABLES: dict[str, Callable[[int, Values], Values | None]] = {
     "remembered": _known_id("remembered"),
     "journal": _journal,
 }
-"""Table -> the row to be kept, out of a row id and a record's values; None for a row of another table or a bad one."""
+"""Table -> function of a row id and a record's values that returns the row to keep, None if it is not of the table."""
 
 
 def finish_interrupted(directory: Path) -> None:
-    """Carry on after a crash in the middle: take the complete new store, or drop an incomplete one."""
+    """After a crash during ``salvage``, put a complete new store in place, or delete an incomplete one."""
     new = directory / NEW
     if not new.exists():
         return
@@ -98,7 +98,10 @@ def finish_interrupted(directory: Path) -> None:
 
 
 def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -> Damage:
-    """Put a readable store in the place of the damaged one of ``directory``."""
+    """Replace the damaged store in ``directory`` by one with its readable rows; return what was damaged and kept.
+
+    The damaged files go into a new directory ``set-aside-TIME``, with a report ``damage.json``.
+    """
     for path in directory.glob(f"{NEW}*"):
         path.unlink()
     ahead = wal.read(directory / f"{FILE}-wal")
@@ -125,7 +128,7 @@ def salvage(directory: Path, *, agent: str, reasons: list[str], now: datetime) -
 
 
 def _copy(image: Image, new: sqlite3.Connection) -> Values | None:
-    """Copy every row that is as it was written; returns the newest counters."""
+    """Copy every row that matches its checksum; return the newest counters, None if none is readable."""
     newest: Values | None = None
     for key, values in image.rows():
         counters = _counters(key, values)
@@ -148,7 +151,10 @@ def _age(counters: Values) -> tuple[Any, ...]:
 
 
 def _finish(new: sqlite3.Connection) -> None:
-    """Old copies of pages may show a row in two states: rather send once more, never handle once more."""
+    """Delete rows that old copies of pages show in a second state.
+
+    Events may be sent twice, messages not handled twice.
+    """
     for table in ("expired", "unconfirmed"):
         new.execute(f"DELETE FROM {table} WHERE place IN (SELECT place FROM outbox)")  # noqa: S608 -- constants
     new.execute("DELETE FROM inbox WHERE rx IN (SELECT rx FROM quarantine)")
@@ -196,7 +202,7 @@ def _ids_by_place(new: sqlite3.Connection) -> dict[int, str]:
 
 
 def _latest_time(new: sqlite3.Connection) -> float:
-    """Elapsed seconds at the latest acceptance or receipt that is known: time never goes back behind it."""
+    """Return the elapsed seconds of the latest acceptance or receipt that is known, so that time does not go back."""
     times = [
         new.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]  # noqa: S608 -- constants
         for column, table in (
@@ -210,7 +216,7 @@ def _latest_time(new: sqlite3.Connection) -> float:
 
 
 def _end_epochs(new: sqlite3.Connection, values: dict[str, Any]) -> None:
-    """A record far behind the last readable one of each epoch: its journal is not complete, and shows it."""
+    """Append a record far behind the last readable one of each epoch, which shows that the journal is not complete."""
     latest: dict[tuple[str, str], dict[str, Any]] = {}
     for (lines,) in new.execute("SELECT lines FROM journal ORDER BY position"):
         for line in lines.split("\n"):
@@ -238,7 +244,7 @@ def _new_directory(directory: Path, now: datetime) -> Path:
 
 
 def _swap(directory: Path, aside: Path) -> None:
-    """The damaged files go, the database first: without it the rest means nothing. Then the new one comes."""
+    """Move the damaged files into ``aside``, the database first, then put the new store in its place."""
     for suffix in ("", "-wal", "-shm"):
         path = directory / f"{FILE}{suffix}"
         if path.exists():

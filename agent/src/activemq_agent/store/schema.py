@@ -1,4 +1,4 @@
-"""Tables of the store, and how a connection to them is opened.
+"""The tables of the store, and how a connection to them is opened.
 
 Every row ends with a checksum over its kind and the columns that never change. A row that changes its
 state moves to another table: there is no state column that a flipped bit could alter, but for the counters
@@ -16,7 +16,7 @@ CACHE, READER_CACHE = 4096, 1024
 """KiB of pages that a connection keeps; one that reads does so at the tables' ends, and needs few."""
 APPLICATION_ID = 0x414D5141
 VERSION = 0x01010101
-"""The version in each of its four bytes: what a flipped bit has made of it is not taken for a newer one."""
+"""The schema's version (1) in each of four bytes, so that a flipped bit does not make it look like a newer one."""
 
 COUNTERS = ("agent", "epoch", "seq", "jseq", "position", "place", "rx", "oldest", "rows")
 ANCHOR = ("elapsed", "boot", "monotonic", "wall")
@@ -44,10 +44,10 @@ CREATE TABLE journal (position INTEGER PRIMARY KEY, lines TEXT NOT NULL, sum BLO
 
 
 def connect(path: Path, *, synchronous: str = "FULL", readonly: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode that any thread may use, one at a time.
+    """Return a connection in autocommit mode that any thread may use, one at a time.
 
-    FULL makes every commit wait until the write-ahead file is on the disk. Content that was deleted is
-    overwritten, so that what a damaged file still holds is what was in it.
+    ``synchronous`` FULL makes every commit wait until the write-ahead file is on the disk. Content that was deleted is
+    overwritten, so that a damaged file holds no deleted rows.
     """
     found = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
     found.execute(f"PRAGMA page_size = {PAGE}")
@@ -68,12 +68,12 @@ _DISK = {
 
 
 def is_trouble_of_disk(error: sqlite3.Error) -> bool:
-    """Whether the machine, not the file's content or a statement, is why SQLite gave up."""
+    """Return whether SQLite failed because of the machine (disk, memory, rights), not of the file or a statement."""
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _DISK
 
 
 def create(db: sqlite3.Connection) -> None:
-    """Make the tables, in the transaction that is open."""
+    """Create the tables, in the transaction that is open."""
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {VERSION}")
     for statement in SCHEMA.split(";"):

@@ -1,4 +1,4 @@
-"""Whether a store's files are as they were written. Nothing here changes them."""
+"""Checks a store's files for damage, without changing them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ AT_ONCE = 500
 
 
 def problems(directory: Path) -> list[str]:
-    """What is wrong with the store of a directory; empty if it is sound, or not there."""
+    """Return what is damaged in the store of a directory, one line each; empty if it is sound, or not there.
+
+    Raises AgentError if the files cannot be read, or were made by a newer agent.
+    """
     path, ahead = directory / FILE, directory / f"{FILE}-wal"
     if not path.exists():
         return []
@@ -76,7 +79,10 @@ def _bad_counters(db: sqlite3.Connection) -> list[str]:
 
 
 def _bad_rows(db: sqlite3.Connection) -> list[str]:
-    """Rows of the tables that are bounded; ids that are remembered are checked where they are used."""
+    """Return a line with the number of rows that fail their checksum, in the tables that are bounded.
+
+    Remembered ids are checked where they are used.
+    """
     bad = 0
     for table in ("outbox", "expired", "unconfirmed"):
         cursor = db.execute(f"SELECT {EVENT_COLUMNS} FROM {table}")  # noqa: S608 -- constants

@@ -1,4 +1,4 @@
-"""What a handler does in the inbox's own transaction, so that it happens exactly once."""
+"""SQL statements of a handler that run in the transaction that records its message as handled: exactly once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 PREFIX = "x_"
-"""Tables and indexes of handlers begin so; the store's own are out of their reach."""
+"""Prefix of handlers' tables and indexes; their statements cannot touch the store's own tables."""
 
 _READ = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _WRITE = {
@@ -18,7 +18,7 @@ _OF_SQLITE = ("sqlite_master", "sqlite_autoindex_x_")
 
 
 class Statements:
-    """What a handler wants done with its own tables, when its message is recorded as handled."""
+    """The SQL statements that a handler adds for its own tables; they run when its message is recorded as handled."""
 
     def __init__(self) -> None:
         self._all: list[tuple[str, Sequence[Any]]] = []
@@ -28,7 +28,10 @@ class Statements:
         self._all.append((sql, values))
 
     def run(self, db: sqlite3.Connection) -> None:
-        """Run them in the transaction that is open. Raises sqlite3.Error for one that is wrong or not allowed."""
+        """Run the statements in the open transaction.
+
+        Raises sqlite3.Error for a statement that is wrong or not allowed.
+        """
         if not self._all:
             return
         db.set_authorizer(_authorize)

@@ -26,14 +26,14 @@ from activemq_agent.store.writer import Job, Writer
 FORGET_EVERY = 60.0
 MOST_IN_FLIGHT = 100_000
 SWEEP = 0.5
-"""Seconds between looks for what falls due by itself: expiry is noticed within 1 s."""
+"""Seconds between checks for events that expire and ids to forget: expiry is noticed within 1 s."""
 
 
 class Store:
-    """Made by ``Store.open``; every method may be called from any thread.
+    """The agent's durable store. Made by ``Store.open``; every method may be called from any thread.
 
-    Methods that change something return after the commit, whose fsync has returned then. Those named ``_later``
-    return a future of the same instead, and share a transaction with everything asked for meanwhile. All raise
+    Methods that change something return after the commit and its fsync. Those named ``_later``
+    return a future of the result instead, and share a transaction with other requests of that moment. All raise
     AgentError if the disk fails, and then nothing has changed.
     """
 
@@ -57,7 +57,7 @@ class Store:
         self.on_outgoing: Callable[[], None] = lambda: None
         """Called, by any thread, when the outbox may have something new; it must not wait."""
         self.damage: Damage | None = None
-        """What was wrong when the store was opened, and what became of it."""
+        """The damage that was found and salvaged when the store was opened; None if it was sound."""
         self._writer = Writer(self._transaction, self._look_around, sweep, counters)
         self._writer.start()
 
@@ -66,9 +66,9 @@ class Store:
         cls, directory: Path, *, agent: str, limits: Limits | None = None, clock: Clock | None = None,
         synchronous: str = "FULL", sweep: float | None = SWEEP,
     ) -> Store:  # fmt: skip
-        """Lock the state directory and open the store in it; one is made, with a new epoch, if there is none.
+        """Lock the state directory and return the store in it; one is made, with a new epoch, if there is none.
 
-        ``sweep``: seconds, of real time, between looks for what falls due; None leaves it to ``expire``. With
+        ``sweep``: seconds, of real time, between checks for expired events; None leaves expiry to ``expire``. With
         ``synchronous`` NORMAL an accepted event may be lost with the machine's power.
         Raises AgentError if another agent uses the directory, or if it cannot be used.
         """
@@ -91,16 +91,16 @@ class Store:
 
     @property
     def epoch(self) -> str:
-        """The UUID that was made with this outbox."""
+        """The UUID that was made with the outbox; it is part of the event ids that the agent makes."""
         return self._counters.epoch
 
     @property
     def alive(self) -> bool:
-        """Whether the thread that writes still runs: without it every call would wait for ever."""
+        """Whether the writer thread still runs: without it every call would wait for ever."""
         return self._writer.is_alive()
 
     def close(self) -> None:
-        """Finish what was asked for, and give the directory up. Closing twice is nothing."""
+        """Finish queued requests, close the files and release the lock on the directory. A second call does nothing."""
         if self._lock < 0:
             return
         self._writer.stop()
@@ -131,18 +131,18 @@ class Store:
     # The publisher's side
 
     def accept(self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None) -> str:
-        """Take an event; returns its id once it is on the disk.
+        """Put an event into the outbox; return its event id once the event is on the disk.
 
         An id of the caller's own, in the argument or as member ``eventId`` of the payload, is kept; if it was
-        accepted before it is returned and nothing is taken. ``timeout``: elapsed seconds until the event expires.
-        Raises Full if there is no room, Refused if it could never be sent.
+        accepted before, it is returned and nothing is stored. ``timeout``: elapsed seconds until the event expires.
+        Raises Full if there is no room, Refused if the event could never be sent.
         """
         return self.accept_later(topic, payload, event_id=event_id, timeout=timeout).result()
 
     def accept_later(
         self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
     ) -> Future[str]:
-        """``accept`` without waiting."""
+        """Queue an event for the outbox; return a future of its event id. Raises Refused if it could never be sent."""
         own = outbox.check_event(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
             raise Refused(f"a timeout is a number of seconds from 0, not {timeout}")
@@ -151,23 +151,26 @@ class Store:
         return future
 
     def accept_all(self, events: Sequence[tuple[str, bytes]]) -> list[str]:
-        """Take events in their order, in one transaction or few; raises what the first one refused raises.
+        """Put (topic, payload) events into the outbox in their order, in few transactions; return their event ids.
 
-        Those before it and those after it, if there was room, are accepted then.
+        Raises the error of the first event that was refused; the others, if there was room, are accepted then.
         """
         futures = [self.accept_later(topic, payload) for topic, payload in events]
         return [future.result() for future in futures]
 
     def outgoing(self, limit: int, after: int = 0) -> list[Outgoing]:
-        """At most ``limit`` events to be sent whose place is after ``after``, in order; none that has expired."""
+        """Return at most ``limit`` unexpired events to be sent whose place is after ``after``, in order."""
         return self._reader.outgoing(limit, after, self._elapsed.now(), lambda place: self._attempts.get(place, 0))
 
     def sent(self, events: Iterable[Sent | tuple[int, int, int, str]]) -> None:
-        """Record that events were put on the wire: (seq, conn, mid, broker) each."""
+        """Record that events were sent: (seq, conn, mid, broker) each."""
         self.sent_later(events).result()
 
     def sent_later(self, events: Iterable[Sent | tuple[int, int, int, str]]) -> Future[None]:
-        """``sent`` without waiting."""
+        """Queue the record that events were sent, (seq, conn, mid, broker) each.
+
+        Return a future that is done after the commit.
+        """
         known = [event if isinstance(event, Sent) else Sent(*event) for event in events]
         newest = max((event.conn for event in known), default=self._conn)
         if newest > self._conn or len(self._attempts) > MOST_IN_FLIGHT:
@@ -182,11 +185,14 @@ class Store:
         return self._writer.submit(lambda transaction: outbox.sent(transaction, known))
 
     def acknowledged(self, seqs: Iterable[int], proved: bool) -> None:
-        """PUBACK came for these places: proved ones are forgotten, others are kept as unconfirmed, bounded."""
+        """Process PUBACKs for places of the outbox.
+
+        Proved events are deleted, others kept as unconfirmed, within bounds.
+        """
         self.acknowledged_later(seqs, proved).result()
 
     def acknowledged_later(self, seqs: Iterable[int], proved: bool) -> Future[None]:
-        """``acknowledged`` without waiting."""
+        """Queue PUBACKs for places of the outbox; return a future that is done after the commit."""
         places = list(seqs)
         wire = {place: self._sent.pop(place) for place in places if place in self._sent}
         for place in places:
@@ -194,16 +200,19 @@ class Store:
         return self._writer.submit(lambda transaction: outbox.acknowledged(transaction, places, proved, wire))
 
     def prove(self, prefix: str, conn: int | None = None) -> int:
-        """A round trip on a topic prefix came back: what ``conn`` (the latest) got acknowledged below it is confirmed.
+        """Confirm the events below a topic prefix that connection ``conn`` (by default the latest) got acknowledged.
 
-        Returns how many unconfirmed events that were.
+        Called when the prefix's canary came back. Returns how many unconfirmed events were confirmed and deleted.
         """
         return self._writer.submit(
             lambda transaction: outbox.prove(transaction, prefix, self._conn if conn is None else conn)
         ).result()
 
     def expire(self) -> int:
-        """Set apart what has waited too long; returns how many events. Also done by itself, within 1 s."""
+        """Set expired events apart; return how many.
+
+        The store does so by itself within 1 s, unless ``sweep`` is None.
+        """
         return self._writer.submit(outbox.expire).result()
 
     def requeue(self, event_ids: Sequence[str] | None = None) -> int:
@@ -221,52 +230,65 @@ class Store:
     # The subscriber's side
 
     def received(self, topic: str, payload: bytes, *, broker: str, conn: int) -> Receipt:
-        """Store a message. Acknowledge it to the broker unless the receipt says ``full``."""
+        """Store a message and return its receipt.
+
+        Acknowledge the message to the broker unless the receipt says ``full``.
+        """
         return self.received_later(topic, payload, broker=broker, conn=conn).result()
 
     def received_later(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
     ) -> Future[Receipt]:
-        """``received`` without waiting. ``head`` is false while an older message of the same filter is on its way."""
+        """Queue a message to be stored; return a future of its receipt.
+
+        ``head`` is false while an older message of the same topic filter is still being stored.
+        """
         return self._writer.submit(lambda transaction: inbox.received(transaction, topic, payload, broker, conn, head))
 
     def pending(
         self, topic_filter: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
     ) -> list[Incoming]:
-        """Messages to be handled of a filter or topic, in the order of receipt, those being handled among them.
+        """Return messages to be handled of a filter or topic, in the order of receipt, those being handled among them.
 
-        A message whose handler ran when the agent was killed is here again, with its attempts. ``most_bytes``: of
-        all payloads together; one message comes whatever its size.
+        A message whose handler ran when the agent was killed is returned again, with its attempts. ``most_bytes``
+        bounds all payloads together; the first message is returned whatever its size.
         """
         return self._reader.pending(topic_filter, limit, after, self._counters.rx_id, most_bytes)
 
     def next_for(self, topic_filter: str, after: int = 0) -> Incoming | None:
-        """The first message of ``pending``, or None."""
+        """Return the first message to be handled of a filter or topic, or None."""
         return next(iter(self.pending(topic_filter, 1, after)), None)
 
     def handling(self, rx: int) -> int:
-        """A handler begins with a message; returns which attempt it is, from 1. Raises Refused if it is not there."""
+        """Record that a handler begins with a message; return which attempt it is, from 1.
+
+        Raises Refused if it is not there.
+        """
         return self._writer.submit(lambda transaction: inbox.handling(transaction, rx)).result()
 
     def handled(self, rx: int) -> None:
-        """A handler has ended well: the message never runs again. Raises Refused if it is not there."""
+        """Record that a message's handlers ended well: it never runs again. Raises Refused if it is not there."""
         self.handled_later(rx).result()
 
     def handled_later(self, rx: int) -> Future[None]:
         return self._writer.submit(lambda transaction: inbox.handled(transaction, rx))
 
     def failed(self, rx: int, reason: str) -> None:
-        """A handler has failed: the message stays first of its lane. (The journal knows no word for this.)"""
+        """Do nothing.
+
+        A message whose handler failed stays first of its lane, and the journal has no record for a failure.
+        """
 
     def quarantine(self, rx: int, reason: str) -> None:
-        """Pass a message over for good and keep it apart."""
+        """Move a message from the inbox to the quarantine for good. Raises Refused if it is not there."""
         self._writer.submit(lambda transaction: inbox.quarantine(transaction, rx, reason)).result()
 
     @contextmanager
     def transaction(self, rx: int) -> Iterator[Statements]:
-        """Exactly once: statements given to the object take effect with the record that ``rx`` was handled, or not.
+        """Context manager: record message ``rx`` as handled and run the statements added in the block, all or nothing.
 
-        They run at the end of the block, in the store's file; tables of handlers begin with ``x_``.
+        They run at the end of the block, in the store's file; tables of handlers begin with ``x_``. Raises AgentError
+        for a statement that is wrong or not allowed, Refused if the message is not there.
         """
         statements = Statements()
         yield statements
@@ -280,25 +302,25 @@ class Store:
     # Journal and numbers
 
     def note(self, kind: str, **fields: Any) -> None:
-        """Write a journal record of what changes no event: connected, subscribed, barrier, started …"""
+        """Write a journal record that changes no event, of kind connected, subscribed, barrier, started and so on."""
         self.note_later(kind, **fields).result()
 
     def note_later(self, kind: str, **fields: Any) -> Future[None]:
-        """``note`` without waiting."""
+        """Queue a journal record such as connected or barrier; return a future that is done after the commit."""
         return self._writer.submit(lambda transaction: transaction.record(kind, **fields))
 
     def journal_after(self, position: int, limit: int) -> list[JournalRecord]:
-        """Records to be exported, in order, of at most ``limit`` positions."""
+        """Return journal records to be exported, in order, of at most ``limit`` positions after ``position``."""
         return self._reader.journal(position, limit)
 
     def journal_exported(self, position: int) -> None:
-        """Forget records up to a position: they are on the disk elsewhere."""
+        """Delete journal records up to a position: they are on the disk in the exported files."""
         self._writer.submit(
             lambda transaction: transaction.db.execute("DELETE FROM journal WHERE position <= ?", (position,)) and None
         ).result()
 
     def counts(self) -> Counts:
-        """How full the store is on the disk, now."""
+        """Return the numbers of committed rows and bytes in the store."""
         counters = self._writer.committed_counters
         oldest, remembered, journal = self._reader.rows(
             "SELECT (SELECT min(accepted) FROM (SELECT accepted FROM outbox ORDER BY place LIMIT 1)), "

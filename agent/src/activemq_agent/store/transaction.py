@@ -1,4 +1,4 @@
-"""A transaction of the writer, which many callers share, and the counters that are written with it."""
+"""A transaction of the writer, shared by many callers, and the counters that are written with each transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ JOURNAL_LINES = 64
 
 @dataclass
 class Counters:
-    """Numbers that every transaction needs and that would cost a query each; a group that fails restores them."""
+    """Counters of rows, bytes and numbers given out, which would cost a query each.
+
+    A failed transaction restores them.
+    """
 
     agent: str
     epoch: str
@@ -44,24 +47,24 @@ class Counters:
     barred: set[str] = field(default_factory=set)
 
     def snapshot(self) -> Counters:
-        """A copy that later changes leave alone."""
+        """Return a copy of the counters."""
         kept = copy(self)
         kept.lanes = self.lanes.copy()
         kept.barred = self.barred.copy()
         return kept
 
     def rx_id(self, rx: int) -> str:
-        """What the journal and handlers call a message that came without an id."""
+        """Return the agent's own id of a message that came without an id, ``AGENT:EPOCH:rxNUMBER``."""
         return f"{self.agent}:{self.epoch}:rx{rx}"
 
     @property
     def rows(self) -> int:
-        """Rows of the outbox, the expired and the unconfirmed ones."""
+        """The number of rows in the outbox, the expired and the unconfirmed ones."""
         return self.outbox_rows + self.expired_rows + self.unconfirmed_rows
 
 
 class Transaction:
-    """What a job of the writer works with: the open transaction, the numbers, the time, the journal."""
+    """An open transaction of the writer: database, counters, limits, the elapsed time ``now``, and journal records."""
 
     def __init__(
         self, db: sqlite3.Connection, counters: Counters, limits: Limits, clock: Clock, elapsed: Elapsed
@@ -75,7 +78,7 @@ class Transaction:
         self._lines: list[str] = []
 
     def record(self, kind: str, **fields: Any) -> None:
-        """Write a journal record into this transaction (fields: see the journal's format; None is left out)."""
+        """Add a journal record to the transaction. ``fields`` are those of the journal's format; None is left out."""
         self.counters.jseq += 1
         content: dict[str, Any] = {
             "v": 1,
@@ -91,7 +94,7 @@ class Transaction:
             self._write_lines()
 
     def finish(self) -> None:
-        """Write what goes with every transaction: the journal's lines, and the counters."""
+        """Write the transaction's journal records and the counters to the database."""
         self._write_lines()
         write_counters(self)
 
@@ -109,7 +112,7 @@ _COUNTERS = "REPLACE INTO counters VALUES (1" + ", ?" * (len(COUNTERS) + len(ANC
 
 
 def write_counters(transaction: Transaction) -> None:
-    """Store where counting goes on, and this moment on all clocks."""
+    """Store the counters and the current moment on all clocks."""
     counters, at = transaction.counters, transaction.elapsed.anchor()
     oldest = transaction.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
     values = (

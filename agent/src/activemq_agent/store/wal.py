@@ -1,6 +1,6 @@
-"""SQLite's write-ahead file, looked at before SQLite does.
+"""Checks SQLite's write-ahead file for damage before SQLite reads it.
 
-SQLite stops at the first frame whose checksum is wrong and forgets every transaction after it, without a word
+SQLite stops at the first frame whose checksum is wrong and silently forgets every transaction after it
 (https://www.sqlite.org/walformat.html). Here a frame is also checked on its own, seeded with the checksum that is
 stored in the frame before it: committed frames after a bad one are damage, and can still be read.
 A last frame that is bad cannot be told from one that a crash has torn; SQLite's answer stands then.
@@ -25,7 +25,11 @@ Sum = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One page as a transaction left it. ``commit``: the last of its transaction; ``whole``: its checksum is right."""
+    """One frame of a write-ahead file: a page as a transaction left it.
+
+    ``commit``: last frame of its transaction; ``whole``: its checksum is right, seeded from the frame before;
+    ``chained``: so are all frames before it.
+    """
 
     number: int
     page: int
@@ -38,14 +42,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Wal:
-    """Frames of the current generation, up to the last commit that can be recognised, and whether some are damaged."""
+    """The frames of a write-ahead file's current generation up to its last commit, and whether any is damaged."""
 
     frames: tuple[Frame, ...]
     damaged: bool
 
 
 def read(path: Path) -> Wal:
-    """Look at a write-ahead file; one that is not there or empty has no frames."""
+    """Return the frames of a write-ahead file; none if the file is missing or empty."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -88,7 +92,7 @@ def _frames(data: bytes) -> Iterator[Frame]:
 
 
 def _corrected(numbers: bytes, content: bytes, before: Sum, stored: Sum, order: str) -> int | None:
-    """The page number of a bad frame if one flipped bit of it is all that is wrong."""
+    """Return the page number of a bad frame if one flipped bit of that number is all that is wrong, else None."""
     for bit in range(32):
         tried = (int.from_bytes(numbers[:4]) ^ 1 << bit).to_bytes(4) + numbers[4:]
         if _sum_of(content, _sum_of(tried, before, order), order) == stored:

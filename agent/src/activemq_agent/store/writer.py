@@ -1,4 +1,4 @@
-"""The one thread that writes: what many callers ask for at once becomes one transaction and one fsync."""
+"""The store's writer thread: requests of many callers share one transaction and one fsync."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAITING = 100_000
 
 
 class Writer(threading.Thread):
-    """Runs jobs in the order in which they came, each exactly once or not at all.
+    """The thread that runs jobs on the store in the order in which they came, each exactly once or not at all.
 
     A job's future is resolved only after the commit of its transaction returned. A job that refuses raises
     AgentError before it has written anything; after any other error the group is rolled back and its jobs run
@@ -44,7 +44,7 @@ class Writer(threading.Thread):
     ) -> None:
         super().__init__(name="store-writer", daemon=True)
         self.committed_counters = counters.snapshot()
-        """The numbers as of the last commit: a transaction that is still open may fail."""
+        """The counters as of the last commit."""
         self._transaction = transaction
         self._on_transaction = on_transaction
         self._sweep = sweep
@@ -54,7 +54,7 @@ class Writer(threading.Thread):
         self._swept = time.monotonic()
 
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
-        """Queue a job. Raises AgentError after ``stop``, Full if too many wait."""
+        """Queue a job; return a future of its result. Raises AgentError after ``stop``, Full if too many jobs wait."""
         future: Future[T] = Future()
         if self._queue.qsize() > WAITING:
             raise Full(f"{WAITING} requests wait for the disk already: try again later")
@@ -65,7 +65,7 @@ class Writer(threading.Thread):
         return future
 
     def stop(self) -> None:
-        """Run what was asked for so far, then end the thread."""
+        """Run the queued jobs, then end the thread."""
         with self._lock:
             if not self._closing:
                 self._closing = True
@@ -97,7 +97,7 @@ class Writer(threading.Thread):
         return group, True
 
     def _look_around(self) -> None:
-        """Every ``sweep`` seconds, of this thread's own time: what falls due by itself."""
+        """Every ``sweep`` seconds, run ``on_transaction``, which expires events and forgets ids."""
         if self._sweep is None or time.monotonic() - self._swept < self._sweep:
             return
         self._swept = time.monotonic()
@@ -128,7 +128,11 @@ class Writer(threading.Thread):
             future.set_exception(AgentError(f"the store cannot be written: {error}") if of_sqlite else error)
 
     def transact(self, jobs: list[Job]) -> list[Any]:
-        """Run jobs in one transaction; a refusal stands in its job's place. Only for the writer's own thread."""
+        """Run jobs in one transaction; return their results, an AgentError for each job that refused.
+
+        To be called in the writer's own thread only. Raises what other errors a job or the commit raises, after a
+        rollback.
+        """
         transaction = self._transaction()
         try:
             transaction.db.execute("BEGIN IMMEDIATE")
