@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.audit import rows as audit_rows
+from activemq_fleet.audit import arrow_rows as audit_rows
 from activemq_fleet.audit.evidence import Incident, Seen
 from activemq_fleet.audit.log_evidence import KINDS, TEXT, signs
 from activemq_fleet.logs.classifier import UNKNOWN

@@ -157,7 +157,7 @@ def test_what_workers_write_themselves_is_what_spark_writes(
         found[way] = (
             counts,
             problems,
-            sorted(turns_of(read.seen)),
+            turns_of(read.seen),
             [json.loads(footer) for footer in footers],
             pq.read_schema(next(place.iterdir())).remove_metadata(),
             sorted(pq.read_table(place).to_pylist(), key=lambda row: (row["host"], row["file"], row["line"])),

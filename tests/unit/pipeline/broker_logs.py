@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from activemq_fleet.audit import rows
+from activemq_fleet.audit import arrow_rows
 from activemq_fleet.audit.evidence import Incident, Seen
 from activemq_fleet.audit.log_evidence import KINDS, signs
 from activemq_fleet.logs import Record, classify
@@ -105,13 +105,13 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Se
 
 def busy(host: str, first: str, last: str, clock: float = 0.0) -> dict[str, object]:
     """Lines without meaning from one moment to another."""
-    return _row(rows.BUSY, host, _at(first, clock), _at(last, clock))
+    return _row(arrow_rows.BUSY, host, _at(first, clock), _at(last, clock))
 
 
 def operation(host: str, first: str, last: str, clock: float = 0.0) -> dict[str, object]:
     """A playbook at work on a host, as the host has written it down."""
     about = {"operation": "restart", "by": "ops@controller"}
-    return _row(rows.OPERATION, host, _at(first, clock), _at(last, clock), about)
+    return _row(arrow_rows.OPERATION, host, _at(first, clock), _at(last, clock), about)
 
 
 def agent(lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0) -> list[dict[str, object]]:
@@ -119,15 +119,17 @@ def agent(lost: str, back: str | None, *, broker: str = A, to: str = B, clock: f
     about = {"agent": "shop", "epoch": "e"}
     host = "shop01.example.com"
     gone = {**about, "broker": f"{broker}:1883", "reason": "the connection was closed"}
-    found = [_row(rows.AGENT_LOST, host, _at(lost, clock), None, gone, 1)]
+    found = [_row(arrow_rows.AGENT_LOST, host, _at(lost, clock), None, gone, 1)]
     if back is not None:
-        found.append(_row(rows.AGENT_UP, host, _at(back, clock), None, {**about, "broker": f"{to}:1883"}, 2))
+        found.append(_row(arrow_rows.AGENT_UP, host, _at(back, clock), None, {**about, "broker": f"{to}:1883"}, 2))
     return found
 
 
 def bridge_loss(lost: str, back: str | None, clock: float = 0.0) -> dict[str, object]:
     """What a bridge of another host saw."""
-    return _row(rows.BRIDGE_LOST, C, _at(lost, clock), None if back is None else _at(back, clock), {"source": "bridge"})
+    return _row(
+        arrow_rows.BRIDGE_LOST, C, _at(lost, clock), None if back is None else _at(back, clock), {"source": "bridge"}
+    )
 
 
 def audit_pair(
@@ -136,12 +138,12 @@ def audit_pair(
     """The incidents of the pair A and B, from everything at once and in no order. ``lacking``: a host without a log."""
     about = {"group": "orders", "pair": PAIR, **({"store": store} if store else {})}
     evidence = [
-        _row(rows.NODE, host, None, None, {**about, "complete": "false" if host == lacking else "true"})
+        _row(arrow_rows.NODE, host, None, None, {**about, "complete": "false" if host == lacking else "true"})
         for host in (A, B)
     ]
     evidence += [_of(sign) for mine in logs for sign in signs(mine)]
     evidence += more or []
-    return rows.settle(list(reversed(evidence)))
+    return arrow_rows.settle(list(reversed(evidence)))
 
 
 def kinds(incidents: list[Incident]) -> list[str]:

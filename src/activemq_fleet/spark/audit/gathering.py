@@ -138,9 +138,9 @@ def malformed(records: DataFrame) -> list[Gap]:
     ]
 
 
-def turns_of(seen: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    """Host, file, and which of the host's files it is, by age."""
-    return [(row["host"], row["file"], int(row["turn"])) for row in seen["turns"] or ()]
+def turns_of(seen: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    """Return which of its host's files each log is, from 0, the oldest, by host and name."""
+    return {(row["host"], row["file"]): int(row["turn"]) for row in seen["turns"] or ()}
 
 
 def counts_of(events: int, seen: Mapping[str, Any], frames: Mapping[str, DataFrame]) -> Counts:

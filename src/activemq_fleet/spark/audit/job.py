@@ -13,11 +13,12 @@ from pyspark.sql import Observation
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.report import html_report
 from activemq_fleet.audit.result import Gap, Result, judge
-from activemq_fleet.spark.audit import frames, gathering
+from activemq_fleet.spark.audit import gathering
 from activemq_fleet.spark.audit.shown import shown_of
 from activemq_fleet.spark.beside import beside
 from activemq_fleet.spark.datasets import Output, read_text
 from activemq_fleet.spark.footers import schema_of
+from activemq_fleet.spark.incidents import incidents, log_evidence, of_hosts, told_once
 from activemq_fleet.spark.inputs import Host, Inputs, list_inputs
 from activemq_fleet.spark.kept_events import KeptEvents
 from activemq_fleet.spark.log_events import ONE_PARTITION, events, write_events
@@ -37,7 +38,7 @@ _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further 
 _AT_ONCE = {"spark.sql.adaptive.enabled": "false"} | INTERPRETED
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
-__all__ = ["Logs", "Result", "audit", "conclude", "find", "partitions", "read_logs", "settle", "told"]
+__all__ = ["Logs", "Result", "audit", "conclude", "partitions", "read_logs", "told"]
 
 
 def audit(
@@ -59,32 +60,12 @@ def audit(
             inputs = list_inputs(spark, logs, inventory_hosts)
             inputs, absent = gathering.complete(inputs, inventory_hosts)
             records = journal_records(spark, inputs)
-        divided = partitions(spark, inputs)
-        with temporarily(spark, divided):
-            # A large one keeps all cores busy as it is.
-            at_once = _AT_ONCE.items() <= divided.items() and bool(inputs.of_kind("journal"))
-            read, gaps = (
-                _read_and_settled(spark, output, inputs, records, skew)
-                if at_once
-                else (read_logs(spark, output, inputs), None)
-            )
+        with temporarily(spark, partitions(spark, inputs)):
             result = conclude(
-                spark, output, inputs, read, records, absent=absent, skew=skew, is_found=at_once, journal_gaps=gaps
+                spark, output, inputs, read_logs(spark, output, inputs), records, absent=absent, skew=skew
             )
         output.commit()
     return result
-
-
-def _read_and_settled(
-    spark: SparkSession, output: Output, inputs: Inputs, records: DataFrame, skew: timedelta
-) -> tuple[Logs, list[Gap]]:
-    """Read the logs and find incidents; beside that, settle what journals say."""
-    records = records.persist()
-    with beside(spark, lambda: settle(output, records)) as settling:
-        logs = read_logs(spark, output, inputs)
-        logs.signs.persist()
-        find(output, inputs, logs, records, skew)
-    return logs, settling.result()
 
 
 def told(spark: SparkSession, out: str) -> dict[str, Any]:
@@ -95,12 +76,16 @@ def told(spark: SparkSession, out: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """What was read of logs: how many events, ``gathering.watched``'s look at them, they as written, their signs."""
+    """Logs as they were read and written.
+
+    ``count``: the number of events. ``seen``: what is known of the files, see ``gathering.watched``. ``written``: the
+    dataset ``events``. ``evidence``: what bridges and incidents follow from.
+    """
 
     count: int
     seen: Mapping[str, Any]
     written: DataFrame
-    signs: DataFrame
+    evidence: DataFrame
 
 
 def read_logs(
@@ -148,7 +133,7 @@ def _stored(output: Output, events: DataFrame, *, ordered: bool) -> Logs:
 
 def _logs(output: Output, count: int, seen: Mapping[str, Any]) -> Logs:
     written = output.written("events")
-    return Logs(count, seen, written, frames.signs(written, gathering.turns_of(seen)))
+    return Logs(count, seen, written, log_evidence(written, gathering.turns_of(seen)))
 
 
 def conclude(
@@ -160,43 +145,55 @@ def conclude(
     *,
     absent: Sequence[Gap] = (),
     skew: timedelta = SKEW,
-    is_found: bool = False,
-    journal_gaps: Sequence[Gap] | None = None,
 ) -> Result:
-    """As ``write``, for one who has written the events already.
+    """Write every dataset but ``events``, audit.json and report.html; commits nothing.
 
-    ``is_found``: bridges and incidents are written, too, by ``find``. ``journal_gaps``: so are deliveries and messages,
-    and this is what ``settle`` returned. As many partitions as ``partitions`` says are the caller's to set.
+    ``records`` are those of the journals. ``absent``: what is known to be missing. As many partitions as ``partitions``
+    says are the caller's to set.
     """
-    written, signs = logs.written, logs.signs.persist()
     journals = bool(inputs.of_kind("journal"))
     records = records.persist() if journals else spark.createDataFrame([], RECORDS)
+    evidence = logs.evidence.persist()
+    of_host = of_hosts(evidence).persist()
     try:
-        if not is_found:
-            find(output, inputs, logs, records, skew)
-        if journal_gaps is None:
-            journal_gaps = settle(output, records) if journals else _settle_nothing(spark, output)
+        if journals:
+            # Each alone keeps one core busy with its plans.
+            with beside(spark, lambda: settle(output, records)) as settling:
+                _write_incidents(output, inputs, logs, evidence, of_host, records, skew)
+            journal_gaps = settling.result()
+        else:
+            journal_gaps = _settle_nothing(spark, output)
+            _write_incidents(output, inputs, logs, evidence, of_host, records, skew)
         with phase("writing the report"):
-            gaps = [*absent, *gathering.log_gaps(logs.seen, written, inputs), *journal_gaps]
+            gaps = [*absent, *gathering.log_gaps(logs.seen, logs.written, inputs), *journal_gaps]
             names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
             datasets = {name: output.written(name) for name in names}
             counts = gathering.counts_of(logs.count, logs.seen, datasets)
             result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
-            picture = shown_of(written, signs, records, datasets, inputs, counts)
+            picture = shown_of(logs.written, of_host, records, datasets, inputs, counts)
             output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
             output.write_text("report.html", html_report(result, picture))
     finally:
-        signs.unpersist()
-        if journals:
-            records.unpersist()
+        for frame in (evidence, of_host, *([records] if journals else ())):
+            frame.unpersist()
     return result
 
 
-def find(output: Output, inputs: Inputs, logs: Logs, records: DataFrame, skew: timedelta = SKEW) -> None:
+def _write_incidents(
+    output: Output,
+    inputs: Inputs,
+    logs: Logs,
+    evidence: DataFrame,
+    of_host: DataFrame,
+    records: DataFrame,
+    skew: timedelta,
+) -> None:
     """Write bridges and incidents."""
     with phase("finding incidents"):
-        output.write("bridges", frames.bridges_of(logs.signs))
-        output.write("incidents", frames.incidents_of(logs.signs, logs.written, records, inputs, skew))
+        output.write("bridges", of_host.where("is = 'bridge'"))
+        found = incidents(evidence, of_host, logs.written, records, inputs, skew).persist()
+        output.write("incidents", told_once(found))
+        found.unpersist()
 
 
 def settle(output: Output, records: DataFrame) -> list[Gap]:

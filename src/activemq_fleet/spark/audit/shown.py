@@ -25,7 +25,6 @@ from activemq_fleet.audit.picture import (
 )
 from activemq_fleet.audit.result import Counts
 from activemq_fleet.audit.state_spans import Span
-from activemq_fleet.spark.audit import frames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,17 +51,18 @@ _EDGES = (0.0005, 0.9995)
 
 def shown_of(
     events: DataFrame,
-    signs: DataFrame,
+    of_hosts: DataFrame,
     records: DataFrame,
     datasets: Mapping[str, DataFrame],
     inputs: Inputs,
     counts: Counts,
 ) -> Picture:
-    """What the report shows of an audit. ``datasets``: as written; without messages there are no journals."""
+    """What the report shows of an audit. ``of_hosts``: see ``incidents.of_hosts``. ``datasets``: as
+    written; without messages there are no journals."""
     incidents = _incidents(datasets["incidents"]) if counts.incidents else []
     began, ended = _range(events, records, incidents)
     step = max((ended - began) / BUCKETS, timedelta(milliseconds=1))
-    hosts, hosts_left = _hosts(signs, inputs, incidents)
+    hosts, hosts_left = _hosts(of_hosts, inputs, incidents)
     bridges = _bridges(datasets["bridges"]) if counts.bridges else []
     handled = "messages" in datasets and bool(counts.messages)
     bad = handled and set(counts.messages) != {"delivered"}
@@ -120,7 +120,7 @@ def _range(events: DataFrame, records: DataFrame, incidents: list[ShownIncident]
     return min(moments), max(max(moments), min(moments) + timedelta(seconds=1))
 
 
-def _hosts(signs: DataFrame, inputs: Inputs, incidents: list[ShownIncident]) -> tuple[list[ShownHost], int]:
+def _hosts(of_hosts: DataFrame, inputs: Inputs, incidents: list[ShownIncident]) -> tuple[list[ShownHost], int]:
     """Hosts in pairs; those that an incident concerns before the others, as far as there is room."""
     logs = {file.host for file in inputs.of_kind("log")}
     pair_of = {name: inputs.hosts[name].pair or name for name in logs if name in inputs.hosts}
@@ -128,7 +128,7 @@ def _hosts(signs: DataFrame, inputs: Inputs, incidents: list[ShownIncident]) -> 
     ordered = sorted(pair_of, key=lambda name: (pair_of[name] not in concerned, pair_of[name], name))
     chosen = sorted(ordered[:_HOSTS], key=lambda name: (inputs.hosts[name].group or "", pair_of[name], name))
     spans: dict[str, list[Span]] = {}
-    for row in _rows(frames.spans_of(signs.where(sf.col("host").isin(chosen)))):
+    for row in _rows(of_hosts.where((sf.col("is") == "state") & sf.col("host").isin(chosen))):
         began = _utc(row["began"])
         assert began is not None  # noqa: S101 -- for the type alone
         spans.setdefault(row["host"], []).append(Span(row["host"], row["state"], began, _utc(row["ended"])))

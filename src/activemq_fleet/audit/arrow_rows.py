@@ -18,6 +18,7 @@ from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_incidents import pair_incidents
 from activemq_fleet.audit.state_spans import spans_of
+from activemq_fleet.logs.log_files import LINES
 
 NODE, BUSY, AGENT_UP, AGENT_LOST, BRIDGE_LOST = "X-NODE", "X-BUSY", "X-AGENT-UP", "X-AGENT-LOST", "X-BRIDGE-LOST"
 OPERATION = "X-OPERATION"
@@ -53,34 +54,63 @@ _BRIDGES = pa.schema(
     + [("began", _TIME), ("ended", _TIME), ("state", pa.string()), ("flaps", pa.int32()), ("cause", pa.string())]
     + [("rebuilt", pa.bool_()), ("final", pa.bool_()), ("seen_loss", pa.bool_()), ("back", _TIME)]
 )
-_SPANS = pa.schema([("host", pa.string()), ("state", pa.string()), ("began", _TIME), ("ended", _TIME)])
+_OF_HOST = _BRIDGES.append(pa.field("is", pa.string()))
+_NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 
 
-def signs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Records of the kinds that matter -> signs of them, fewer."""
+def log_evidence(batches: Iterator[pa.RecordBatch], turns: Mapping[tuple[str, str], int]) -> Iterator[pa.RecordBatch]:
+    """Yield the evidence in records of the kinds that matter, which is less.
+
+    ``turns``: which of its host's files a file is, from 0, the oldest, by host and name.
+    """
     for batch in batches:
-        found = [_of_sign(one) for one in of_signs.signs(map(_seen, batch.to_pylist()))]
+        rows = batch.to_pylist()
+        for row in rows:
+            row["sequence"] = turns[row["host"], row["file"]] * LINES + row["line"]
+        found = [_of_sign(one) for one in of_signs.signs(map(_seen, rows))]
         if found:
             yield pa.RecordBatch.from_pylist(found, schema=_SIGNS)
 
 
-def bridges(table: pa.Table) -> pa.Table:
-    """One host's signs -> its bridges."""
+def of_host(table: pa.Table) -> pa.Table:
+    """Return what follows from one host's evidence alone: its bridges, its states, and the names of its broker.
+
+    The column ``is`` says which of them a row is.
+    """
     seen = sorted(map(_seen, table.to_pylist()), key=lambda one: one.sequence)
-    return pa.Table.from_pylist([_of_bridge(bridge) for bridge in bridges_of(seen)], schema=_BRIDGES)
+    of_runs = [one for one in seen if one.kind in OF_RUNS]
+    found = [
+        {**_of_bridge(bridge), "is": "bridge"}
+        for bridge in bridges_of(one for one in seen if one.kind in OF_RUNS or one.kind in of_signs.OF_LINKS)
+    ]
+    found += [{**asdict(span), "is": "state"} for span in spans_of(terms(of_runs))]
+    names = {one.fields["broker"] for one in of_runs if one.kind in _NAMED and "broker" in one.fields}
+    found += [{"host": seen[0].host, "peer": name, "is": "name"} for name in sorted(names)]
+    return pa.Table.from_pylist(found, schema=_OF_HOST)
 
 
-def spans(table: pa.Table) -> pa.Table:
-    """One host's signs -> its states."""
-    seen = sorted(map(_seen, table.to_pylist()), key=lambda one: one.sequence)
-    found = spans_of(terms(one for one in seen if one.kind in OF_RUNS))
-    return pa.Table.from_pylist([asdict(span) for span in found], schema=_SPANS)
-
-
-def incidents(table: pa.Table, skew: timedelta = SKEW) -> pa.Table:
-    """All evidence about one pair, or about a host that is in none -> its incidents."""
-    found = [_of_incident(incident) for incident in settle(table.to_pylist(), skew)]
+def incidents(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> pa.Table:
+    """Return the incidents of one pair, or of a host that is in none, from all evidence about it."""
+    found = [_of_incident(incident) for incident in settle(evidence, skew)]
     return pa.Table.from_pylist(found, schema=_INCIDENTS)
+
+
+def node_row(host: str, group: str | None, pair: str | None, store: str | None, *, is_complete: bool) -> dict[str, Any]:
+    """Return the evidence that a broker is there; ``is_complete``: with a log."""
+    fields = {"group": group, "pair": pair, "store": store, "complete": str(is_complete).lower()}
+    return {"kind": NODE, "host": host, "fields": [(name, value) for name, value in fields.items() if value]}
+
+
+def operation_row(operation: Operation) -> dict[str, Any]:
+    """Return the evidence of planned work."""
+    fields = {"operation": operation.operation, "by": operation.by}
+    return {
+        "kind": OPERATION,
+        "host": operation.host,
+        "time": operation.began,
+        "last": operation.ended,
+        "fields": list(fields.items()),
+    }
 
 
 def settle(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> list[Incident]:
@@ -97,7 +127,9 @@ def settle(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> lis
         mine = sorted(seen.get(node.host, ()), key=lambda one: one.sequence)
         runs[node.host] = terms((one for one in mine if one.kind in OF_RUNS), busy)
         found += host_incidents(node, mine, runs[node.host])
-    losses = [*_agents(evidence), *map(_bridge_loss, (row for row in evidence if row["kind"] == BRIDGE_LOST))]
+    # An agent's connections tell of the pair that its host is in; of a host in none they tell nothing.
+    agents = _agents(evidence) if any(node.pair for node in nodes) else ()
+    losses = [*agents, *map(_bridge_loss, (row for row in evidence if row["kind"] == BRIDGE_LOST))]
     resolved = _resolve(losses, [node.host for node in nodes])
     operations = [_operation(row) for row in evidence if row["kind"] == OPERATION]
     found += pair_incidents(nodes, runs, resolved, skew, operations)
