@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's half of ``activemq.fleet.collect``: fetches the archive and lays it down."""
+"""The controller's half of ``activemq.fleet.collect``: fetches a host's archive and unpacks it into the collection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ASKED = 3
 
 
 class ActionModule(ActionBase):
-    """Opens the directory without a look at the host, or brings the host's evidence into it."""
+    """Creates the collection's directory (``state: opened``), or collects a host's evidence into it."""
 
     TRANSFERS_FILES = True
     _supports_check_mode = False
@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
         return {"changed": False, "directory": target, "facts": facts, **{key: result[key] for key in keep}}
 
     def _bring(self, arguments: Mapping[str, Any], place: str, task_vars: Any) -> dict[str, Any]:
-        """Let the host make its archive, and fetch it to ``place``/archive. Returns what the module said."""
+        """Run the module on the host and fetch its archive to ``place``/archive; return the module's result."""
         self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "evidence.tar.gz")
         clock = self._clock()
@@ -71,7 +71,10 @@ class ActionModule(ActionBase):
         return result
 
     def _clock(self) -> dict[str, float] | None:
-        """How far the host's clock is ahead of this one, ``offset``, give or take ``within``; seconds."""
+        """Return the host's clock minus the controller's, ``offset``, and its error bound ``within``, in seconds.
+
+        None if unknown.
+        """
         best = None
         for _ in range(_ASKED):
             began = time.time()
@@ -87,7 +90,7 @@ class ActionModule(ActionBase):
         return best
 
     def _facts(self, host: str, about: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-        """``host.json``: what audit reads, and what else is known."""
+        """Return the content of ``host.json``: the host's facts and what the inventory says of the host."""
         facts = dict(result["facts"])
         broker = facts.get("broker") or {}
         known = {key: about.get(key) for key in ("group", "pair", "role", "peer", "ha")}

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.compile``: the whole fleet, once, on the controller."""
+"""``activemq.fleet.compile``: compiles and checks the configuration of the whole fleet, once, on the controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import libr
 
 
 class ActionModule(ActionBase):
-    """Looks at every host of the inventory, so it runs once a play whatever the task says."""
+    """Compiles the configuration of every host of the inventory; runs once per play whatever the task says."""
 
     BYPASS_HOST_LOOP = True
     _requires_connection = False
@@ -92,7 +92,10 @@ def _user() -> str:
 
 
 def _write(kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """One archive a host and kind, in a directory that ansible-playbook removes when it ends, however."""
+    """Write one archive per host and kind into a directory that ansible-playbook removes when it ends.
+
+    Returns ``directory``, and ``archives``: host -> kind -> path and sha256.
+    """
     directory = tempfile.mkdtemp(prefix="activemq-fleet-", dir=constants.DEFAULT_LOCAL_TMP)
     archives: dict[str, dict[str, dict[str, str]]] = {}
     for kind, hosts in kinds.items():

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's half of ``activemq.fleet.configure``: how the archive gets to the host."""
+"""The controller's half of ``activemq.fleet.configure``: brings the configuration archive to the host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.configure i
 
 
 class ActionModule(ActionBase):
-    """Runs ``configure`` here for a local connection without become, else as a module on the host."""
+    """Runs ``configure`` on the controller for a local connection without become, else as a module on the host."""
 
     TRANSFERS_FILES = True
     _supports_check_mode = True
@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
         return dict(result)
 
     def _on_host(self, archive: str | None, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
-        """Copy the archive to a file that only its owner may read, and run the module."""
+        """Copy the archive to a file on the host that only its owner may read, run the module, return its result."""
         try:
             if archive:
                 self._make_tmp_path()

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.decide``: asks the library what comes next in an operation, from what the hosts have shown."""
+"""``activemq.fleet.decide``: asks the library for the next step of an operation, from the evidence of the hosts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARGUMENTS = {
 
 
 class ActionModule(ActionBase):
-    """One decision for all hosts of the play, so it runs once."""
+    """Makes one decision for all hosts of the play, and therefore runs once."""
 
     BYPASS_HOST_LOOP = True
     _requires_connection = False
@@ -49,7 +49,7 @@ class ActionModule(ActionBase):
         return found
 
     def _find(self, path: str) -> str | None:
-        """The file on the controller that ``copy`` takes for a relative path; None where there is none."""
+        """Return the file on the controller that ``copy`` would take for a relative path; None if there is none."""
         try:
             return str(self._find_needle("files", path))
         except AnsibleError:

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.drill``: the controller's part of a drill; see ``activemq_fleet.lab.drill_hosts``."""
+"""``activemq.fleet.drill``: the controller's part of a drill: its load, its next fault, its report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALLOWED = "activemq_drill_allowed"
 
 
 class ActionModule(ActionBase):
-    """The load of a drill is one thing, whatever the number of hosts, so this runs once."""
+    """Runs one step of a drill. A drill has one load, whatever the number of hosts, so the action runs once."""
 
     BYPASS_HOST_LOOP = True
     _requires_connection = False

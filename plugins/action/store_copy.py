@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.store_copy``: carries the pieces of a store between a host and the controller."""
+"""``activemq.fleet.store_copy``: carries the files of a store, chunk by chunk, between a host and the controller."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _PLACE = "activemq-fleet/resync"
 
 
 def _spool(arguments: dict[str, Any]) -> Path:
-    """Where the controller keeps what travels, until all of it has arrived."""
+    """Return the directory on the controller that keeps the copied files until all have arrived."""
     directory = arguments.get("spool") or os.path.join(constants.config.get_config_value("ANSIBLE_HOME"), _PLACE)
     return Path(os.path.expanduser(directory), store_copy.identity(arguments["files"]))
 
 
 def _store(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Which store a piece is of, and whose."""
+    """Return the arguments that name the store: ``directory`` and ``user``, where given."""
     return {name: arguments[name] for name in ("directory", "user") if name in arguments}
 
 
 class ActionModule(ActionBase):
-    """Two of the states are done here, piece by piece; the others are the module's."""
+    """Does the states ``fetched`` and ``placed`` chunk by chunk from the controller; other states are the module's."""
 
     _supports_check_mode = True
     _supports_async = False
@@ -54,7 +54,10 @@ class ActionModule(ActionBase):
         return result | self._module(arguments, variables)
 
     def _fetch(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        """From the host into the spool. What the spool has already does not travel again."""
+        """Fetch the missing files from the host into the spool.
+
+        Bytes that the spool has already are not fetched again.
+        """
         files, spool = arguments["files"], _spool(arguments)
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         needed = sum(files[name]["size"] for name in arguments["missing"])
@@ -66,7 +69,7 @@ class ActionModule(ActionBase):
 
     def _fetch_file(self, arguments: dict[str, Any], variables: dict[str, Any], name: str, path: Path) -> None:
         entry, offset = arguments["files"][name], int(arguments["missing"][name])
-        # The spool begins where the other host has nothing yet, so what it holds is told by its name.
+        # A spooled file begins at the offset up to which the other host has the file; its name says that offset.
         part = path.with_name(f"{path.name}.from-{offset}")
         have = part.stat().st_size if part.exists() else 0
         with part.open("ab") as file:
@@ -81,7 +84,7 @@ class ActionModule(ActionBase):
                 have += len(piece)
 
     def _place(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        """From the spool to the host, which verifies each file when it is whole."""
+        """Send the spooled files to the host, which verifies each file when it is complete; then delete the spool."""
         files, spool = arguments["files"], _spool(arguments)
         for name, begun in arguments["missing"].items():
             path = spool / f"{store_copy.flat(name)}.from-{begun}"

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.brief``: what a playbook of this collection has to say, what it changed, and what failed."""
+"""``activemq.fleet.brief``: prints the messages of this collection's playbooks, what they changed, and what failed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _QUIET = "All assertions passed"
 
 
 class CallbackModule(CallbackBase):
-    """Prints each thing once."""
+    """Prints each message, change and failure once, without the default callback's headings."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -47,7 +47,10 @@ class CallbackModule(CallbackBase):
         self._play = ""
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """The play is named when it first has something to say: one for no hosts is not."""
+        """Remember the play's name, which is printed before its first message.
+
+        A play without messages is not printed.
+        """
         self._play = play.get_name().strip()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
@@ -74,14 +77,14 @@ class CallbackModule(CallbackBase):
         self._say(f"  UNREACHABLE {_host(result)}: {_message(result.result)}", constants.COLOR_UNREACHABLE)
 
     def v2_on_file_diff(self, result: Any) -> None:
-        """What ``--diff`` asks for, as the default callback prints it."""
+        """Print the differences that ``--diff`` asks for, as the default callback does."""
         found = [result.result, *(result.result.get("results") or ())] if result.task.loop else [result.result]
         for one in found:
             if isinstance(one, Mapping) and one.get("changed") and (diff := one.get("diff")):
                 self._display.display(self._get_diff(diff))
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
-        """Plays for no hosts are passed over in silence."""
+        """Print nothing for a play that matches no hosts."""
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:
         self._say("  no host is left", constants.COLOR_ERROR)
@@ -118,12 +121,12 @@ class CallbackModule(CallbackBase):
 
 
 def _task(task: Any) -> str:
-    """The task's name without that of its role."""
+    """Return the task's name without its role's name."""
     return str(task.name or task.action).strip()
 
 
 def _host(result: Any) -> str:
-    """The host, and that on which the task was done in its place."""
+    """Return the host's name, with the host to which the task was delegated."""
     delegated = result.result.get("_ansible_delegated_vars") or {}
     other = delegated.get("ansible_delegated_host")
     name = str(result.host.get_name())
@@ -138,7 +141,7 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _has_failed_items(result: Mapping[str, Any]) -> bool:
-    """Whether items of a loop were told of already."""
+    """Return whether items of a loop failed; each was printed already."""
     return any(isinstance(item, Mapping) and item.get("failed") for item in result.get("results") or ())
 
 

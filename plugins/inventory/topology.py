@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Host names -> groups and ``activemq_identity``; the thinking is done in ``activemq_fleet``."""
+"""Puts brokers into groups by their host names and sets ``activemq_identity``, using ``activemq_fleet``."""
 
 from __future__ import annotations
 
@@ -98,7 +98,10 @@ class InventoryModule(BaseInventoryPlugin):
         self._warn(path, bool(identities), nearly)
 
     def _variables_of_all(self) -> dict[str, Any]:
-        """The variables of the group ``all``. Raises AnsibleError for a file of variables that cannot be read."""
+        """Return the variables of the group ``all``.
+
+        Raises AnsibleError for a file of variables that cannot be read.
+        """
         everyone = self.inventory.groups["all"]
         sources = getattr(self.inventory, "processed_sources", [])
         stated = get_vars_from_inventory_sources(self.loader, sources, [everyone], "all")
@@ -106,7 +109,10 @@ class InventoryModule(BaseInventoryPlugin):
         return known
 
     def _convention(self, path: str, stated: dict[str, Any]) -> dict[str, str]:
-        """Pattern and letter: from this file, else from the variables of ``all``."""
+        """Return naming pattern and master node, from the plugin's options, else from the variables of ``all``.
+
+        Raises AnsibleParserError where both are set and differ.
+        """
         known = combine_vars(stated, load_extra_vars(self.loader))
         convention = {}
         for option, variable in _VARIABLES.items():

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Text of strangers, as it may be shown: file and host names, log lines, names of brokers, messages of errors."""
+"""Makes text of unknown origin safe to show: file and host names, log lines, names of brokers, messages of errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""The text with every character that a terminal or browser would obey, or not show, as ``\n`` or ``\u001b``.
+    r"""Return the text with every character that terminals or browsers obey or hide as an escape, ``\n`` or ``\u001b``.
 
     ``lines``: line breaks and tabs stay as they are, for text that is made of lines.
     """
@@ -36,16 +36,16 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def printable_json(data: Any, indent: int = 2) -> str:
-    """The data as JSON that a terminal can show: characters beyond ASCII as they are, unless some is hidden."""
+    """Return data as JSON that a terminal can show; all beyond ASCII is escaped if any character is unsafe to show."""
     text = json.dumps(data, indent=indent, ensure_ascii=False)
     return text if printable(text, lines=True) == text and "\t" not in text else json.dumps(data, indent=indent)
 
 
 def escape_html(text: str) -> str:
-    """Text for HTML and XML 1.0, in an element or an attribute, with everything hidden made visible."""
+    """Return text for HTML and XML 1.0, in an element or an attribute, with hidden characters made visible."""
     return html.escape(printable(text, lines=True), quote=True)
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """``1 pair``, ``4 pairs``, ``1,000 brokers``."""
+    """Return a number with its noun: ``1 pair``, ``4 pairs``, ``1,000 brokers``. ``plural``: of irregular nouns."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

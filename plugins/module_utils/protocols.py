@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The protocols that a broker's connectors speak, one row each."""
+"""The table of the protocols that a broker's connectors speak, and functions on connectors' URI schemes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _OF_SCHEMES = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """``port`` is that of the shipped activemq.xml. ``clients`` says in words who connects.
+    """A protocol of connectors.
 
+    ``port``: in the activemq.xml that ships with ActiveMQ; ``clients``: who connects, in words.
     ``supports_round_trip``: a probe can send a message over it and receive the same message back.
     ``max_frame_size_since``: the first release whose connectors read ``wireFormat.maxFrameSize``; ``default_frames``
     says what they accept without it.
@@ -53,13 +54,13 @@ PROTOCOLS = {
         Protocol("http", 8080, "OpenWire clients behind proxies"),
     )
 }
-"""By name. Frames of OpenWire depend on the release in ways of their own (``lint.security``)."""
+"""The protocols by name. The frame limits of OpenWire, which differ by release, are in ``lint.security``."""
 
 
 def protocol_of(scheme: str) -> str:
     """Return the name of the protocol that a connector with this scheme speaks; ``auto`` counts as openwire.
 
-    A scheme that is none of ours (``vm``, ``udp``) is returned as it is, without what follows a plus sign.
+    A scheme that is none of these protocols (``vm``, ``udp``) is returned as it is, without what follows a plus sign.
     """
     first = scheme.split("+", 1)[0]
     return _OF_SCHEMES.get(first, first)
@@ -71,6 +72,6 @@ def is_encrypted(scheme: str) -> bool:
 
 
 def supports_round_trip(scheme: str) -> bool:
-    """Return whether a probe of a connector with this scheme gets its own message back."""
+    """Return whether a probe of a connector with this scheme can receive its own message back."""
     protocol = PROTOCOLS.get(protocol_of(scheme))
     return protocol is not None and protocol.supports_round_trip

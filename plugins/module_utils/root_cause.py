@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The deepest cause that a Java stack trace names."""
+"""Finds the root cause that a Java stack trace names."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 CAUSE = "Caused by: "
 SHOWN = 300
-"""Characters of a cause, at most, that stands for a deeper one."""
+"""Characters that a cause may have at most to be returned in place of a deeper one."""
 
 
 def root_cause(lines: Iterable[str]) -> str:
-    """The deepest cause of the last exception in these lines of stack traces; empty where none names a cause.
+    """Return the deepest ``Caused by:`` of the last exception in lines of stack traces; empty if there is none.
 
-    A cause above it that repeats it and says more, as which address is in use, is taken in its place.
+    A cause above the deepest one that repeats its message and says more (which address is in use) is returned instead.
     """
     causes = [line.strip()[len(CAUSE) :].strip() for line in lines if line.lstrip().startswith(CAUSE)]
     cause = causes.pop() if causes else ""
@@ -24,5 +24,5 @@ def root_cause(lines: Iterable[str]) -> str:
 
 
 def _message_of(cause: str) -> str:
-    """Without the class of the exception."""
+    """Return the message of a cause without the class of the exception."""
     return cause.partition(": ")[2] or cause

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.broker_info``: the state of a broker now."""
+"""``activemq.fleet.broker_info``: returns the current state of a host's broker."""
 
 from __future__ import annotations
 

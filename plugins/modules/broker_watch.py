@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.broker_watch``: who served when, while something was done."""
+"""``activemq.fleet.broker_watch``: records which address of a pair answered when, while an operation ran."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.collect``: what one host has to say, brought to the controller without a secret."""
+"""``activemq.fleet.collect``: packs one host's evidence, secrets masked, for the controller to fetch."""
 
 from __future__ import annotations
 

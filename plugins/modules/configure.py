@@ -1,7 +1,10 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The host's half of ``activemq.fleet.configure``; the work is done in ``module_utils``."""
+"""``activemq.fleet.configure``: the module that installs a configuration on its host.
+
+``module_utils`` does the work.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.machine_info``: evidence for the rules that a file alone does not show."""
+"""``activemq.fleet.machine_info``: returns facts of a machine that rules need and no configuration file shows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.operation_record``: writes down on a host that planned work begins or has ended."""
+"""``activemq.fleet.operation_record``: records on a host that planned work begins or has ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.queue_demand``: lets bridges bring queues that nobody consumes."""
+"""``activemq.fleet.queue_demand``: makes bridges forward queues that have no consumers."""
 
 from __future__ import annotations
 

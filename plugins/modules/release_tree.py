@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.release_tree``: puts an unpacked release in the directory of its name."""
+"""``activemq.fleet.release_tree``: puts an unpacked release into its directory, or replaces the running one."""
 
 from __future__ import annotations
 

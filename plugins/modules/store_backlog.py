@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.store_backlog``: what a broker of 5.3 to 5.7 still holds."""
+"""``activemq.fleet.store_backlog``: counts the messages that a broker of 5.3 to 5.7 still holds."""
 
 from __future__ import annotations
 

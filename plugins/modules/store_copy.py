@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.store_copy``: one step of copying a store from one host to another."""
+"""``activemq.fleet.store_copy``: does one step of copying a store from one host to another."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store
 
 
 def act(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
-    """The result of one step. Raises InstallError, OSError."""
+    """Do one step of copying a store; return the module's result. Raises InstallError, OSError."""
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state == "manifest":
         if store_copy.is_locked(directory, user):

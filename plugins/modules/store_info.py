@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.store_info``: what the store of a pure broker holds, to be compared with its peer's."""
+"""``activemq.fleet.store_info``: returns what the store of a pure broker holds, to be compared with its peer's."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messa
 
 
 def look(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
-    """The module's result. Raises InstallError, OSError."""
+    """Return what a pure broker's store and log show, as the module's result. Raises InstallError, OSError."""
     process = find_broker(base)
     free = 0
     with suppress(FileNotFoundError, InstallError), open_directory(os.path.dirname(directory)) as parent:
@@ -167,7 +167,7 @@ def look(base: str, directory: str, read: bool, user: str | None = None) -> dict
 
 
 def _look_into(directory: str, read: bool) -> dict[str, Any]:
-    """What is in the store, for the account that owns it."""
+    """Return the existence, lock, size and messages of a store; called as the account that owns it."""
     return {
         "exists": store_files.store_mode(directory) is not None,
         "locked": store_files.is_locked(directory),

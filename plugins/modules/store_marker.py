@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.store_marker``: proves that the nodes of a pair see one store."""
+"""``activemq.fleet.store_marker``: checks that both nodes of a pair see the same store, by a marker file in it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store
 
 
 def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """The module's result. Raises InstallError, OSError."""
+    """Do what ``state`` says with the store's marker; return the module's result. Raises InstallError, OSError."""
     directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
     marker_state = store_marker.look(directory, user)
     if state == "look":

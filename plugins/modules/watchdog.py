@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.watchdog``: the small unit beside a broker that notices when it hangs."""
+"""``activemq.fleet.watchdog``: installs or removes the systemd unit that watches a broker and notices when it hangs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The directory on the controller into which ``activemq.fleet.collect`` lays what hosts have sent."""
+"""The directory on the controller into which ``activemq.fleet.collect`` unpacks what hosts have sent."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SLACK = 64 << 20
 
 
 def open_directory(path: str) -> str:
-    """Make the directory, private, or take the one of an earlier run. Returns its absolute path.
+    """Create the private directory of a collection, or take that of an earlier run; return its absolute path.
 
-    Raises AnsibleActionFail for one that holds anything else.
+    Raises AnsibleActionFail for a directory that holds anything else.
     """
     path = os.path.abspath(os.path.expanduser(path))
     mark = os.path.join(path, MARK)
@@ -42,7 +42,7 @@ def open_directory(path: str) -> str:
 
 @contextmanager
 def staging(directory: str, host: str) -> Iterator[str]:
-    """A directory beside the host's own, gone at the end whatever happens. What a killed run left goes first."""
+    """Context manager: a temporary directory beside the host's own, removed at the end with those of killed runs."""
     if host.startswith(".") or "/" in host:
         raise AnsibleActionFail(f"{host!r} is no name for a directory")
     for name in os.listdir(directory):
@@ -56,7 +56,7 @@ def staging(directory: str, host: str) -> Iterator[str]:
 
 
 def land(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
-    """Unpack below ``place`` and let it become ``target`` in one rename.
+    """Unpack a host's archive below ``place``, add ``host.json``, and replace the directory ``target`` by the result.
 
     Raises AnsibleActionFail for an archive that holds anything but files below it, or far more than
     ``limit`` bytes, and for a disk that has no room for them.

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""How plugins reach the library, and how its errors reach the user of Ansible."""
+"""Loads modules of the library ``activemq_fleet`` for plugins, and turns the library's errors into Ansible's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INSTALL = "pip install activemq-fleet"
 
 
 def library(module: str) -> ModuleType:
-    """The module ``activemq_fleet.MODULE``. Raises AnsibleError with the line to run."""
+    """Return the module ``activemq_fleet.MODULE``. Raises AnsibleError with the command that installs the library."""
     try:
         return import_module(f"activemq_fleet.{module}")
     except ImportError as error:
@@ -28,7 +28,7 @@ def library(module: str) -> ModuleType:
 
 @contextmanager
 def speaking(plugin: str, value: object) -> Iterator[None]:
-    """Turn what the library refuses into one AnsibleFilterError that names plugin and input."""
+    """Context manager: raise the library's errors as one AnsibleFilterError that names plugin and input."""
     fleet_error: type[Exception] = library("errors").FleetError
     try:
         yield

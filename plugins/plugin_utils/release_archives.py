@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller sees of the archives that releases are installed from."""
+"""Inspects, on the controller, the archives and directories that releases are installed from."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _CHUNK = 1 << 20
 
 
 def look_into(path: str, install: str, find: Callable[[str], str | None]) -> dict[str, Any] | None:
-    """The fields of ``operations.Archive``; None for a URL.
+    """Return the releases in an archive or directory, as the fields of ``operations.Archive``; None for a URL.
 
-    ``install`` is ``archive`` or ``jars``. ``find`` returns where Ansible takes a relative path from, None where no
-    file of that name is.
+    ``install`` is ``archive`` or ``jars``. ``find`` returns the file that Ansible takes for a relative path, None if
+    there is no such file. The result has ``found`` (releases) and ``sha512``, or ``problem``.
     """
     if "://" in path:
         return None
@@ -44,7 +44,7 @@ def look_into(path: str, install: str, find: Callable[[str], str | None]) -> dic
 
 
 def _sha512(file: str) -> str | None:
-    """Of the whole file; None for what cannot be read."""
+    """Return the SHA-512 of a file in hexadecimal; None if it cannot be read."""
     digest = hashlib.sha512()
     try:
         with open(file, "rb") as stream:

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests ``master`` and ``slave`` share."""
+"""Implements the tests ``master`` and ``slave``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import libr
 
 
 def has_role(role: str, name: str, pattern: str | None, master_node: str) -> bool:
-    """True when ``name`` is a broker's and its preferred role is ``role``."""
+    """Return whether ``name`` is a broker's host name whose preferred role is ``role`` (``master`` or ``slave``).
+
+    Raises AnsibleFilterError for a name that is no text or a pattern that is invalid.
+    """
     naming = library("naming")
     with speaking(role, name):
         if not isinstance(name, str):

@@ -1,5 +1,5 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of one host, masked and packed."""
+"""Collects, masks and packs the evidence of one host."""
 
 from __future__ import annotations

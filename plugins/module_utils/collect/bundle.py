@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The archive that brings one host's evidence to the controller: masked, bounded, and true about what it lacks.
+"""Writes the archive that brings one host's evidence to the controller: masked, bounded, listing what is missing.
 
 Files that grow and roll while they are read are opened first, all of a kind at once, and read as
 long as they were then.
@@ -39,7 +39,7 @@ Late = Callable[[], bool]
 
 @dataclass
 class Opened:
-    """A regular file that is held open; ``size`` and ``mtime`` are those of that moment."""
+    """A regular file that is held open; ``size`` and ``mtime`` are those of the moment when it was opened."""
 
     name: str
     file: BinaryIO = field(repr=False)
@@ -52,7 +52,7 @@ class Bundle:
     """A gzipped tar at ``path`` of at most ``limit`` bytes, counted before compression.
 
     ``seconds`` after it was made it takes no more logs. ``left_out`` has ``{path, bytes, why}`` for everything
-    that is not in it, or not whole.
+    that is not in it, or not whole; ``files`` is the number of files in it.
     """
 
     path: str
@@ -73,16 +73,16 @@ class Bundle:
         self._out.close()
 
     def is_late(self) -> bool:
-        """True when no time is left for what takes some."""
+        """Return whether the bundle's ``seconds`` are over."""
         return time.monotonic() > self._until
 
     @property
     def remaining_seconds(self) -> float:
-        """Seconds until it is late; negative afterwards."""
+        """The seconds left for collecting; negative when the time is over."""
         return self._until - time.monotonic()
 
     def give(self) -> None:
-        """Let whoever is logged in fetch it: the directory is that account's own, and holds no secret any more."""
+        """Let the account that owns the archive's directory (Ansible's login) read the archive, which is masked."""
         owner = os.stat(os.path.dirname(self.path))
         if os.geteuid() == 0:
             os.fchown(self._out.fileno(), owner.st_uid, owner.st_gid)
@@ -93,7 +93,10 @@ class Bundle:
         self.left_out.append({"path": printable(path), "bytes": size, "why": printable(why)})
 
     def add(self, name: str, data: bytes, mtime: float = 0) -> bool:
-        """Add a small file that is masked already. False when it does not fit."""
+        """Add a small file that is masked already.
+
+        Return False, and list the file as left out, when it does not fit.
+        """
         if len(data) > self.rest:
             self.leave_out(name, len(data), "does not fit")
             return False
@@ -102,7 +105,7 @@ class Bundle:
         return True
 
     def add_logs(self, opened: Iterable[Opened], mask: Mask) -> None:
-        """Add masked logs, newest first. The first that does not fit is cut to its newest lines."""
+        """Add logs, masked, newest first. The first that does not fit is cut to its newest lines."""
         for log in sorted(opened, key=lambda log: log.mtime, reverse=True):
             with log.file:
                 try:
@@ -159,7 +162,7 @@ class Bundle:
 
 
 def _mask(source: Any, target: Any, size: int, mask: Mask, is_late: Late, whole_lines: bool = False) -> tuple[int, int]:
-    """Copy at most ``size`` bytes, masked line by line; returns how many were read, and how many of them dropped.
+    """Copy at most ``size`` bytes, masked line by line; return how many were read, and how many of those were dropped.
 
     What a line has after ``_LINE`` bytes more than a chunk is dropped: the masker cuts it anyway, and none may
     fill the memory. When the time is over nothing more is read.
@@ -184,7 +187,7 @@ def _mask(source: Any, target: Any, size: int, mask: Mask, is_late: Late, whole_
 
 
 def _skip_line(source: Any, most: int) -> int:
-    """Read on to the end of a line; returns how many bytes that were."""
+    """Read to the end of a line; return the number of bytes read."""
     skipped = 0
     while skipped < most:
         piece = source.readline(min(_CHUNK, most - skipped))
@@ -195,17 +198,17 @@ def _skip_line(source: Any, most: int) -> int:
 
 
 def open_regular(directory: Directory, name: str, shown: str) -> Opened:
-    """Open a file that the directory's owner, or root, has written there. Raises UntrustedPathError, OSError."""
+    """Open a file that root or the directory's owner has written there. Raises UntrustedPathError, OSError."""
     descriptor = open_owned_file(directory, name)
     status = os.fstat(descriptor)
     return Opened(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
 
 
 def open_all(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[Opened]:
-    """Open the files of a directory that are wanted, as they stood at one moment.
+    """Open the files of a directory whose name is ``wanted``, as they stood at one moment, and return them.
 
-    Should one be renamed meanwhile, as a log is that rolls, they are opened again. What is not opened is named in
-    ``bundle``, also a directory that is behind a link of the account's own.
+    If one is renamed meanwhile, as a log that rolls is, all are opened again. What cannot be opened is listed in
+    ``bundle``, also a directory that is behind a link of an untrusted account.
     """
     try:
         with open_directory(path) as directory:

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration in use on a host, masked: what its manifests say was deployed, and what is there."""
+"""Collects the configuration in use on a host, masked: what its manifests say was deployed, and what is there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _LARGEST = 1 << 20
 
 @dataclass
 class Tree:
-    """What lies in a directory. ``manifest`` and ``found`` are as they leave the host."""
+    """The masked files of a directory by path.
+
+    ``manifest``: hashes of deployed files, ``found``: status of each file.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
     manifest: dict[str, str] = field(default_factory=dict)
@@ -34,10 +37,10 @@ class Tree:
 
 
 def known_secrets(versions: list[Version]) -> list[Secret]:
-    """The secrets of these versions: what stands where the planned files say ``@VARIABLE@``.
+    """Return the secrets of installed versions: the values that stand where the planned files say ``@VARIABLE@``.
 
-    A file that was changed by hand counts only as far as its secrets are shown to be those
-    deployed: put into the planned text they give the very bytes that were.
+    The secrets of a file that was changed by hand count only if filling them into the planned text gives the very
+    bytes that were deployed.
     """
     secrets: list[Secret] = []
     changed = []
@@ -67,7 +70,10 @@ def _filled(masked: str, secrets: list[Secret]) -> str:
 
 
 def read_tree(path: str, known: Known, bundle: Bundle, prefix: str) -> Tree:
-    """Every file below a directory, masked. Those of a version of ours are compared with its manifest."""
+    """Return every file below a directory, masked.
+
+    Those of a version of this collection are compared with its manifest.
+    """
     version, tree = read_version(path), Tree()
     deployed = version.manifest if version else {}
     try:
@@ -85,7 +91,7 @@ def read_tree(path: str, known: Known, bundle: Bundle, prefix: str) -> Tree:
 
 
 def _planned_hash(version: Version | None, path: str) -> str:
-    """The hash of a deployed file as the plan has it. Raises KeyError where it was not deployed."""
+    """Return the hash that the plan has for a deployed file. Raises KeyError where the file was not deployed."""
     assert version is not None  # noqa: S101 -- for the type alone
     if path in version.masked:
         # The hash of what is secret would let one try passwords: that of the masked text says as much.
@@ -142,7 +148,7 @@ def add_tree(tree: Tree, bundle: Bundle, prefix: str) -> None:
 
 
 def add_records(trees: list[Tree], bundle: Bundle, prefix: str) -> None:
-    """``.fleet-manifest.json``, hashes as planned files have them, and ``.fleet-found.json``."""
+    """Add ``.fleet-manifest.json``, with the plan's hashes, and ``.fleet-found.json`` of all trees to the bundle."""
     manifest: dict[str, str] = {}
     found: dict[str, Any] = {}
     for tree in trees:

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ``activemq.fleet.collect`` does on a host: reads, masks and packs. It changes nothing there.
+"""Collects a host's evidence for ``activemq.fleet.collect``: reads, masks and packs it. It changes nothing on the host.
 
-What is small and says most comes first, then logs and journals, newest first, as far as the bound
-allows. What cannot be had is named and keeps nothing else from being collected.
+Small and telling files come first, then logs and journals, newest first, as far as the bound
+allows. What cannot be collected is listed and stops nothing else from being collected.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _PATIENCE = 60
 
 
 def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the archive and return what the host shows: ``facts``, ``left_out`` and ``notes``.
+    """Write the archive and return the module's result: ``facts``, ``left_out``, ``notes``, files and bytes written.
 
     Raises InstallError with one line when there can be no archive.
     """
@@ -83,7 +83,7 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Work:
-    """One collection. ``known`` is what the host's own files say about secrets."""
+    """One collection of a host. ``known`` are the secrets that the host's own files hold."""
 
     def __init__(self, bundle: Bundle, days: int, dumps: str) -> None:
         self.bundle, self.days, self.dumps = bundle, days, dumps
@@ -166,9 +166,9 @@ class _Work:
             self._text(f"threads/{number}.txt", text)
 
     def _listing(self, name: str, directory: str, account: int | None) -> None:
-        """Names, sizes and times, never contents, as the broker's account sees them.
+        """Add a list of the names, sizes and times in a directory, as the broker's account sees them, but no contents.
 
-        A share that is away must not hold up everything else.
+        ``find`` has a time limit, so that a share whose server is away does not stop the collection.
         """
         done = _run(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"], account)
         entries = [] if done is None else done.decode(errors="replace").split("\0")[:-1]
@@ -214,7 +214,10 @@ class _Work:
 
 
 def timezone(process: Process | None, etc: str = "/etc") -> str:
-    """The zone in which the broker's log is written: the JVM's own, else the host's; a name, or ``+02:00``."""
+    """Return the time zone of the broker's log: the JVM's own, else the host's.
+
+    A name, or an offset such as ``+02:00``.
+    """
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):
             return str(word.partition("=")[2])
@@ -242,7 +245,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _versions(home: Layout) -> list[Version]:
-    """The version in force first: of two variables with one value its own count."""
+    """Return the installed versions, the one in force first: of two variables with one value its own counts."""
     try:
         current = home.current_version()
     except InstallError:
@@ -260,14 +263,14 @@ def _current(home: Layout) -> str | None:
 
 
 def _directory(home: Layout) -> tuple[str, str] | None:
-    """Where the configuration in use lies, also one that the collection has not installed, and its place below."""
+    """Return the directory of the configuration in use, and its path prefix in the bundle; None if there is none."""
     name = _current(home)
     places = [(home.directory(name), "")] if name else [(home.current, ""), (os.path.join(home.base, "conf"), "conf/")]
     return next((place for place in places if os.path.isdir(place[0])), None)
 
 
 def _run(command: list[str], account: int | None = None) -> bytes | None:
-    """What a command prints. ``account``: the uid that root runs it as, with that account's groups."""
+    """Return the standard output of a command, None if it fails. ``account``: the uid that root runs it as."""
     who: dict[str, Any] = {}
     if account and os.geteuid() == 0:
         entry = _entry(account)
@@ -291,7 +294,7 @@ def _entry(uid: int) -> pwd.struct_passwd | None:
 
 
 def _tail(command: list[str], most: int, seconds: float) -> tuple[str, int]:
-    """The last ``most`` bytes of what a command prints, from the start of a line, and how many came before.
+    """Return the last ``most`` bytes of a command's output, from the start of a line, and how many bytes came before.
 
     The command is ended after ``seconds``; what it printed until then counts.
     """

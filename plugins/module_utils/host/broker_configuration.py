@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a host can read of a broker's own configuration: connectors, store, an account to ask with."""
+"""Reads a broker's own configuration on its host: connectors, store, and an account to log in with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)")
 
 @dataclass(frozen=True)
 class Listener:
-    """One transportConnector, and where to ask it. ``requires_client_certificate``: clients without one are refused."""
+    """A transportConnector and the address to probe it at.
+
+    ``requires_client_certificate``: clients without a certificate are refused.
+    """
 
     name: str
     scheme: str
@@ -33,7 +36,10 @@ class Listener:
 
 @dataclass(frozen=True)
 class Deployed:
-    """A configuration. ``store`` is kahaDB's directory, empty for another store."""
+    """The parts of a broker's configuration that host modules need: connectors, an account to log in with, store.
+
+    ``store`` is kahaDB's directory, empty for another store; ``pure``: the broker copies to a slave, or is one.
+    """
 
     listeners: tuple[Listener, ...] = ()
     login: Login = field(default=Login(), repr=False)
@@ -43,7 +49,7 @@ class Deployed:
 
 
 def read_deployed(version: str, base: str) -> Deployed:
-    """What ``VERSION/conf`` says. Raises OSError or ElementTree.ParseError when it cannot be read."""
+    """Return the configuration in ``VERSION/conf``. Raises OSError or ElementTree.ParseError when it cannot be read."""
     conf = os.path.join(version, "conf")
     root = ElementTree.parse(os.path.join(conf, "activemq.xml")).getroot()  # noqa: S314 -- root's own file
     places = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
@@ -58,10 +64,10 @@ def read_deployed(version: str, base: str) -> Deployed:
 
 
 def persistence_of(document: bytes) -> dict[str, Any]:
-    """Where a configuration keeps its messages.
+    """Return where a configuration (an activemq.xml) keeps its messages.
 
     ``kind`` is the element of the store, None where there is none or the broker keeps nothing;
-    ``openwire`` what ``storeOpenWireVersion`` says, or None; ``pure``: it copies to a slave, or is one.
+    ``openwire`` the value of ``storeOpenWireVersion``, or None; ``pure``: the broker copies to a slave, or is one.
     """
     return _persistence(ElementTree.fromstring(document))  # noqa: S314 -- root's own file
 
@@ -83,9 +89,9 @@ def _is_pure(root: ElementTree.Element) -> bool:
 
 
 def has_messages(store: str, root: int | None = None) -> bool:
-    """Whether a kahaDB store was ever used. ``root``: a descriptor that stands for ``/``.
+    """Return whether a kahaDB store was ever used. ``root``: a descriptor that stands for ``/``.
 
-    Raises UntrustedPathError for a store behind a link of the account's own.
+    Raises UntrustedPathError for a store behind a link that an untrusted account made.
     """
     try:
         with open_directory(store, root) as directory:
@@ -116,13 +122,16 @@ def requires_client_certificate(uri: str) -> bool:
 
 
 def read_address(uri: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port, with which a URI begins; None for text that has none of its own. The host may be empty."""
+    """Return the scheme, host and port with which a URI begins, or None. The host may be empty."""
     match = _URI.match(uri)
     return (match["scheme"], match["host"].strip("[]"), int(match["port"])) if match else None
 
 
 def _login(root: ElementTree.Element, conf: str) -> Login:
-    """The first account whose password stands in the credentials file; the network's, where there is one."""
+    """Return the first account whose password stands in the credentials file.
+
+    The network connectors' where there is one.
+    """
     try:
         with open(os.path.join(conf, "credentials.properties"), encoding="latin-1") as file:
             entries = dict(read_properties(file.read()))
@@ -144,7 +153,7 @@ _CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
 def read_properties(text: str) -> list[tuple[str, str]]:
-    """Entries of a properties file as the fleet writes them: one a line, ``=`` between."""
+    """Return the (key, value) entries of a properties file as the fleet writes them: one a line, ``=`` between."""
     entries = [_ENTRY.fullmatch(line) for line in text.splitlines()]
     return [(_unescape(entry["key"]), _unescape(entry["value"])) for entry in entries if entry]
 

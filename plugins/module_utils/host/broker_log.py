@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""How far a broker's own log says that it is.
+"""Reads from a broker's own log which phase the broker is in (starting, waiting, started …), and its last error.
 
 A small part of the grammar in ``activemq_fleet.logs``, which is not on the hosts; a test reads
 the samples with both. Clients choose names that stand in messages, and log4j 1 writes their line ends
@@ -32,9 +32,9 @@ _NAMES_ERROR = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|E
 _SHOWN = 400
 _SLACK = 1.5  # seconds
 _MESSAGE = 120
-"""Of a message before its cause at least so much is shown."""
+"""Characters of a message that are shown at least, before its cause."""
 _LONGEST = 200
-"""Lines of one message; Spring's have some dozens."""
+"""Lines that one message may have at most; Spring's have some dozens."""
 _NAME = r"\((?:[^()]+)\)"
 _BROKER = ("BrokerService",)
 _SLAVE = ("MasterConnector",)
@@ -80,10 +80,11 @@ _READ = 4 << 20
 
 @dataclass(frozen=True)
 class Phase:
-    """``name``: starting, waiting, attached, started, stopping, stopped, failed, or unknown.
+    """A broker's phase by its log.
 
-    ``message`` is the record that says so, ``time`` its local time in whole seconds. ``has_started``: the same process
-    said before that it is started, or attached.
+    ``name``: starting, waiting, attached, started, stopping, stopped, failed, or unknown. ``message`` is the record
+    that shows the phase, ``time`` its local time in whole seconds. ``has_started``: the same process logged before that
+    it is started, or attached.
     """
 
     name: str
@@ -95,7 +96,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Record:
-    """A whole record: ``time`` is local, in whole seconds, ``logger`` the class that wrote it."""
+    """A whole record of the log: ``time`` is local, in whole seconds, ``logger`` the class that wrote it."""
 
     time: str
     level: str
@@ -105,12 +106,12 @@ class Record:
     milliseconds: int = 0
 
     def is_by(self, classes: Sequence[str]) -> bool:
-        """Whether one of these classes of ActiveMQ wrote it."""
+        """Return whether one of these classes of ActiveMQ wrote the record."""
         return self.logger.startswith("org.apache.activemq.") and self.logger.rpartition(".")[2] in classes
 
     @property
     def is_of_a_client(self) -> bool:
-        """Whether a thread that serves a connection wrote it."""
+        """Whether the record was written by a thread that serves a connection."""
         return _CLIENT_THREAD.match(self.thread) is not None
 
 
@@ -118,16 +119,16 @@ UNKNOWN = Phase("unknown")
 
 
 def read_phase(data: str, since: float) -> Phase:
-    """The phase by ``data``/activemq.log, from records no older than ``since`` (seconds since the epoch)."""
+    """Return the broker's phase by ``data``/activemq.log, from records no older than ``since`` (epoch seconds)."""
     lines = [*_tail(data, "activemq.log.1"), *_tail(data, "activemq.log")]
     found = [record for record in records(lines) if _is_of(record, since)]
-    # No JVM starts a broker within its first second: what is that old was said by the process before.
+    # No JVM starts a broker within its first second: records that old are of the previous process.
     own = follow(record for record in found if _is_of(record, since + _SLACK))
     return replace(follow(found), has_started=own.has_started)
 
 
 def last_error(data: str, since: float = 0) -> str:
-    """What went wrong last and not before ``since``, in one line with its root cause; or nothing."""
+    """Return the last error in ``data``/activemq.log not before ``since``, on one line with its root cause; else ""."""
     error = ""
     stack: list[str] = []
     for line, record in _followed(_tail(data, "activemq.log")):
@@ -139,9 +140,9 @@ def last_error(data: str, since: float = 0) -> str:
 
 
 def printed_error(lines: Sequence[str]) -> str:
-    """Why a process ended, from what it printed last, in one line: its root cause, else its first error.
+    """Return why a process ended, on one line, from the lines it printed last: its root cause, else its first error.
 
-    Frames of a stack trace, also those that are only counted (``... 20 more``), are no reason.
+    Frames of a stack trace, also those that are only counted (``... 20 more``), are passed over.
     """
     told = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
     error = next((line for line in told if _NAMES_ERROR.search(line)), told[-1] if told else "")
@@ -149,7 +150,7 @@ def printed_error(lines: Sequence[str]) -> str:
 
 
 def _with_cause(error: str, cause: str) -> str:
-    """One line. What is too long loses the end of the message and never the cause, which says most."""
+    """Return error and cause on one line; when it is too long, the end of the message is cut and never the cause."""
     error, cause = (" ".join(_LINE_END.sub(" ", text).split()) for text in (error, cause))
     if not cause or cause in error[:_SHOWN]:
         return error[:_SHOWN]
@@ -172,12 +173,12 @@ def _tail(data: str, name: str) -> list[str]:
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """The whole records of these lines; one without logger and thread counts for nothing."""
+    """Return an iterator of the whole records in lines of a log; a record without logger and thread is left out."""
     return (record for _, record in _followed(lines) if record is not None)
 
 
 def _followed(lines: Iterable[str]) -> Iterator[tuple[str, Record | None]]:
-    """Each line, and the record that it completes: a message may go on over several lines."""
+    """Yield each line with the record that it completes, or None: a message may go on over several lines."""
     head: re.Match[str] | None = None
     message: list[str] = []
     for line in lines:
@@ -197,7 +198,10 @@ def _followed(lines: Iterable[str]) -> Iterator[tuple[str, Record | None]]:
 
 
 def _is_of(record: Record, since: float) -> bool:
-    """Whether it was written since then and not in the future. The log has whole local seconds: one of slack."""
+    """Return whether a record was written after ``since`` and not in the future.
+
+    The log has whole seconds: 1.5 s of slack.
+    """
     try:
         written = time.mktime(time.strptime(record.time, "%Y-%m-%d %H:%M:%S"))
     except (ValueError, OverflowError):
@@ -206,7 +210,7 @@ def _is_of(record: Record, since: float) -> bool:
 
 
 def follow(records: Iterable[Record]) -> Phase:
-    """The phase after these records. Pure."""
+    """Return the phase that a broker is in after these records. Pure."""
     phase, slave, started = UNKNOWN, False, False
     for record in records:
         meaning = _meaning(record)

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Inject a fault into the broker of this host, or tell when it took over. Which one gets it is decided elsewhere."""
+"""Injects a fault into the active broker of a host, and measures when a standby took over."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGT
 
 
 def inject(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
-    """One fault at the broker, now. Returns when, by this host's clock, and at which process.
+    """Inject one fault into the active broker.
 
-    Whoever dies here leaves no broker that is down or frozen: after ``again`` seconds systemd itself
-    starts it or lets it go on. Raises InstallError when the broker is not active any more.
+    Return the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
+    stays down or frozen: after ``again`` seconds systemd itself starts it or lets it go on. Raises InstallError when
+    the broker is not active any more.
     """
     layout = Layout(os.path.abspath(base))
     process = _active(layout, unit)
@@ -51,7 +52,7 @@ def inject(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
 
 
 def resume(base: str, unit: str | None) -> dict[str, Any]:
-    """Let a frozen broker go on. Does nothing where none is frozen."""
+    """Send SIGCONT to a frozen broker; return the time ``at``, and ``changed``: False if none was frozen."""
     process = find_broker(os.path.abspath(base), unit)
     was_frozen = process is not None and process.state == "T"
     if process is not None and was_frozen:
@@ -63,12 +64,15 @@ def resume(base: str, unit: str | None) -> dict[str, Any]:
 
 
 def stay(unit: str) -> None:
-    """The broker is back: systemd need not see to that any more."""
+    """Cancel the timer with which systemd would start or resume the broker after a fault."""
     _systemctl("stop", f"{_timer(unit)}.timer", must=False)
 
 
 def started(base: str, wait: float) -> dict[str, Any]:
-    """When the broker's log said that it is started, by this host's clock; None if not within ``wait`` seconds."""
+    """Wait for the broker's log to say that it is started.
+
+    Return that time as ``at``, None if not within ``wait`` seconds.
+    """
     layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
     while True:
         process = find_broker(layout.base)
@@ -101,7 +105,7 @@ def _is_listening(layout: Layout, process: Process) -> bool:
 
 
 def _moment(phase: broker_log.Phase) -> float | None:
-    """The record's time in seconds since the epoch; None for a time that no calendar has."""
+    """Return the record's time in seconds since the epoch; None for a time that no calendar has."""
     try:
         return time.mktime(time.strptime(phase.time, "%Y-%m-%d %H:%M:%S")) + phase.milliseconds / 1000
     except (ValueError, OverflowError):
@@ -109,7 +113,7 @@ def _moment(phase: broker_log.Phase) -> float | None:
 
 
 def _send(process: Process, number: signal.Signals) -> None:
-    """To its whole group where it leads one, as a lab starts it."""
+    """Send a signal to the process, or to its whole process group if it leads one, as a lab starts it."""
     with contextlib.suppress(ProcessLookupError), process_handle(process) as handle:
         if os.getpgid(process.pid) == process.pid and is_same(process):
             os.killpg(process.pid, number)
@@ -118,7 +122,7 @@ def _send(process: Process, number: signal.Signals) -> None:
 
 
 def _see(layout: Layout, unit: str | None, pid: int, act: str) -> None:
-    """Wait until the fault shows. Raises InstallError when it does not."""
+    """Wait until the process is frozen or gone. Raises InstallError when it is neither after 90 s."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         process = find_broker(layout.base, unit)

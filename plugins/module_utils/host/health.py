@@ -1,10 +1,10 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What else decides whether a broker may be touched: what it really runs, its files, its store, its clock.
+"""Gathers what decides, beside its state, whether a broker may be touched: running release, files, store, clock.
 
 All that asks a shared store is done in a child, as the broker's own account and with a time limit:
-a share whose server is away stops whoever asks it, and a standby whose account cannot open the
-lock says in its log the same as one that waits (every failure to lock reads as a lock that is held).
+a share whose server is away stops every process that asks it, and a standby whose account cannot open the
+lock logs the same as one that waits (every failure to lock reads as a lock that is held).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PATIENCE = 10.0
 
 
 def gather(layout: Layout, process: Process | None, owed: Owed | None, store: str) -> dict[str, Any]:
-    """The results of ``broker_info`` beside the state. ``owed`` is a restart that is owed still."""
+    """Return the results of ``broker_info`` beside the state. ``owed`` is a restart that is still pending, or None."""
     name = layout.current_name()
     current = read_version(layout.directory(name)) if name else None
     shown = _asked_in_child(store, process) if store else {}
@@ -57,15 +57,15 @@ def gather(layout: Layout, process: Process | None, owed: Owed | None, store: st
 
 
 def running_release(process: Process) -> str | None:
-    """The release of the broker's jar that the process has open, whatever its home holds by now.
+    """Return the release of the broker's jar that the process has open, whatever its home directory holds by now.
 
-    It is what the jar itself says, whatever its name is. None where that cannot be seen.
+    The release is read from inside the jar, whatever the jar's name. None where no jar can be seen.
     """
     return release_seen(process)[0]
 
 
 def release_seen(process: Process) -> tuple[str | None, str]:
-    """The release that a process runs, and why none was seen; one of both is always empty."""
+    """Return the release that a process runs and "", or None and the reason why no release could be seen."""
     place = f"/proc/{process.pid}/fd"
     try:
         numbers = os.listdir(place)
@@ -89,7 +89,10 @@ def _home(process: Process) -> str | None:
 
 
 def _drift(version: Version) -> list[str]:
-    """What was changed by hand. Who owns what is the business of ``configure``."""
+    """Return the files of a version that were changed by hand, each with what changed.
+
+    Owners and modes do not count.
+    """
     found = version.drift(lambda _mode: Owner())
     return [f"{path} {what}" for path, what in sorted(found.items()) if "by hand" in what]
 
@@ -100,7 +103,7 @@ def _is_intact(layout: Layout, name: str) -> bool:
 
 
 def _free(path: str) -> int | None:
-    """Bytes that an account other than root can still write."""
+    """Return the bytes that an account other than root can still write; None if the path cannot be asked."""
     try:
         room = os.statvfs(path)
     except OSError:
@@ -109,7 +112,7 @@ def _free(path: str) -> int | None:
 
 
 def _asked_in_child(store: str, process: Process | None) -> dict[str, Any]:
-    """``access``, ``marker``, ``used`` and ``free`` of a store as the broker's process sees it."""
+    """Return ``access``, ``marker``, ``used`` and ``free`` of a store as the broker's process sees it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -140,7 +143,7 @@ def _read(descriptor: int, patience: float) -> bytes:
 
 
 def _answer(store: str, process: Process | None, writing: int) -> None:
-    """The child: never returns, and keeps no way open on which the controller waits."""
+    """The child process: inspects the store, writes the result as JSON to ``writing``, and never returns."""
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
@@ -156,7 +159,7 @@ def _answer(store: str, process: Process | None, writing: int) -> None:
 
 
 def _become(process: Process) -> int | None:
-    """Take the account of the process; return a descriptor of the root directory that it sees."""
+    """Take the account of the process; return a descriptor of the root directory that it sees, None if not root."""
     if os.geteuid() != 0:
         return None
     with open(f"/proc/{process.pid}/status") as file:
@@ -171,7 +174,10 @@ def _become(process: Process) -> int | None:
 
 
 def _look_at(store: str, root: int | None) -> dict[str, Any]:
-    """What the account sees. Raises InstallError for a store or marker that is not what it has to be."""
+    """Return ``access``, ``marker``, ``used`` and ``free`` of a store as this process's account sees it.
+
+    Raises InstallError for a store or marker that is not what it has to be.
+    """
     shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
     try:
         directory = open_directory(store, root)
@@ -188,7 +194,7 @@ def _look_at(store: str, root: int | None) -> dict[str, Any]:
 
 
 def _access(directory: Directory) -> str:
-    """Why the lock cannot be opened to be locked; empty when it can. It is not locked here."""
+    """Return why the store's lock file cannot be opened for locking; empty when it can. It is not locked here."""
     try:
         # No O_CREAT: the lock is made by a broker.
         os.close(directory.open_file("lock", write=True))

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel shows of a broker's process: the ports it listens on, the lock it holds.
+"""Reads from the kernel which ports a broker's process listens on and whether it holds its store's lock.
 
 A standby has neither, whatever its log says; nobody but the process itself can change them.
 """
@@ -17,9 +17,9 @@ _TABLES = ("tcp", "tcp6")
 
 
 def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
-    """Whether the account of this process listens on one of these addresses, in the network that the process sees.
+    """Return whether the account of a process listens on one of the addresses, in the network that the process sees.
 
-    By account and not by descriptor: those of a process can be read by root only where the reader has
+    The account is compared and not the descriptors: those of a process can be read by root only where the reader has
     a user namespace of its own, as the watchdog has.
     """
     try:
@@ -33,7 +33,7 @@ def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
 
 
 def holds_lock(pid: int, store: str) -> bool:
-    """Whether the process holds the lock of this kahaDB store. False too where its descriptors cannot be read."""
+    """Return whether the process holds the lock of a kahaDB store; False also where its descriptors cannot be read."""
     place = f"/proc/{pid}/fd"
     try:
         numbers = os.listdir(place)
@@ -51,7 +51,7 @@ def holds_lock(pid: int, store: str) -> bool:
 
 
 def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
-    """Account, address and port of every listening socket."""
+    """Yield uid, address and port of every listening socket in the network that the process sees."""
     for table in _TABLES:
         try:
             with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
@@ -66,7 +66,7 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
 
 
 def _address(text: str) -> str:
-    """The address as it is written, from the words of the machine's own byte order."""
+    """Return the usual text of an IP address from the hexadecimal words of /proc/net/tcp (little-endian)."""
     data = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
     address = ipaddress.ip_address(data)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
@@ -74,7 +74,7 @@ def _address(text: str) -> str:
 
 
 def _is_address(host: str, port: int, wanted: tuple[str, int]) -> bool:
-    """Whether a socket is the wanted one: by its port, and by the address where both are given as one."""
+    """Return whether a socket listens on the wanted address: same port, and same or any IP address, if both are IPs."""
     if port != wanted[1]:
         return False
     try:

@@ -21,7 +21,7 @@ STATES: tuple[BrokerState, ...] = ("active", "standby", "starting", "stopped", "
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was observed of one broker. What was not looked at keeps its default, which claims nothing.
+    """The observations of one broker. What was not observed keeps its default, which claims nothing.
 
     ``answers`` are by the connector's name. ``pure``: the broker copies to a slave, or is one. ``listens``: the
     process has the ports of its connectors open; ``holds_lock``: it holds its store's lock. ``has_answered``: the
@@ -44,13 +44,13 @@ class Evidence:
 
     @property
     def silent(self) -> list[str]:
-        """The connectors that took the connection, or let it time out, and did not give a message back."""
+        """The connectors, each with its detail, that accepted the connection or timed out and gave no message back."""
         return [f"{name} {answer.detail}" for name, answer in self.answers.items() if answer.returned is False]
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The state of a broker, and the reason in one sentence."""
+    """The state that was concluded for a broker, and the reason in one sentence."""
 
     state: BrokerState
     reason: str

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine shows of itself that decides whether a broker can run on it, and fail over."""
+"""Reads facts of a machine that decide whether a broker can run on it, and fail over."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AZURE = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine th
 
 @dataclass(frozen=True)
 class Mount:
-    """A line of /proc/self/mounts."""
+    """A line of /proc/self/mounts: mount point, file system type and options."""
 
     point: str
     kind: str
@@ -40,7 +40,7 @@ class Mount:
 
 
 def java_version(java: str) -> int | None:
-    """The feature release of a java, 8 or 17; None where it is not there or says none."""
+    """Return the feature release of a java executable, such as 8 or 17; None if it does not run or names none."""
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -50,7 +50,7 @@ def java_version(java: str) -> int | None:
 
 
 def mount_of(path: str, mounts: str) -> Mount | None:
-    """The mount that holds a path, or that would hold it; ``mounts`` is the text of /proc/self/mounts."""
+    """Return the mount that holds a path, or that would hold it; ``mounts`` is the text of /proc/self/mounts."""
     wanted = os.path.abspath(path)
     found = None
     for line in mounts.splitlines():
@@ -64,7 +64,7 @@ def mount_of(path: str, mounts: str) -> Mount | None:
 
 
 def capacity(directory: str) -> int | None:
-    """Bytes that a store in this directory can grow to: what it holds, and what is free."""
+    """Return the bytes that a store in a directory can grow to: what it holds, and what is free. None if unknown."""
     path = os.path.abspath(directory)
     while not os.path.isdir(path):
         path = os.path.dirname(path)
@@ -87,7 +87,7 @@ def _sizes(directory: str) -> list[int]:
 
 
 def settings_files(home: str, user: str) -> list[str]:
-    """The files that some release's start script would read, and that are there."""
+    """Return the existing files that the start script of some ActiveMQ release reads (``env``, ``.activemqrc`` …)."""
     try:
         own = os.path.join(pwd.getpwnam(user).pw_dir, ".activemqrc")
     except KeyError:
@@ -97,7 +97,7 @@ def settings_files(home: str, user: str) -> list[str]:
 
 
 def clock_synchronised() -> bool | None:
-    """What systemd knows of the clock; None where it is not there to be asked."""
+    """Return whether systemd says that the clock is synchronised; None if there is no systemd to ask."""
     program = shutil.which("timedatectl")
     if program is None:
         return None
@@ -110,7 +110,7 @@ def clock_synchronised() -> bool | None:
 
 
 def interfaces() -> list[str]:
-    """Names of the interfaces that are up, the loopback one included."""
+    """Return the names of the network interfaces that are up, the loopback interface included, sorted."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         for _, name in socket.if_nameindex():
@@ -124,12 +124,12 @@ def interfaces() -> list[str]:
 
 
 def is_container(root: str = "/") -> bool:
-    """Whether much of what is seen here belongs to another system, or is made up."""
+    """Return whether this system is a container, where much of what is visible belongs to the host."""
     return os.path.exists(f"{root}run/systemd/container") or os.path.exists(f"{root}.dockerenv")
 
 
 def cloud(root: str = "/") -> str | None:
-    """The cloud that the machine's firmware names. A container sees its host's, and says nothing."""
+    """Return the cloud provider that the machine's firmware names; None if it names none, and in containers."""
     if is_container(root):
         return None
     for name in ("sys_vendor", "product_name", "chassis_asset_tag"):

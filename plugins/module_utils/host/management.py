@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a broker's management view says, asked without a port, a restart or a tool that is not there.
+"""Reads MBeans of a running broker without a JMX port, a restart or a JDK.
 
-The view is local to the process. The JVM is asked over its attach socket to open it for this machine
+JMX is local to the process. The JVM is asked over its attach socket to open it for this machine
 (what ``jcmd PID ManagementAgent.start_local`` does), and the release's own console command, from
 the class path of the running broker, reads it.
 """
@@ -33,14 +33,14 @@ _QUERY = 120
 _LONGEST_ANSWER = 1 << 20
 _ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=(.+)$", re.MULTILINE)
 _VALUE = re.compile(r"([A-Z]\w*) = (.*)")
-# Its log is the broker's: a second process that wrote to it would roll it away.
+# Options that the console command must not inherit; with the broker's log4j it would write to the broker's log.
 _DROPPED = re.compile(r"-agentlib:|-agentpath:|-javaagent:|-Xrun|-Dcom\.sun\.management\.|-Xm|-Xlog|-XX:|-Dlog4j")
 
 
 def query(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[str, str]]:
-    """Attributes ``view`` of all MBeans of ``pattern`` (``Type=Queue,*``): one dict an MBean.
+    """Return the attributes ``view`` of all MBeans that match ``pattern`` (``Type=Queue,*``), one dict per MBean.
 
-    Raises InstallError when the JVM or the console command says no.
+    Raises InstallError when the JVM or the console command refuses.
     """
     command = [*_java(process), "query", "--jmxurl", _address(process), "--objname", pattern, "--view", ",".join(view)]
     uid, gid = _account(process)
@@ -69,7 +69,7 @@ def query(process: Process, pattern: str, view: tuple[str, ...]) -> list[dict[st
 
 
 def _read(text: str) -> Iterator[dict[str, str]]:
-    """``Name = value`` lines, an empty line after each MBean."""
+    """Yield one dict per MBean from ``Name = value`` lines, in which an empty line ends each MBean."""
     found: dict[str, str] = {}
     for line in [*text.splitlines(), ""]:
         match = _VALUE.fullmatch(line)
@@ -81,7 +81,7 @@ def _read(text: str) -> Iterator[dict[str, str]]:
 
 
 def _java(process: Process) -> list[str]:
-    """The running broker's own command line up to its verb, as small as it can be."""
+    """Return the running broker's own command line up to its verb, with a small heap and without agents and logs."""
     words = list(process.command)
     words = words[: words.index("start")]
     kept = [word for word in words[1:] if not _DROPPED.match(word)]
@@ -97,7 +97,7 @@ def _java(process: Process) -> list[str]:
 
 
 def _address(process: Process) -> str:
-    """The URL under which this machine reaches the management view; opened where it was not yet."""
+    """Return the JMX URL that this machine can reach, after opening it in the JVM if need be."""
     found = _ADDRESS.search(_ask(process, "agentProperties"))
     if not found:
         _ask(process, "jcmd", "ManagementAgent.start_local")
@@ -108,7 +108,10 @@ def _address(process: Process) -> str:
 
 
 def _ask(process: Process, *words: str) -> str:
-    """One command over the attach socket (three arguments follow its name, whatever it takes)."""
+    """Send one command over the JVM's attach socket; return the answer's text.
+
+    Raises InstallError if the JVM does not answer or refuses.
+    """
     pid = process.pid
     inside = _pid_inside(pid)
     path = f"/proc/{pid}/root/tmp/.java_pid{inside}"
@@ -134,7 +137,10 @@ def _ask(process: Process, *words: str) -> str:
 
 
 def _wake(process: Process, inside: str, path: str) -> None:
-    """A JVM opens its socket when it finds this file after SIGQUIT; without it, it would print its threads."""
+    """Make the JVM open its attach socket: it does so when it finds the file ``.attach_pid`` after SIGQUIT.
+
+    Without the file it would print its threads.
+    """
     pid = process.pid
     flags = os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     trigger = f"/proc/{pid}/cwd/.attach_pid{inside}"
@@ -156,7 +162,7 @@ def _wake(process: Process, inside: str, path: str) -> None:
 
 
 def _account(process: Process) -> tuple[int, int]:
-    """Uid and gid of the process. Raises InstallError when it has none of its own to be asked as."""
+    """Return uid and gid of the process. Raises InstallError when it is gone or has more than one."""
     uid, gid = account_of(process.pid), group_of(process.pid)
     if uid is None or gid is None:
         raise InstallError(f"process {process.pid} is gone, or runs with more than one account: it is not asked")
@@ -170,7 +176,7 @@ def _pid_inside(pid: int) -> str:
 
 @contextlib.contextmanager
 def _as(uid: int, gid: int) -> Iterator[None]:
-    """As the broker's account: older JVMs answer nobody else, not even root."""
+    """Context manager: act as the broker's account, since older JVMs answer nobody else, not even root."""
     if os.geteuid() != 0 or uid == 0:
         yield
         return

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The host's own record of planned work, which ``audit`` reads: ``/var/lib/activemq-fleet/operations.jsonl``.
+"""Writes the host's own record of planned work, which ``audit`` reads: ``/var/lib/activemq-fleet/operations.jsonl``.
 
 Root appends one line when a playbook begins to work on a pair, and one when it has ended, on both of its nodes. A line
 has some 250 bytes, so that a thousand restarts are half a megabyte. A file of more than ``LARGEST`` bytes keeps its
@@ -52,7 +52,7 @@ def append(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
 
 
 def _newest_half(descriptor: int, size: int) -> bytes:
-    """The last whole lines of a file that is too large, empty for one that is not."""
+    """Return the last whole lines, ``LARGEST``/2 bytes, of a file that is too large; empty for one that is not."""
     if size <= LARGEST:
         return b""
     return os.pread(descriptor, LARGEST // 2, size - LARGEST // 2).partition(b"\n")[2]

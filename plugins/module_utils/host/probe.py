@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a broker's connectors whether they serve: an open port is not a broker that works.
+"""Probes whether a broker's connectors serve clients: an open port does not show that a broker works.
 
-Over STOMP and MQTT one message is sent to a topic of our own and must come back. Over OpenWire
+Over STOMP and MQTT one message is sent to a topic of the probe's own and must come back. Over OpenWire
 the broker's greeting is enough. STOMP is spoken as 1.0, which 5.5 knows and every later release too.
 """
 
@@ -27,17 +27,17 @@ from .timeouts import PROBE
 TOPIC = "activemq.fleet.probe"
 _LIMIT = 1 << 20
 _PARTING = 1.0
-"""Seconds that the broker has to close its end."""
+"""Seconds that the broker has to close its end of the connection."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of asking one connector.
+    """The outcome of probing one connector.
 
     ``answered``: it spoke its protocol. ``returned``: a message came back; None where that was
-    not tried or the account may not. ``detail`` says it in words. ``greeted``: the broker itself
+    not tried or the account may not. ``detail`` says the outcome in words. ``greeted``: the broker itself
     spoke, with CONNECTED, CONNACK or its OpenWire greeting, whatever became of the message; what
-    holds messages back, such as a memory limit, does not keep a broker from that.
+    holds messages back, such as a memory limit, does not keep a broker from greeting.
     """
 
     answered: bool
@@ -48,18 +48,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Login:
-    """An account; empty where the broker lets everybody in."""
+    """A user name and password; empty where the broker lets everybody in."""
 
     username: str = ""
     password: str = ""
 
 
 class Refused(Exception):
-    """The broker answered, and said no."""
+    """The broker answered the probe with a refusal."""
 
 
 class Blocked(Exception):
-    """The broker greeted, and then said nothing more."""
+    """The broker greeted the probe, and then did not answer any more."""
 
 
 # Two classes until Python 3.10.
@@ -74,10 +74,10 @@ def ask(
     *,
     requires_client_certificate: bool = False,
 ) -> Answer:
-    """Ask one connector. Raises nothing: what goes wrong is the answer.
+    """Probe one connector and return the outcome; no error is raised, a failure is an outcome.
 
-    ``requires_client_certificate``: the connector refuses clients without one, and the probe has none. Then TLS is
-    all that can be asked of it.
+    ``timeout``: seconds for each answer. ``requires_client_certificate``: the connector refuses clients without a
+    certificate, and the probe has none; then only the TLS handshake can be probed.
     """
     is_agreed = False
     speak: Callable[[socket.socket, Login], str] | None = _PROTOCOLS.get(protocol_of(scheme))
@@ -109,7 +109,7 @@ def ask(
 
 
 def speaks(scheme: str) -> bool:
-    """Whether connectors of this scheme can be asked for more than an open port."""
+    """Return whether the probe speaks the protocol of a connector scheme, and so tests more than an open port."""
     return protocol_of(scheme) in _PROTOCOLS
 
 
@@ -125,9 +125,9 @@ def _connect(address: tuple[str, int], encrypted: bool, timeout: float) -> socke
 
 
 def _part(connection: socket.socket) -> None:
-    """Close so that the broker logs nothing: what is unread when a socket closes resets the connection.
+    """Close a connection so that the broker logs nothing: unread data on closing would reset the connection.
 
-    There always is something: the rest of the OpenWire greeting, the newline after a STOMP frame.
+    There always is some: the rest of the OpenWire greeting, the newline after a STOMP frame.
     """
     until = time.monotonic() + _PARTING
     with contextlib.suppress(OSError, ValueError):
@@ -157,7 +157,7 @@ def _greeted(how: str) -> Iterator[None]:
 
 
 def _openwire(connection: socket.socket, _login: Login) -> str:
-    """Every OpenWire broker greets with WireFormatInfo: length, type 1, the word ActiveMQ."""
+    """Read the WireFormatInfo with which every OpenWire broker greets: length, type 1, the word ActiveMQ."""
     head = _read(connection, 13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
         raise ValueError("it does not speak OpenWire")

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The broker's process, found by who runs it and what its command line says, never by a pid file.
+"""Finds the broker's process by the account that runs it and by its command line, never by a pid file.
 
 Invariant: what any account may choose, such as a command line, a start time or the name of a program, never
 decides alone. A process counts that systemd started for the broker's unit; outside of the unit, one of the
@@ -28,7 +28,7 @@ class Process:
     """A running Java process.
 
     ``started`` is in seconds since the machine booted, the clock of /proc, which no change of the
-    wall clock moves; ``state`` is the letter of /proc, ``T`` for one that was stopped.
+    wall clock moves; ``state`` is the letter of /proc, ``T`` for a process stopped by a signal.
     """
 
     pid: int
@@ -38,17 +38,17 @@ class Process:
 
     @property
     def since(self) -> float:
-        """When it was started, in seconds since the epoch."""
+        """The time at which the process was started, in seconds since the epoch."""
         return time.time() - (uptime() - self.started)
 
 
 def uptime() -> float:
-    """Seconds since the machine booted, time asleep included."""
+    """Return the seconds since the machine booted, suspended time included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def boot_id() -> str:
-    """Changes with every boot; empty where the kernel does not say."""
+    """Return the kernel's boot id, which changes with every boot; empty where the kernel has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return file.read().strip()
@@ -57,7 +57,7 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Process | None:
-    """The process with this id, or None when it is gone, dead or a thread of the kernel."""
+    """Return the process with a pid; None when it is gone, dead or a thread of the kernel."""
     command = tuple(part.decode(errors="replace") for part in _contents(pid, "cmdline").split(b"\0")[:-1])
     fields = _contents(pid, "stat").rpartition(b")")[2].split()
     if not command or not fields or fields[0] in (b"Z", b"X"):
@@ -66,9 +66,9 @@ def read_process(pid: int) -> Process | None:
 
 
 def find_broker(base: str, unit: str | None = None) -> Process | None:
-    """The process that runs the broker of the directory ``base``, or None.
+    """Return the process that runs the broker of the directory ``base``, or None.
 
-    ``unit`` is the broker's unit of systemd; without it, the one that is named after the directory.
+    ``unit`` is the broker's unit of systemd; without it, the unit that is named after the directory.
     """
     wanted = f"-Dactivemq.base={base}"
     unit = unit or f"{os.path.basename(base)}.service"
@@ -97,7 +97,7 @@ def find_broker(base: str, unit: str | None = None) -> Process | None:
 
 
 def account_of_broker(base: str) -> int | None:
-    """The uid of the account that owns the broker's data; None where there is no such directory."""
+    """Return the uid of the account that owns the broker's data; None where there is no such directory."""
     for directory in (os.path.join(base, "data"), base):
         with contextlib.suppress(OSError):
             return os.stat(directory).st_uid
@@ -105,17 +105,17 @@ def account_of_broker(base: str) -> int | None:
 
 
 def account_of(pid: int) -> int | None:
-    """The uid that a process runs as; None when it is gone, or when it has more than one.
+    """Return the uid that a process runs as; None when it is gone, or when it has more than one.
 
     A program with the set-user-id bit has the command line of who started it and keeps that uid as its real one.
-    The owner of /proc/PID would be the effective one alone, the owner of a file there root for a process that
+    The owner of /proc/PID would be the effective uid alone, the owner of a file there root for a process that
     hides its memory.
     """
     return _id_in_status(pid, b"Uid:")
 
 
 def group_of(pid: int) -> int | None:
-    """The gid that a process runs as, likewise."""
+    """Return the gid that a process runs as; None when it is gone, or when it has more than one."""
     return _id_in_status(pid, b"Gid:")
 
 
@@ -128,7 +128,7 @@ def _id_in_status(pid: int, field: bytes) -> int | None:
 
 
 def is_in_unit(pid: int, unit: str) -> bool:
-    """Whether the system's own systemd started the process for this unit.
+    """Return whether the system's own systemd started the process for a unit.
 
     Only systemd puts a process below slices alone: an account's own units lie below its user@UID.service.
     """
@@ -142,7 +142,7 @@ def is_in_unit(pid: int, unit: str) -> bool:
 
 
 def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
-    """The hierarchies that systemd sorts processes in, and where the process lies in each (cgroups(7))."""
+    """Yield each cgroup hierarchy that systemd uses, with the process's path in it (cgroups(7))."""
     for line in _contents(pid, "cgroup").decode(errors="replace").splitlines():
         _, kind, path = line.split(":", 2)
         if kind in _HIERARCHIES:
@@ -150,7 +150,7 @@ def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _open_files(pid: int, base: str) -> int:
-    """2: it has files below ``base`` or a broker's jars open; 0: it has not; 1: it hides that."""
+    """Return 2 if a process has files below ``base`` or a broker's jars open, 0 if not, 1 if that cannot be seen."""
     directory = f"/proc/{pid}/fd"
     try:
         numbers = os.listdir(directory)
@@ -174,7 +174,7 @@ def _main_pid(unit: str) -> int | None:
 
 
 def _contents(pid: int, name: str) -> bytes:
-    """A file of /proc/PID; empty when the process is gone or hidden."""
+    """Return the content of a file in /proc/PID; empty when the process is gone or hidden."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
@@ -183,14 +183,14 @@ def _contents(pid: int, name: str) -> bytes:
 
 
 def is_same(process: Process) -> bool:
-    """Whether the process with this number is still the one that was looked at."""
+    """Return whether the pid still belongs to the same process, by start time and command line."""
     now = read_process(process.pid)
     return now is not None and (now.started, now.command) == (process.started, process.command)
 
 
 @contextlib.contextmanager
 def process_handle(process: Process) -> Iterator[int | None]:
-    """A handle on a process that no later process can inherit; None where the kernel has none (before 5.3)."""
+    """Context manager: a pidfd of a process, which no later process can inherit; None on kernels before 5.3."""
     try:
         handle = os.pidfd_open(process.pid)
     except (OSError, AttributeError):
@@ -203,7 +203,7 @@ def process_handle(process: Process) -> Iterator[int | None]:
 
 
 def send_signal(handle: int | None, process: Process, number: signal.Signals) -> bool:
-    """Signal this very process, never another that got its number. Whether it was there to be signalled."""
+    """Send a signal to a process, never to another that got its pid; return whether the process was still there."""
     if not is_same(process):
         return False
     try:

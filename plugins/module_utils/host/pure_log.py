@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the log of a pure broker says of its runs: whether it was attached, and whether it served alone.
+"""Reads the runs of a pure broker from its log: whether it was attached to its peer, and whether it served alone.
 
 A small part of the grammar in ``activemq_fleet.logs``. A run begins with the choice of the store.
 """
@@ -21,7 +21,7 @@ _KEPT = 50
 _FILES = 20
 _BROKER = ("BrokerService",)
 _SLAVE = ("MasterConnector",)
-# What a record says, the classes that write it, and its text.
+# The meaning of a record, the classes that write it, and its text.
 _MEANINGS = (
     ("began", _BROKER, re.compile(r"Using Persistence Adapter: ")),
     ("started", _BROKER, re.compile(r"(?:Apache ActiveMQ \S+|ActiveMQ JMS Message Broker) \([^()]+\) started")),
@@ -33,9 +33,10 @@ _MEANINGS = (
 
 
 def runs(data: str) -> list[dict[str, Any]]:
-    """The runs of which ``data``/activemq.log and those before it tell, oldest first.
+    """Return the runs in ``data``/activemq.log and its rolled predecessors, oldest first, 50 at most.
 
-    One whose beginning is not told any more has no ``began``. Raises UntrustedPathError for a log that is no file.
+    Each has ``began``, ``started``, ``attached``, ``established``, ``served``; ``began`` is empty for a run whose
+    beginning was rolled away. Raises UntrustedPathError for a log that is no regular file.
     """
     found: list[dict[str, Any]] = []
     for name in reversed(["activemq.log", *(f"activemq.log.{number}" for number in range(1, _FILES + 1))]):
@@ -45,7 +46,10 @@ def runs(data: str) -> list[dict[str, Any]]:
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:
-    """The beginnings of the lines, and nothing of the rest of one that is longer than any record of these."""
+    """Yield the first 64 KiB of each line.
+
+    The rest of a longer line is skipped, as no record of interest is that long.
+    """
     is_begin = True
     while line := file.readline(_LONGEST):
         if is_begin:

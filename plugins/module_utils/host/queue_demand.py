@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Consumers that want a queue and never take a message, so that a bridge brings all of it.
+"""Subscribes to queues without taking a message, so that bridges forward all messages of those queues.
 
 A bridge forwards a queue only while its far side has a consumer. A conduit bridge asks for all
 messages of that queue whatever the consumer's selector is (source: ConduitBridge, 5.3 to 5.7), so a selector
@@ -25,12 +25,12 @@ from .versions import Layout
 
 _TIMEOUT = 30.0
 _LONGEST = 64 << 10
-"""Bytes of an answer."""
+"""Bytes that an answer may have at most."""
 _NOTHING = "1 = 0"
 
 
 def hold(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
-    """Want ``queues`` at the broker below ``base`` for so many seconds; returns the module's result.
+    """Subscribe to ``queues`` at the broker below ``base`` for ``seconds``; return the module's result.
 
     Raises InstallError when the broker has no STOMP connector or refuses.
     """

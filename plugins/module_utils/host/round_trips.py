@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Round trips against a pair, and the time line that they draw."""
+"""Probes the addresses of a pair again and again, and summarises which one answered when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from .versions import Layout
 
 @dataclass(frozen=True)
 class Try:
-    """One round over all addresses: ``address`` answered, or nobody did (None). Seconds since the epoch."""
+    """One round of probes over all addresses: ``address`` is the one that answered, None if none did.
+
+    ``began`` and ``ended`` are seconds since the epoch.
+    """
 
     began: float
     ended: float
@@ -29,13 +32,16 @@ class Try:
 def watch(
     addresses: list[str], base: str | None, seconds: float, interval: float, timeout: float, flag: str | None
 ) -> dict[str, Any]:
-    """The module's result. Raises InstallError for an address or a configuration that cannot be read."""
+    """Probe the addresses for ``seconds``, every ``interval``, or until ``flag`` is removed.
+
+    Return the module's result. Raises InstallError for an address or a configuration that cannot be read.
+    """
     places = {text: _place(text) for text in addresses}
     login = _login(base) if base else probe.Login()
     last: dict[str, str] = {}
     tries: list[Try] = []
     end, flagged = time.monotonic() + seconds, False
-    # It does not end in a gap: how long that one was would never be known.
+    # Do not end during a gap, whose length would then stay unknown.
     while time.monotonic() < end and not (flagged and flag and tries[-1].address and not os.path.lexists(flag)):
         before = tries[-1].address if tries else None
         tries.append(_round(places, login, timeout, before, last))
@@ -70,7 +76,7 @@ def _round(
     before: str | None,
     last: dict[str, str],
 ) -> Try:
-    """Ask until one answers, first who did so before."""
+    """Probe until one address answers, beginning with the address ``before`` that answered last."""
     began = time.time()
     for text in sorted(places, key=lambda text: text != before):
         scheme, address = places[text]
@@ -82,10 +88,10 @@ def _round(
 
 
 def summary(tries: Iterable[Try]) -> dict[str, Any]:
-    """Spans and gaps of a time line. Pure.
+    """Return the spans in which each address answered and the gaps between them. Pure.
 
     A gap lasts from the end of the last answer to the end of the first one after, so it is never
-    shorter than what a client has seen.
+    shorter than what a client has seen. ``longest`` is that of the longest gap, in seconds.
     """
     spans: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that a running broker's runtimeConfigurationPlugin takes without a restart, and proof that it did.
+"""Applies changes that a running broker's runtimeConfigurationPlugin takes without a restart, and checks its log.
 
-The plugin looks at the time of activemq.xml. It takes part of any change, and leaves out the rest without a
-word: so a file that it cannot take whole gets the time of the one before and is not looked at. It takes
+The plugin looks at the time of activemq.xml. It takes part of any change, and silently leaves out the rest:
+so a file that it cannot take whole gets the time of the one before and is not looked at. It takes
 links that were added at the end (a changed or removed one whose password is a reference stays there
 beside its successor: source of 5.11.0 to 6.3.0), users, and entries of the authorization map. It never
 looks at a properties file by itself: a password that changed is not seen.
@@ -43,17 +43,20 @@ _FAILED = re.compile(
 
 @dataclass(frozen=True)
 class Change:
-    """What the plugin has to take: so many new links, and whether accounts or permissions changed."""
+    """A change that the plugin has to take: the number of new ``links``.
+
+    ``plugins``: accounts or permissions changed.
+    """
 
     links: int
     plugins: bool
     period: float
-    """Seconds between two looks of the plugin."""
+    """Seconds between two checks of the file by the plugin (``checkPeriod``)."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a log ended."""
+    """The end of a log at one moment: path, inode and size of the file."""
 
     path: str
     inode: int
@@ -61,7 +64,7 @@ class Mark:
 
 
 def change(layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> Change | None:
-    """What the running broker can be left to take, or None where it must be started again."""
+    """Return the change that the running broker can take without a restart; None where it must be restarted."""
     if (
         old is None
         or DOCUMENT not in tree
@@ -84,7 +87,10 @@ def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
 
 
 def compare(old: bytes, new: bytes) -> Change | None:
-    """The change between two documents, when the plugin stands in both and can take all of it. Pure."""
+    """Return the change between two documents if both have the plugin and it can take all of the change, else None.
+
+    Pure.
+    """
     try:
         before, after = _Document(old), _Document(new)
     except ElementTree.ParseError:
@@ -96,7 +102,7 @@ def compare(old: bytes, new: bytes) -> Change | None:
 
 
 class _Document:
-    """An activemq.xml, taken apart: what the plugin takes, and the rest."""
+    """An activemq.xml in parts: links and accounts, which the plugin takes, and the rest."""
 
     def __init__(self, data: bytes) -> None:
         root = ElementTree.fromstring(data)  # noqa: S314 -- the fleet's own file
@@ -124,17 +130,20 @@ def _name(element: ElementTree.Element) -> str:
 
 
 def _text(element: ElementTree.Element) -> str:
-    """The element without regard to white space, comments and the order of attributes."""
+    """Return the element as text, without regard to white space, comments and the order of attributes."""
     return ElementTree.canonicalize(ElementTree.tostring(element, encoding="unicode"), strip_text=True)
 
 
 def show(layout: Layout, version: str) -> None:
-    """Let the plugin see that this version's document is another."""
+    """Touch a version's activemq.xml, so that the plugin reads it."""
     os.utime(os.path.join(layout.directory(version), DOCUMENT))
 
 
 def hide(layout: Layout, version: str, previous: str | None) -> None:
-    """Keep a plugin from taking part of a document that the broker must be started for."""
+    """Set a version's activemq.xml to the time of the previous one, so that the plugin does not take part of a change.
+
+    Used when the broker must be restarted for the change.
+    """
     old = os.path.join(layout.directory(previous), DOCUMENT) if previous else ""
     new = os.path.join(layout.directory(version), DOCUMENT)
     try:
@@ -149,7 +158,7 @@ def hide(layout: Layout, version: str, previous: str | None) -> None:
 
 
 def mark(layout: Layout) -> Mark:
-    """Where the log ends now."""
+    """Return the current end of the broker's log."""
     path = os.path.join(layout.data, "activemq.log")
     try:
         descriptor = open_file(path)
@@ -161,7 +170,10 @@ def mark(layout: Layout) -> Mark:
 
 
 def is_taken(since: Mark, wanted: Change) -> bool:
-    """Wait until the log says that the plugin has taken the change; False when it failed or was not seen to."""
+    """Wait until the log says that the plugin has taken the change.
+
+    Return False when it failed or nothing was logged.
+    """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:
         found = judge(_read(since), wanted)
@@ -175,7 +187,10 @@ def is_taken(since: Mark, wanted: Change) -> bool:
 
 
 def judge(lines: Iterable[str], wanted: Change) -> bool | None:
-    """True: all of it is said to be done. False: something failed. None: not yet. Pure."""
+    """Return True if the log says that all of the change is done, False if something failed, None if neither yet.
+
+    Pure.
+    """
     seen, links, groups = False, 0, set()
     for line in lines:
         if _FAILED.match(line):
@@ -191,7 +206,7 @@ def judge(lines: Iterable[str], wanted: Change) -> bool | None:
 
 
 def _read(since: Mark) -> list[str]:
-    """The lines since. Of a log that was rolled meanwhile, the end of the old one and all of the new one."""
+    """Return the log's lines after a mark; if the log was rolled since, also the end of the rolled file."""
     data = b""
     for path in (since.path + ".1", since.path):
         try:

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers the evidence of a broker's state on its host, and tells it with the state that the judge concludes."""
+"""Gathers the evidence of a broker's state on its host, and returns it with the state that the judge concludes."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,
 
 
 def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The module's result. With ``wait`` it looks again until the state is one of ``wanted``, so many seconds.
+    """Return the state of the broker below ``base`` with its evidence, the result of ``broker_info``.
 
-    A broker that systemd has given up, or started again and again meanwhile, is not waited for. One that is
-    silent counts as hung when it has been so for a while.
-    Raises InstallError when there is no configuration to go by.
+    With ``wait`` the broker is looked at again, for so many seconds, until its state is one of ``wanted``.
+    A broker that systemd has given up, or restarted again and again meanwhile, is not waited for. A
+    silent broker counts as hung when it has been silent for ``HUNG`` (30) seconds.
+    Raises InstallError when the configuration cannot be read.
     """
     end, first, silent = time.monotonic() + wait, None, None
     # Who waits has just started the broker: what its log said before is not about this start.
@@ -52,9 +53,9 @@ def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] =
 
 
 def missing(result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None) -> str:
-    """Why a result of ``look`` is not what was waited for, in one line; empty when it is.
+    """Return why a result of ``look`` is not what was waited for, on one line; empty when it is.
 
-    ``old_pid``: the process that must have been replaced. ``release``: the one that must run.
+    ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
     """
     unit, log = (result["unit"] or {}).get("Id") or "its unit", f"{result['data']}/activemq.log"
     where = f"see {log} and journalctl -u {unit}" if result["unit"] else f"see {log}"
@@ -77,7 +78,7 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _look_once(layout: Layout, unit: str | None, recent: float) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
-    """The state, and what else there is to know, for whoever does not look again."""
+    """Return the broker's state now, and a function that gathers the rest of the result, which takes longer."""
     process = find_broker(layout.base, unit)
     owed = pending_restart.read(layout)
     is_owed = owed is not None and process is not None and not owed.is_settled_by(process)
@@ -130,7 +131,7 @@ def _deployed(layout: Layout, name: str | None) -> Deployed:
 
 
 def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
-    """Ask every connector; one that can give a message back is asked first and alone does so."""
+    """Probe the connectors, those that support a round trip first; stop at the first that is silent."""
     order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
     answers: dict[str, probe.Answer] = {}
     for listener in order:
@@ -146,7 +147,7 @@ def _ask(deployed: Deployed) -> dict[str, probe.Answer]:
 
 
 def _unit(unit: str) -> dict[str, str] | None:
-    """What systemd says, or None where there is no systemd."""
+    """Return systemd's properties of the unit, or None where there is no systemd."""
     command = ["systemctl", "show", f"--property={_PROPERTIES}", unit, _return_unit(unit)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -157,7 +158,7 @@ def _unit(unit: str) -> dict[str, str] | None:
 
 
 def _return_unit(unit: str) -> str:
-    """What starts a broker again which is stopped for its peer to take over."""
+    """Return the name of the unit that starts a broker again which was stopped for its peer to take over."""
     return f"{unit.rpartition('.')[0]}-fleet-return.service"
 
 
@@ -166,7 +167,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _printed(unit: str | None, since: float) -> str:
-    """The error that the broker printed last: why Java did not start, or what the unit found wrong before."""
+    """Return the last error in the unit's journal: why Java did not start, or what the unit's own checks found."""
     if not unit:
         return ""
     command = ["journalctl", f"--unit={unit}", f"--lines={_PRINTED}", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
@@ -179,7 +180,10 @@ def _printed(unit: str | None, since: float) -> str:
 
 
 def _ending(unit: Mapping[str, str], error: str) -> str:
-    """Nothing for a broker that was stopped in order. While the next start is tried, only the count is left."""
+    """Return how a broker ended by systemd and its last error; empty for a broker that was stopped in order.
+
+    While systemd tries the next start, only the count of restarts shows that it had ended.
+    """
     result, restarts = unit.get("Result", "success"), unit.get("NRestarts", "0")
     if result == "success" and restarts in ("", "0"):
         return ""

@@ -3,11 +3,10 @@
 """Runs a function as another account, in a child process that has given up root for good.
 
 Invariants:
-
 - The child has the account's uid, gid and groups and no others, and cannot get root back: it tries, and ends if it
   can. The kernel lets no process of that account trace it or read its memory (a process that changes its uid is
   not dumpable), so nothing that root knew gets out of it.
-- What comes back is JSON: nothing that the child says is executed. It may be the account's invention, as the files are.
+- The child returns JSON, none of which is executed: like the files it read, it may be the account's invention.
 - The parent never waits for ever on a child that was stopped, killed or ran out of memory, and leaves no zombie.
 """
 
@@ -35,20 +34,20 @@ from .untrusted_paths import (
 
 _T = TypeVar("_T")
 PATIENCE = 4 * 3600.0
-"""Seconds after which what is done as another account has failed: its file system may keep anybody waiting."""
+"""Seconds after which a function run as another account has failed: its file system may keep it waiting."""
 _TICK = 1.0
-"""Seconds between two looks whether a silent child was stopped."""
+"""Seconds between two checks whether a silent child was stopped."""
 _SPARE = 512 << 20
 """Bytes of address space that the interpreter itself may need beside ``memory``."""
 
 
 class AccountError(InstallError):
-    """A function could not be run as an account, or its process ended before it answered."""
+    """The error of a function that could not be run as an account, or whose process ended before it answered."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Who a function is run as: numeric ids, and the supplementary groups."""
+    """An account to run a function as: numeric ids, and the supplementary groups."""
 
     uid: int
     gid: int
@@ -56,23 +55,23 @@ class Account:
 
     @property
     def name(self) -> str:
-        """The account's name, or its number in words."""
+        """The account's name, or ``account UID`` where it has none."""
         name: str = account_name(self.uid)
         return name
 
     @property
     def is_own(self) -> bool:
-        """Whether this process is that account already."""
+        """Whether this process runs as the account already."""
         return self.uid == os.geteuid()
 
 
 def own_account() -> Account:
-    """The account of this process."""
+    """Return the account of this process."""
     return Account(os.geteuid(), os.getegid(), tuple(os.getgroups()))
 
 
 def named_account(name: str) -> Account:
-    """An account of this host with its groups. Raises InstallError where there is none of that name."""
+    """Return an account of this host with its groups. Raises AccountError where there is none of that name."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -81,7 +80,7 @@ def named_account(name: str) -> Account:
 
 
 def is_account(name: str) -> bool:
-    """Whether this host has an account of that name."""
+    """Return whether this host has an account of that name."""
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -90,11 +89,12 @@ def is_account(name: str) -> bool:
 
 
 def account_for(path: str, user: str | None = None) -> Account:
-    """As whom to do whatever has to do with ``path``.
+    """Return the account as which to do whatever concerns ``path``.
 
-    ``user`` is the account that the inventory names. Root acts as itself only where nobody else can change what
-    lies on the way to the path; without ``user`` it is the account that can. Who is not root acts as itself.
-    Raises AccountError where that is not known, UntrustedPathError, OSError.
+    ``user`` is the account that the inventory names. Root acts as itself only where nobody else can change what lies on
+    the way to the path; without ``user`` it acts as the account that can. A process that is not root acts as itself.
+    Raises AccountError where root would act on a path that others can change or there is no ``user``; OSError,
+    UntrustedPathError.
     """
     if os.geteuid() != 0:
         return own_account()
@@ -115,7 +115,7 @@ def account_for(path: str, user: str | None = None) -> Account:
 
 
 def account_to_rename_as(directory: str, account: Account) -> Account:
-    """Who is to change the names in a directory for ``account``: root where nobody else can, or the account."""
+    """Return who renames files in a directory for ``account``: this process where nobody else can, or the account."""
     try:
         with open_directory(directory) as opened:
             return own_account() if opened.is_private else account
@@ -138,14 +138,14 @@ def run_as(
     patience: float = PATIENCE,
     memory: int | None = None,
 ) -> _T:
-    """What ``function(*arguments)`` returns when it runs as ``account``; it must be JSON (tuples become lists).
+    """Return what ``function(*arguments)`` returns when it runs as ``account``; it must be JSON (tuples become lists).
 
     Where this process is that account already the function is called here, without a child and without limits.
     ``patience``: seconds after which the child is killed. ``memory``: bytes that the function may
-    take; None: no limit. What it prints goes nowhere.
+    take; None: no limit. What it prints is discarded.
 
     Raises AccountError where the account cannot be taken, where the child ends before it has answered, or for an
-    exception of no known kind; InstallError, UntrustedPathError, OSError and one of ``errors`` (made from its
+    exception of no known kind; InstallError, UntrustedPathError, OSError and the classes in ``errors`` (made from the
     message) as the function raised them.
     """
     if account.is_own:
@@ -179,7 +179,7 @@ def run_as(
 
 
 def _run_in_child(account: Account, function: Callable[[], Any], writing: int, memory: int | None) -> None:
-    """The child: never returns."""
+    """The child process: runs the function, writes the result as JSON to ``writing``, and never returns."""
     status = 1
     try:
         _close_standard_streams()
@@ -202,7 +202,7 @@ def _run_in_child(account: Account, function: Callable[[], Any], writing: int, m
 
 
 def _close_standard_streams() -> None:
-    """Keep no stream open on which whoever started this process waits, nor one that its result is read from."""
+    """Close standard input, output and error, on which Ansible may wait or from which it reads the result."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
@@ -217,7 +217,7 @@ def _set_limits(memory: int | None) -> None:
 
 
 def _give_up_root(account: Account) -> None:
-    """Take the account for good. Raises AccountError where root could be got back."""
+    """Take the account's ids for good. Raises AccountError where root could be got back."""
     os.setgroups(list(account.groups))
     os.setresgid(account.gid, account.gid, account.gid)
     os.setresuid(account.uid, account.uid, account.uid)
@@ -242,7 +242,7 @@ def _text(name: object) -> str | None:
 
 
 def _exception(answer: dict[str, Any], errors: Sequence[type[Exception]]) -> Exception:
-    """The exception that the child told of, made anew: the first class of its ancestry that is known here."""
+    """Return the exception that the child reported: of the first class of its ancestry that is known here."""
     known: dict[str, type[Exception]] = {
         kind.__name__: kind for kind in (*errors, UntrustedPathError, AccountError, InstallError)
     }
@@ -257,7 +257,10 @@ def _exception(answer: dict[str, Any], errors: Sequence[type[Exception]]) -> Exc
 
 
 def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None:
-    """The child's answer; None where it ended without one. Raises TimeoutError for one that stands still."""
+    """Return the child's answer; None where it ended without one.
+
+    Raises TimeoutError for a child that was stopped or does not answer within ``patience`` seconds.
+    """
     parts, deadline = [], time.monotonic() + patience
     while True:
         left = min(_TICK, max(0.0, deadline - time.monotonic()))
@@ -283,7 +286,7 @@ def _is_stopped(child: int) -> bool:
 
 
 def _end(child: int) -> int:
-    """Kill and reap the child; returns its wait status, or 0 for one that hangs in the kernel."""
+    """Kill and reap the child; return its wait status, or 0 for one that hangs in the kernel."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     # Who waits for a share whose server is away cannot even be killed: it is left to end when that is back.

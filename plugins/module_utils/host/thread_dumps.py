@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Thread dumps of a broker that hangs: three, some seconds apart, so that what stands still shows.
+"""Takes thread dumps of a broker that hangs: three, some seconds apart, which shows the threads that stand still.
 
 A JVM answers SIGQUIT with a dump on its standard output: the journal for a unit of systemd, a file
 elsewhere. It needs no JDK on the host. The signal ends a process that does not catch it, so it is
@@ -31,14 +31,14 @@ _END = ("JNI global ref", "Metaspace", "PSPermGen")
 
 @dataclass
 class Dumps:
-    """``texts``: one a dump; ``notes``: why there are fewer, or what one lacks."""
+    """Thread dumps of a process: ``texts``, one per dump; ``notes``: why there are fewer, or what a dump lacks."""
 
     texts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def dump(process: Process, count: int = COUNT, pause: float = PAUSE) -> Dumps:
-    """Ask the process for its threads, ``count`` times, ``pause`` seconds apart."""
+    """Take ``count`` thread dumps of a JVM by SIGQUIT, ``pause`` seconds apart, and return them."""
     dumps = Dumps()
     if process.state == "T":
         dumps.notes.append(
@@ -75,7 +75,10 @@ def dump(process: Process, count: int = COUNT, pause: float = PAUSE) -> Dumps:
 
 
 def kernel_view(pid: int) -> str:
-    """What the kernel says of each thread: id, state, name, and where it waits. Works whatever the process does."""
+    """Return one line per thread from /proc: id, state, CPU seconds, where it waits, name.
+
+    Works whatever the process does.
+    """
     lines = []
     try:
         threads = sorted(os.listdir(f"/proc/{pid}/task"), key=int)
@@ -92,7 +95,7 @@ def kernel_view(pid: int) -> str:
 
 
 def catches_quit(pid: int) -> bool:
-    """Whether the process has a handler of its own for SIGQUIT."""
+    """Return whether the process has a handler of its own for SIGQUIT."""
     for line in contents(f"/proc/{pid}/status").splitlines():
         if line.startswith("SigCgt:"):
             return bool(int(line.split()[1], 16) & (1 << (signal.SIGQUIT - 1)))
@@ -100,7 +103,7 @@ def catches_quit(pid: int) -> bool:
 
 
 def _wait(read: Callable[[], str]) -> str:
-    """What is printed until a dump has ended, or no more comes."""
+    """Return what is printed until a dump has ended, or no more comes."""
     text, quiet, end = "", 0, time.monotonic() + _ANSWER
     while time.monotonic() < end and not (quiet >= 2 and _BEGIN in text):
         time.sleep(_POLL)
@@ -111,7 +114,10 @@ def _wait(read: Callable[[], str]) -> str:
 
 
 def _reader(process: Process) -> Callable[[], str] | None:
-    """A function that returns what the process has printed since it was last called."""
+    """Return a function that returns what the process has printed since it was last called.
+
+    None if that is unreadable.
+    """
     path = f"/proc/{process.pid}/fd/1"
     try:
         kind = os.stat(path).st_mode
@@ -128,7 +134,7 @@ def _of_file(path: str) -> Callable[[], str]:
 
     def read() -> str:
         nonlocal position
-        # What lies there is of the process's choice, also between two looks: nothing is waited for.
+        # The process chooses what the descriptor is, also between two reads, so opening must not block.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return ""
@@ -158,7 +164,7 @@ def _of_journal(pid: int) -> Callable[[], str]:
 
 
 def contents(path: str) -> str:
-    """The text of a file of /proc or /etc; empty where there is none."""
+    """Return the text of a file of /proc or /etc; empty where there is none."""
     try:
         with open(path, "rb") as file:
             return file.read().decode(errors="replace")

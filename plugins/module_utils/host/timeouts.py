@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The seconds that several parts of the project mean alike, each with its reason.
+"""The timeouts in seconds that several parts of the project share, each with its reason.
 
 Plays name two of them, too (``__activemq_ready_timeout`` and ``__activemq_settle_timeout`` in the role ``broker``):
 they are variables, so that an operator can give a slower machine more with ``-e``; a test compares them.
@@ -9,24 +9,24 @@ they are variables, so that an operator can give a slower machine more with ``-e
 from __future__ import annotations
 
 PROBE = 5.0
-"""What a connector has for each answer: many times what a healthy broker needs."""
+"""Seconds that a connector has for each answer to a probe: many times what a healthy broker needs."""
 LAB_PROBE = 10.0
-"""The same where one machine runs the whole fleet, all JVMs of which may start at once."""
+"""``PROBE`` in the lab, where one machine runs the whole fleet, all JVMs of which may start at once."""
 
 HUNG = 30.0
-"""How long a broker must be silent until operations take it for hung: a machine under load, or one that collects
+"""Seconds that a broker must be silent until operations take it for hung: a machine under load, or one that collects
 garbage, may be slow to answer. The watchdog comes to the same within 27 s, and drills freeze a node for so long."""
 MISSES = 3
 """Samples in a row without an answer until the watchdog takes a broker for hung; one may be chance."""
 WATCH_INTERVAL = 6.0
-"""Between two samples of the watchdog. With what a sample waits for, the third miss is seen within 27 s."""
+"""Seconds between two samples of the watchdog. With a sample's own timeout, the third miss is seen within 27 s."""
 WATCH_BUSY = 120.0
-"""What the watchdog gives a silent broker with open ports while its log says that it starts or ends."""
+"""Seconds that the watchdog gives a silent broker with open ports while its log says that it starts or ends."""
 
 SETTLE = 120.0
-"""What a broker found starting, stopping or taking over is given before it counts as ill."""
+"""Seconds that a broker found starting, stopping or taking over is given before it counts as ill."""
 READY = 300.0
 """Until a broker that was started must be active or standby: a store that was not closed is checked first, which takes
 minutes for tens of gigabytes."""
 LAB_READY = 120.0
-"""The same in the lab, whose stores are small; a busy machine needs many times what an idle one does."""
+"""``READY`` in the lab, whose stores are small; a busy machine needs many times what an idle one does."""

@@ -1,17 +1,14 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Opens what lies below directories that other accounts own; nothing else does.
+"""Opens files and directories below directories that other accounts own, safely.
 
-Invariants:
-
-- A path is walked one component at a time, each opened in the descriptor of the one before with
-  ``O_NOFOLLOW``. Whoever exchanges a directory for a link meanwhile gets an error, never a way out.
-- A link is followed only where this process may trust it: root follows links that root owns in directories that
-  root alone can write, as an operator's ``/var/lib/activemq -> /data/activemq``; any other account follows root's
-  and its own.
-- What a file is, whose it is and how many names it has is asked of its open descriptor. Opening never waits:
-  a FIFO, a device, a lease of another process is an error.
-- New files and directories are made where nothing is (``O_EXCL``), and names are given and taken by descriptor.
+All other code opens them through here. Invariants: - A path is walked one component at a time, each opened in the
+descriptor of the one before with   ``O_NOFOLLOW``. Whoever exchanges a directory for a link meanwhile gets an error,
+never a way out. - A link is followed only where this process may trust it: root follows links that root owns in
+directories that   root alone can write, as an operator's ``/var/lib/activemq -> /data/activemq``; any other account
+follows root's   and its own. - What a file is, whose it is and how many names it has is asked of its open descriptor.
+Opening never waits:   a FIFO, a device, a lease of another process is an error. - New files and directories are made
+where nothing is (``O_EXCL``), and names are given and taken by descriptor.
 """
 
 from __future__ import annotations
@@ -27,9 +24,9 @@ from types import TracebackType
 from ..install.configuration_archive import InstallError
 
 MAX_LINKS = 16
-"""Trusted links on the way to one directory."""
+"""Trusted links that the way to one directory may have at most."""
 MAX_DEPTH = 32
-"""Directories below a walked one: deeper trees are refused, which bounds stack and descriptors."""
+"""Levels of directories below a walked one; deeper trees are refused, which bounds stack and descriptors."""
 _DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = (
@@ -44,7 +41,10 @@ _KINDS = (
 
 
 class UntrustedPathError(InstallError):
-    """A path that is not what it has to be; the message names it and says why."""
+    """The error of a path that is a link, a wrong kind of file or of a wrong owner.
+
+    The message names the path and says why.
+    """
 
 
 class Directory:
@@ -66,28 +66,28 @@ class Directory:
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the directory's descriptor."""
         os.close(self.descriptor)
 
     def names(self) -> list[str]:
-        """The names in the directory, sorted."""
+        """Return the names in the directory, sorted."""
         return sorted(os.listdir(self.descriptor))
 
     @property
     def is_private(self) -> bool:
-        """Whether only root and this process's account could have exchanged it, or can change the names in it."""
+        """Whether only root and this process's account can exchange the directory or change the names in it."""
         return self.foreign is None and _is_private(self.own_status())
 
     def own_status(self) -> os.stat_result:
-        """The status of the directory itself."""
+        """Return the status of the directory itself."""
         return os.fstat(self.descriptor)
 
     def status(self, name: str) -> os.stat_result:
-        """The status of a name; of a link, its own. Raises FileNotFoundError."""
+        """Return the status of a name in the directory; of a link, its own. Raises FileNotFoundError."""
         return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
-        """Whether something of this name is there, a dangling link too."""
+        """Return whether something of this name is in the directory, a dangling link too."""
         try:
             self.status(name)
         except FileNotFoundError:
@@ -95,11 +95,11 @@ class Directory:
         return True
 
     def is_directory(self, name: str) -> bool:
-        """Whether the name is a directory itself, not a link to one."""
+        """Return whether the name is a directory itself, not a link to one."""
         return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
 
     def subdirectory(self, name: str) -> Directory:
-        """Open a directory in this one, which is no link. Raises UntrustedPathError, OSError."""
+        """Open and return a directory in this one, which is no link. Raises UntrustedPathError, OSError."""
         path = os.path.join(self.path, _plain(name))
         try:
             descriptor = os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=self.descriptor)
@@ -110,7 +110,7 @@ class Directory:
     def open_file(
         self, name: str, owners: Collection[int] | None = None, single_name: bool = False, write: bool = False
     ) -> int:
-        """Open a regular file that is there; returns its descriptor. Never waits.
+        """Open a regular file that is in the directory; return its descriptor. Never waits.
 
         ``owners``: uids of which one must own the file. ``single_name``: a file that has a second name, a hard
         link, is refused. ``write`` opens it for reading and writing. Raises UntrustedPathError, OSError.
@@ -130,12 +130,12 @@ class Directory:
     def read_file(
         self, name: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False
     ) -> bytes:
-        """The first ``limit`` bytes of a regular file. Raises UntrustedPathError, OSError."""
+        """Return the first ``limit`` bytes of a regular file in the directory. Raises UntrustedPathError, OSError."""
         with os.fdopen(self.open_file(name, owners, single_name), "rb") as file:
             return file.read(limit)
 
     def create_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
-        """Make a new file with this content and mode; returns its descriptor, open for writing.
+        """Make a new file with this content and mode; return its descriptor, open for writing.
 
         Raises FileExistsError where anything has the name, a dangling link too; OSError.
         """
@@ -152,7 +152,7 @@ class Directory:
         return descriptor
 
     def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Make a new file, durable when this returns but for its name. Raises FileExistsError, OSError."""
+        """Make a new file and sync its content to the disk, but not its name. Raises FileExistsError, OSError."""
         descriptor = self.create_file(name, content, mode)
         try:
             os.fsync(descriptor)
@@ -160,14 +160,14 @@ class Directory:
             os.close(descriptor)
 
     def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Put a new file in the place of another in one step. Raises OSError."""
+        """Replace a file by a new one with this content, in one rename. Raises OSError."""
         self.unlink(f"{name}.new")
         self.write_file(f"{name}.new", content, mode)
         os.rename(f"{name}.new", name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         self.sync()
 
     def make_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
-        """Make a directory where nothing is, and open it. Raises FileExistsError, UntrustedPathError, OSError.
+        """Make a directory where nothing is; open and return it. Raises FileExistsError, UntrustedPathError, OSError.
 
         Whoever exchanges what was just made gets no other directory chmodded: the owner must be this process.
         """
@@ -185,9 +185,9 @@ class Directory:
         return made
 
     def rename(self, name: str, target: str) -> None:
-        """Give another name in this directory. Raises FileExistsError where something has it; OSError.
+        """Rename something within the directory. Raises FileExistsError where the target exists; OSError.
 
-        That something takes the name in between is possible only for who may write here.
+        Only who may write in the directory can take the name between check and rename.
         """
         if self.exists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.path.join(self.path, target))
@@ -217,7 +217,7 @@ class Directory:
             self.unlink(name)
 
     def empty(self, depth: int = 0) -> None:
-        """Remove all that is in this directory. Raises UntrustedPathError, OSError."""
+        """Remove everything in the directory. Raises UntrustedPathError, OSError."""
         _refuse_depth(self.path, depth)
         for name in self.names():
             if self.is_directory(name):
@@ -228,10 +228,10 @@ class Directory:
                 self.unlink(name)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
-        """Each name below that is no directory, with its own directory, which is open until the next is asked for.
+        """Yield (directory, name) for everything below that is no directory.
 
-        Directories are entered, links never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH,
-        OSError.
+        Each directory is open until the next pair. Directories are entered, links never followed. Raises
+        UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
         _refuse_depth(self.path, depth)
         for name in self.names():
@@ -242,11 +242,14 @@ class Directory:
                 yield self, name
 
     def sync(self) -> None:
-        """Make the names in the directory durable."""
+        """Sync the names in the directory to the disk."""
         os.fsync(self.descriptor)
 
     def _refusal(self, error: OSError, name: str, path: str, wanted: str) -> Exception:
-        """The error in words, where a name is there and is not what is wanted; else the error with the path."""
+        """Return an UntrustedPathError that says what the name is, where it is not what was wanted.
+
+        Else the OSError with path.
+        """
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
             with contextlib.suppress(OSError):
                 kind = _kind(self.status(name).st_mode)
@@ -258,7 +261,7 @@ class Directory:
 
 
 def open_directory(path: str, root: int | None = None) -> Directory:
-    """Open a directory by walking every component of its path. ``root``: a descriptor that stands for ``/``.
+    """Open a directory by walking every component of its path; return it. ``root``: a descriptor that stands for ``/``.
 
     Raises UntrustedPathError for a component that is a link nobody trusts, or no directory; OSError.
     """
@@ -273,7 +276,7 @@ def open_directory(path: str, root: int | None = None) -> Directory:
 def open_file(
     path: str, owners: Collection[int] | None = None, single_name: bool = False, root: int | None = None
 ) -> int:
-    """Open a regular file for reading, its directory as ``open_directory`` does; returns the descriptor.
+    """Open a regular file for reading, its directory as ``open_directory`` does; return the descriptor.
 
     The file itself must be no link, whoever owns it. Raises UntrustedPathError, OSError.
     """
@@ -282,13 +285,13 @@ def open_file(
 
 
 def read_file(path: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False) -> bytes:
-    """The first ``limit`` bytes of a regular file. Raises UntrustedPathError, OSError."""
+    """Return the first ``limit`` bytes of the regular file at a path. Raises UntrustedPathError, OSError."""
     with os.fdopen(open_file(path, owners, single_name), "rb") as file:
         return file.read(limit)
 
 
 def open_owned_file(directory: Directory, name: str) -> int:
-    """Open for reading a file that the owner of its directory, or root, has written there; returns the descriptor.
+    """Open for reading a file that root or the owner of its directory has written there; return the descriptor.
 
     It has no other name, so that it is no file of somebody else's; in a directory that only root and this process's
     account can write, any regular file will do, also behind a link that one of the two has made.
@@ -304,7 +307,7 @@ def open_owned_file(directory: Directory, name: str) -> int:
 
 
 def foreign_owner(path: str) -> tuple[int, int] | None:
-    """Owner and group of the first directory on the way to ``path`` whose names others than root can change.
+    """Return owner and group of the first directory on the way to ``path`` whose names others than root can change.
 
     That account can put anything in the place of all below, so acting as it gives it nothing; and nobody but root
     can have changed who it is, for all directories above it are root's (or this process's own). Of a path that is
@@ -320,7 +323,7 @@ def foreign_owner(path: str) -> tuple[int, int] | None:
 
 
 def _walk(path: str, root: int | None) -> Directory | str:
-    """The directory, or the path that takes the place of this one because a trusted link stands in it."""
+    """Return the open directory, or the path to open instead because a trusted link stands in the given path."""
     parts = [part for part in path.split("/") if part]
     here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if root is None else os.dup(root)
     foreign = _foreign(os.fstat(here))
@@ -345,7 +348,7 @@ def _walk(path: str, root: int | None) -> Directory | str:
 
 
 def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: OSError) -> str:
-    """Where a link leads that stands in the way and is trusted. Raises UntrustedPathError, or the error."""
+    """Return the target of a trusted link in a path. Raises UntrustedPathError for an untrusted one, or ``error``."""
     path = os.path.join(prefix, name)
     if error.errno not in (errno.ELOOP, errno.ENOTDIR):
         raise OSError(error.errno, error.strerror, path) from None
@@ -387,14 +390,15 @@ def _plain(name: str) -> str:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether only root and this process's account can change the names in a directory."""
+    """Return whether only root and this process's account can change the names in a directory."""
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 
 
 def _foreign(status: os.stat_result) -> tuple[int, int] | None:
-    """Owner and group of a directory in which somebody else can exchange names that are root's or our own.
+    """Return owner and group of a directory in which another account can exchange names of root's or this process's.
 
-    In one as /tmp, root's with the sticky bit, everybody makes names and nobody takes away another's.
+    None if there is no such account. In a directory such as /tmp, root's with the sticky bit, everybody makes names and
+    nobody takes away another's.
     """
     is_shared = status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX)
     return None if is_shared or _is_private(status) else (status.st_uid, status.st_gid)
@@ -405,7 +409,7 @@ def _kind(mode: int) -> str:
 
 
 def account_name(uid: int) -> str:
-    """The name of an account, or its number where it has none."""
+    """Return the name of an account, or ``account UID`` where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

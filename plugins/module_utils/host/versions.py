@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What lies below BASE: versions/ID/…, the link ``current``, and what each version says of itself.
+"""The installed versions of a configuration below BASE: versions/ID/…, the link ``current``, and their manifests.
 
 Invariant: ``current`` names a complete version or does not exist. A name in ``versions`` that
 begins with a dot is the rest of an interrupted installation; nothing refers to it.
@@ -29,18 +29,22 @@ RECORD = ".fleet-install.json"
 PRIVATE = frozenset({MANIFEST, RECORD})
 DIRECTORY_MODE = 0o750
 _LARGEST = 64 << 20
-"""Bytes of a manifest or record; the masked files of a version stand in its record."""
+"""Bytes that a manifest or record may have at most; a version's record holds its masked files."""
 
 
 def tree_id(tree: Mapping[str, File]) -> str:
-    """SHA-256 of the whole tree: paths, modes and contents."""
+    """Return the SHA-256 of a whole tree of files: paths, modes and contents."""
     lines = [f"{file.mode:04o} {file.sha256} {path}\n" for path, file in sorted(tree.items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Version:
-    """One installed version: where it is, and what was deployed there."""
+    """One installed version of a configuration: its directory, and the hashes and modes of the files deployed there.
+
+    ``tree`` is the id of the deployed tree; ``masked``: path -> planned text with secrets as ``@VARIABLE@``;
+    ``hidden``: paths of files that are not to be shown.
+    """
 
     directory: str
     tree: str
@@ -54,7 +58,7 @@ class Version:
         return os.path.basename(self.directory)
 
     def read(self, path: str) -> bytes | None:
-        """The bytes that lie there now, or None when there is no such regular file."""
+        """Return the content of the version's file at a path now; None when there is no such regular file."""
         try:
             with os.fdopen(open_file(os.path.join(self.directory, path)), "rb") as file:
                 return file.read()
@@ -62,7 +66,7 @@ class Version:
             return None
 
     def drift(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
-        """Path -> what is not as it was deployed: changed, removed, added, or mode and owner."""
+        """Return path -> what differs from the deployment: changed, removed, added by hand, or other owner or mode."""
         found = {}
         for path, digest in self.manifest.items():
             content = self.read(path)
@@ -85,7 +89,7 @@ class Version:
 
 
 def records(tree: Mapping[str, File]) -> dict[str, bytes]:
-    """The two files that a version says of itself: name -> content."""
+    """Return the two files that describe a version, manifest and record: name -> content."""
     record = {
         "tree": tree_id(tree),
         "modes": {path: f"{file.mode:04o}" for path, file in tree.items()},
@@ -100,7 +104,7 @@ def records(tree: Mapping[str, File]) -> dict[str, bytes]:
 
 
 def read_version(directory: str) -> Version | None:
-    """The version in a directory, or None when it does not say what it is."""
+    """Return the version in a directory, or None when it has no valid manifest and record."""
     try:
         with open_directory(directory) as opened:
             manifest = json.loads(opened.read_file(MANIFEST, _LARGEST))
@@ -115,7 +119,7 @@ def read_version(directory: str) -> Version | None:
 
 
 class Layout:
-    """The paths below one BASE. ``link`` and ``data`` may lie elsewhere; an empty ``data`` is none."""
+    """The paths below one BASE. ``link`` and ``data`` may lie elsewhere; an empty ``data`` means that there is none."""
 
     def __init__(self, base: str, link: str | None = None, data: str | None = None) -> None:
         self.base = base
@@ -128,11 +132,14 @@ class Layout:
         return os.path.join(self.versions, name)
 
     def target(self, name: str) -> str:
-        """What the link holds when this version is in force."""
+        """Return the target of the link ``current`` when this version is in force."""
         return os.path.relpath(self.directory(name), os.path.dirname(self.current))
 
     def current_name(self) -> str | None:
-        """The name of the version in force. Raises InstallError when ``current`` is no link of ours."""
+        """Return the name of the version in force, None if there is none.
+
+        Raises InstallError when ``current`` is no link to a version.
+        """
         try:
             target = os.readlink(self.current)
         except FileNotFoundError:
@@ -151,7 +158,7 @@ class Layout:
         return read_version(self.directory(name)) if name else None
 
     def names(self) -> list[str]:
-        """Complete versions, newest first."""
+        """Return the names of the complete versions, newest first."""
         try:
             found = [entry for entry in os.scandir(self.versions) if not entry.name.startswith(".")]
         except FileNotFoundError:
@@ -160,7 +167,7 @@ class Layout:
         return [entry.name for entry in found]
 
     def leftovers(self) -> list[str]:
-        """What an interrupted installation has left: paths that nothing refers to."""
+        """Return the paths that an interrupted installation has left and that nothing refers to."""
         rest = [self.current + ".new", self.pending + ".new"]
         with contextlib.suppress(FileNotFoundError):
             rest += [entry.path for entry in os.scandir(self.versions) if entry.name.startswith(".")]
