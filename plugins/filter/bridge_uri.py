@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter ``bridge_uri``."""
+"""Implements the filter ``bridge_uri``: brokers -> the URI of a network connector to them."""
 
 from __future__ import annotations
 

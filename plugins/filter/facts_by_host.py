@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter ``facts_by_host``."""
+"""Implements the filter ``facts_by_host``: host names -> host name -> the value of one variable of that host."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter ``failover_uri``."""
+"""Implements the filter ``failover_uri``: brokers -> the failover URI for OpenWire clients."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter ``identity``."""
+"""Implements the filter ``identity``: host name -> what the naming convention says of the broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter ``jndi_properties``."""
+"""Implements the filter ``jndi_properties``: brokers -> the text of a jndi.properties for Java clients."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter ``mb_urls``."""
+"""Implements the filter ``mb_urls``: brokers -> the value of the failover agent's key ``mb.urls``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter ``run_once_result``."""
+"""Implements the filter ``run_once_result``: returns the result that a task which ran once registered on some host."""
 
 from __future__ import annotations
 

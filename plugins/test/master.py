@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The test ``master``."""
+"""Implements the test ``master``: whether a host name is that of a preferred master."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The test ``slave``."""
+"""Implements the test ``slave``: whether a host name is that of a preferred slave."""
 
 from __future__ import annotations
 

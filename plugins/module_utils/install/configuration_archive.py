@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The archive that carries one host's files from the controller to the host.
+"""Packs and unpacks the archive that carries one host's configuration files from the controller to the host.
 
-A plain tar: the files with their modes, and one member of our own that says which files hold
+A plain tar: the files with their modes, and an index that says which files hold
 secrets and what may be shown of them. The same files give the same bytes.
 """
 
@@ -20,12 +20,12 @@ _FORMAT = 1
 
 
 class InstallError(Exception):
-    """What stops an installation, in one line."""
+    """The error that stops an installation or another action on a host; its text is one line for the user."""
 
 
 @dataclass(frozen=True)
 class File:
-    """Content and mode of one file.
+    """Content and mode of one file of a configuration.
 
     ``masked`` is the same text with a word in place of each secret, and None for a file that
     holds none: only such a file's content may ever be shown. Of a ``hidden`` file nothing is shown.
@@ -42,7 +42,7 @@ class File:
 
 
 def check_path(path: str) -> str:
-    """A path that stays inside the tree. Raises InstallError for any other."""
+    """Return a path that stays inside the tree. Raises InstallError for any other path."""
     parts = path.split("/")
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
         raise InstallError(f"the archive holds {path!r}, which is not a path inside the tree")
@@ -52,7 +52,7 @@ def check_path(path: str) -> str:
 
 
 def pack(files: Mapping[str, File]) -> bytes:
-    """The archive of these files."""
+    """Return the archive of these files (path -> file) as bytes."""
     buffer = io.BytesIO()
     index = {
         "format": _FORMAT,
@@ -74,7 +74,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
 
 
 def unpack(data: bytes) -> dict[str, File]:
-    """Files by path. Raises InstallError for anything that ``pack`` has not made."""
+    """Return the files of an archive by path. Raises InstallError for anything that ``pack`` has not made."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             members = archive.getmembers()

@@ -35,12 +35,15 @@ from .disk import Owner
 KEEP = 5
 
 Check = Callable[[str], None]
-"""Looks at the directory of a complete version before it is put in force; raises InstallError to refuse it."""
+"""Checks the directory of a complete version before it is put in force; raises InstallError to refuse it."""
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Who owns what is installed. A file that only its owner may read belongs to ``user``."""
+    """The owners of installed files: numeric ids, -1 to leave them.
+
+    A file that only its owner may read belongs to ``user``.
+    """
 
     user: int = -1
     root: int = -1
@@ -60,7 +63,11 @@ class Owners:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an installation did, or would do."""
+    """The result of an installation, or in check mode what it would be. ``reasons``: why a restart is pending.
+
+    ``version`` is in force afterwards, ``previous`` was before; ``drift``: files found changed by hand; ``diff``: in
+    Ansible's form.
+    """
 
     changed: bool
     version: str
@@ -79,10 +86,11 @@ def install(
     check: bool = False,
     validate: Check | None = None,
 ) -> Outcome:
-    """Put ``tree`` in force below a BASE. With ``check`` nothing is written and the outcome is the same.
+    """Put a tree of files in force below a BASE as a new version; return the outcome.
 
-    Raises InstallError when something there is not ours, or what ``validate`` raises, and then the
-    version before stays in force; OSError when the disk refuses.
+    With ``check`` nothing is written, and the outcome is what an installation would have.
+    Raises InstallError when something there was not installed by this collection, or what ``validate`` raises, and then
+    the version before stays in force; OSError when the disk refuses.
     """
     layout = where if isinstance(where, Layout) else Layout(where)
     if check:
@@ -94,7 +102,7 @@ def install(
 
 
 def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
-    """Root's files are installed only where no other account can put its own in their place."""
+    """Raise InstallError where root would install files that another account could replace by its own."""
     if owners.root != 0:
         return
     link = os.path.dirname(layout.current)
@@ -108,7 +116,7 @@ def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
 
 
 def _make_directories(layout: Layout, owners: Owners) -> None:
-    """BASE and what lies in it; the broker itself writes into ``data`` only."""
+    """Make BASE and the directories in it; the broker itself writes into ``data`` only."""
     _make_parents(layout.base)
     for directory in (layout.base, layout.versions):
         disk.make_directory(directory, DIRECTORY_MODE, owners.directory)
@@ -164,7 +172,10 @@ def _install(
 
 
 def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
-    """Nothing to install. A restart may still be owed from a run that was cut short."""
+    """Return the outcome when there is nothing to install.
+
+    A restart may still be pending from a run that was cut short.
+    """
     owed = pending_restart.read(layout)
     if owed is None:
         return Outcome(False, name, None)
@@ -174,9 +185,9 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
 
 
 def put_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
-    """Put a version that is still there in force again.
+    """Put a version that is still installed in force again; return the outcome.
 
-    Raises InstallError when it is not there or not complete.
+    Raises InstallError when the version is not there or not complete.
     """
     layout = where if isinstance(where, Layout) else Layout(where)
     directory = layout.directory(version)
@@ -200,7 +211,7 @@ def _put_back(layout: Layout, version: str, check: bool) -> Outcome:
 
 
 def _name(layout: Layout, tree: Mapping[str, File], owners: Owners) -> str:
-    """The name for this tree: its id, or the id and a number where that version was changed by hand."""
+    """Return the name for a tree's version: its id, or the id and a number where that version was changed by hand."""
     short: str = tree_id(tree)[:12]
     name: str = short
     number = 0
@@ -237,7 +248,7 @@ def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) 
 
 
 def _validate(layout: Layout, version: str, validate: Check) -> None:
-    """Let a version be refused that is complete and not in force; none that was refused stays."""
+    """Call ``validate`` with a complete version that is not in force; remove the version if it raises InstallError."""
     directory = layout.directory(version)
     try:
         validate(directory)
@@ -251,7 +262,10 @@ def _validate(layout: Layout, version: str, validate: Check) -> None:
 def _let_it_be_taken(
     layout: Layout, version: str, previous: str | None, reasons: list[str], wanted: runtime_configuration.Change
 ) -> bool:
-    """Move the link and wait until the running broker says that it took the change; a restart is owed until then."""
+    """Move the link and wait until the running broker's log says that it took the change; return whether it did.
+
+    A restart is pending until then.
+    """
     runtime_configuration.show(layout, version)
     end = runtime_configuration.mark(layout)
     _switch(layout, version, previous, reasons, live=True)
@@ -262,7 +276,7 @@ def _let_it_be_taken(
 
 
 def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str], live: bool = False) -> None:
-    """Move the link. The restart that it makes necessary is written down before."""
+    """Move the link ``current`` to a version; the restart that this makes necessary is recorded before."""
     owed = pending_restart.merge(layout, previous, reasons) if reasons and previous else None
     if not live:
         runtime_configuration.hide(layout, version, previous)
@@ -279,7 +293,7 @@ def _clean(layout: Layout) -> None:
 
 
 def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> None:
-    """Remove all but the newest versions. Each is renamed first: half a version is never one."""
+    """Remove all but the newest versions. Each is renamed first, so that no incomplete version has a version's name."""
     owed = pending_restart.read(layout)
     needed = {version, previous, owed.previous if owed else None}
     for name in layout.names()[keep:]:

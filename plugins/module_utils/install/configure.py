@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What ``activemq.fleet.configure`` does, wherever it runs: as a module, or within the controller.
+"""Does the work of ``activemq.fleet.configure``, wherever it runs: as a module, or within the controller.
 
 On a host of the connection ``local`` the action calls ``configure`` itself: there is no module to
 build, copy and start, which takes longer than all that is done here.
@@ -49,12 +49,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "validate": {"type": "list", "elements": "str"},
 }
 _PATIENCE = 60
-"""Seconds for one program that looks at a version."""
+"""Seconds that one validating program may take."""
 _MOST_SAID = 5
 
 
 def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
-    """Install an archive, or put a version back. Returns the module's result.
+    """Install an archive, or put a version back; return the module's result.
 
     Raises InstallError with one line, whatever the disk or the system refuses.
     """
@@ -96,7 +96,10 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
 
 
 def _validate(commands: Sequence[str], directory: str) -> None:
-    """Run each command, with the directory for ``%s``. Raises InstallError with the last that it said."""
+    """Run each command, with the directory for ``%s``.
+
+    Raises InstallError with the last lines of a command that fails.
+    """
     for command in commands:
         words = [word.replace("%s", directory) for word in shlex.split(command)]
         try:
@@ -118,7 +121,7 @@ def _validate(commands: Sequence[str], directory: str) -> None:
 
 
 def _owners(user: str | None, group: str | None, check: bool) -> Owners:
-    """Numeric ids. In check mode an account that is still to be made owns nothing yet."""
+    """Return numeric ids for installed files. In check mode an account that does not exist yet owns nothing."""
     if not user:
         return Owners()
     try:
@@ -136,7 +139,7 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
 
 
 def _is_restart_owed(layout: Layout, outcome: Outcome, check: bool) -> bool:
-    """Whether a broker runs that has not read what is in force, or in check mode would not have."""
+    """Return whether a broker runs that has not read the version in force (in check mode: would not have read it)."""
     if not outcome.reasons:
         return False
     process = find_broker(layout.base)

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an installation changes, told file by file, and never with a secret.
+"""Describes what an installation changes, file by file, and never with a secret.
 
 A file that holds secrets is shown as its masked text; of one that the user wrote
 (``activemq_extra_files``) only that it changed. In every other text the value of whatever
@@ -24,12 +24,12 @@ _HIDDEN = "********"
 
 
 def blot(text: str) -> str:
-    """The text with every value of something called a password hidden, references left as they are."""
+    """Return the text with every value of something called a password replaced by asterisks; references stay."""
     return _SECRET_VALUE.sub(lambda match: match.group(1) + _HIDDEN, text)
 
 
 def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
-    """Paths that are added, removed or different from what is deployed now."""
+    """Return the paths that are added, removed or different from what is deployed now, sorted."""
     was = old.manifest if old else {}
     differs = {path for path, file in tree.items() if was.get(path) != file.sha256}
     if old:
@@ -38,7 +38,7 @@ def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[
 
 
 def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
-    """Changed paths without those of which only the mode differs: what a process has read is still the same."""
+    """Return the changed paths without those of which only the mode differs."""
     was = old.manifest if old else {}
     return [
         path
@@ -48,7 +48,7 @@ def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mappi
 
 
 def differences(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[dict[str, str]]:
-    """One entry a changed file, in the form that Ansible shows as a unified diff."""
+    """Return one entry per changed file, in the form that Ansible shows as a unified diff."""
     return [_difference(path, old, tree.get(path), drift.get(path)) for path in changed_files(old, tree, drift)]
 
 
@@ -78,7 +78,7 @@ def _difference(path: str, old: Version | None, new: File | None, drift: str | N
 
 
 def _hidden_change(path: str, old: Version | None, new: File | None, drift: str | None) -> str:
-    """What happened to a file whose text is never shown."""
+    """Return in words what happened to a file whose text is never shown."""
     if new is None:
         return "removed; its content is not shown"
     if old is None or path not in old.manifest:
@@ -89,7 +89,7 @@ def _hidden_change(path: str, old: Version | None, new: File | None, drift: str 
 
 
 def _invisible(path: str, old: Version | None, new: File | None, is_secret: bool, drift: str | None) -> str:
-    """What differs when the shown texts do not."""
+    """Return in words what differs when the shown texts do not: mode, a secret, or owner."""
     if old and new and old.manifest.get(path) == new.sha256:
         return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
     if is_secret:
@@ -98,7 +98,7 @@ def _invisible(path: str, old: Version | None, new: File | None, is_secret: bool
 
 
 def _text(content: bytes | None) -> str | None:
-    """The text, empty for a file that is not there, None for bytes that are no text."""
+    """Return the content as text: empty for a file that is not there, None for bytes that are no text."""
     if content is None:
         return ""
     try:

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every change that an installation makes to a disk, each durable when its function returns.
+"""Makes every change of an installation to a disk, each durable when its function returns.
 
 Nothing else writes: the tests cut the power before each call that this module makes.
 """
@@ -20,7 +20,7 @@ from ..host.untrusted_paths import open_directory
 
 @dataclass(frozen=True)
 class Owner:
-    """Numeric owner and group; -1 leaves them as they are."""
+    """Numeric owner and group of a file; -1 leaves them as they are."""
 
     uid: int = -1
     gid: int = -1
@@ -34,7 +34,7 @@ class Owner:
 
 
 def make_directory(path: str, mode: int, owner: Owner) -> None:
-    """Make one directory, or set mode and owner of the one that is there.
+    """Make one directory, or set mode and owner of an existing one.
 
     Raises UntrustedPathError for a link that another account could have put there, OSError.
     """
@@ -47,7 +47,7 @@ def make_directory(path: str, mode: int, owner: Owner) -> None:
 
 
 def write_file(path: str, content: bytes, mode: int, owner: Owner) -> None:
-    """Write a new file. It has its owner and mode before it has its content."""
+    """Write a new file and sync it. It has its owner and mode before it has its content."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         owner.give(descriptor)
@@ -61,7 +61,7 @@ def write_file(path: str, content: bytes, mode: int, owner: Owner) -> None:
 
 
 def replace_file(path: str, content: bytes, mode: int) -> None:
-    """Put a file in place of another in one step."""
+    """Replace a file by one with this content and mode, in one rename."""
     temporary = path + ".new"
     remove(temporary)
     write_file(temporary, content, mode, Owner())
@@ -70,7 +70,7 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Make the names in a directory durable."""
+    """Sync the names in a directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -79,13 +79,13 @@ def sync_directory(path: str) -> None:
 
 
 def rename(source: str, target: str) -> None:
-    """Rename within one directory."""
+    """Rename within one directory, and sync the directory."""
     os.rename(source, target)
     sync_directory(os.path.dirname(target))
 
 
 def point(link: str, target: str) -> None:
-    """Let ``link`` point to ``target``: one rename, so it never dangles and never is missing."""
+    """Make the symbolic link ``link`` point to ``target``, by one rename: the link never dangles or is missing."""
     temporary = link + ".new"
     remove(temporary)
     os.symlink(target, temporary)
@@ -109,7 +109,7 @@ def remove_tree(path: str) -> None:
 
 @contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Hold the directory's lock: two installations of one broker take turns."""
+    """Context manager: hold the directory's lock, so that two installations of one broker take turns."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which release a broker's jars are of: by what the jar says inside, and by its file name where it says nothing."""
+"""Reads the ActiveMQ release of a broker's jars, from inside the jar or else from its file name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
 _VERSION_LINE = re.compile(r"^version=(\d[\w.+-]{0,60})\s*$", re.MULTILINE)
 _IMPLEMENTATION = re.compile(r"^Implementation-Version: (\d[\w.+-]{0,60})\s*$", re.MULTILINE)
 _LARGEST_JAR = 128 << 20
-"""Bytes; activemq-all, the largest, has 17 MiB."""
+"""Bytes that a broker's jar may have; activemq-all, the largest, has 17 MiB."""
 _LARGEST_RECORD = 1 << 20
 _LARGEST_DIRECTORY = 8 << 20
 """Bytes of a jar's own list of files, which is read as a whole; that of activemq-all has 1 MiB."""
@@ -27,14 +27,14 @@ _LONGEST_END = 65557
 
 
 def is_broker_jar(name: str) -> bool:
-    """Whether a file of this name holds the broker itself."""
+    """Return whether a jar of this name holds the broker itself (activemq-broker, -core or -all)."""
     return _BROKER_JAR.fullmatch(name) is not None
 
 
 def release_of_jar(name: str, file: IO[bytes]) -> str | None:
-    """The release of a broker's jar: of Maven's record in it, of its manifest, or of its file name.
+    """Return the release of a broker's jar, from Maven's record in it, its manifest, or its file name.
 
-    None where none of the three says one.
+    None without any.
     """
     found = _BROKER_JAR.fullmatch(name)
     if found is None:
@@ -50,7 +50,7 @@ def release_of_jar(name: str, file: IO[bytes]) -> str | None:
 
 
 def _is_small(file: IO[bytes]) -> bool:
-    """Whether the list of files at a jar's end is one of few; no jar of ours has the form for more than 4 GiB."""
+    """Return whether the list of files at a jar's end is small enough to be read; none of ActiveMQ's is a ZIP64."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _LONGEST_END))
     tail = file.read(_LONGEST_END)
@@ -68,9 +68,9 @@ def _text(jar: zipfile.ZipFile, name: str) -> str:
 
 
 def release_of_jar_at(path: str, name: str) -> str | None:
-    """The release of the jar at a path, which may be that of a descriptor below /proc; ``name`` is the jar's own.
+    """Return the release of the jar at a path, which may be a descriptor below /proc; ``name`` is the jar's own.
 
-    Nothing but a regular file of a jar's size is read, and nothing is waited for: the name alone counts then.
+    Only a regular file of a jar's size is read, without waiting; else the release comes from the name alone.
     """
     with contextlib.suppress(OSError):
         status = os.stat(path)
@@ -83,7 +83,7 @@ def release_of_jar_at(path: str, name: str) -> str | None:
 
 
 def releases_in_directory(directory: str) -> list[str]:
-    """The releases of the brokers' jars in one directory, sorted; empty where there is none."""
+    """Return the releases of the brokers' jars in one directory, sorted; empty where there is no directory or jar."""
     try:
         names = sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
@@ -97,7 +97,7 @@ def releases_in_directory(directory: str) -> list[str]:
 
 
 def releases_in_archive(path: str, depth: int) -> list[str]:
-    """The releases of the brokers' jars in a tar archive.
+    """Return the releases of the brokers' jars in a tar archive, sorted.
 
     ``depth``: 0 for an archive of jars, 1 for one of a distribution, whose jars lie in ``NAME/lib``.
     Raises InstallError with one line for what cannot be read as an archive.
@@ -118,7 +118,7 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
 
 
 def processes_in(home: str) -> list[int]:
-    """The processes that have a file below ``home`` open which is still there, such as a broker's jars.
+    """Return the pids of processes that have an undeleted file below ``home`` open, such as a broker's jars.
 
     To see those of other accounts takes root.
     """

@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The restart that a change of configuration owes, kept on disk until a broker has been started since.
+"""Records on disk that a change of configuration needs a restart, until a broker has been started since.
 
-Without it a run that dies between the installation and the restart would leave a broker on its
+Without the record a run that dies between the installation and the restart would leave a broker on its
 old configuration for ever: the next run finds nothing changed.
 """
 
@@ -30,7 +30,7 @@ _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Owed:
-    """A broker that was started before ``uptime`` (seconds since boot ``boot``) must be started again.
+    """A pending restart: a broker that was started before ``uptime`` (seconds since boot ``boot``) must be restarted.
 
     ``uptime`` is None while the link has not moved yet. ``previous`` is the last version that a
     broker was started with.
@@ -42,14 +42,14 @@ class Owed:
     uptime: float | None = None
 
     def is_settled_by(self, process: Process | None) -> bool:
-        """True when no broker runs, or one that was started after the change."""
+        """Return whether the restart is no longer needed: no broker runs, or one that was started after the change."""
         if process is None or self.boot != boot_id():
             return True
         return self.uptime is not None and process.started > self.uptime
 
 
 def reasons(changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> list[str]:
-    """Why these changed files need a restart: one line for each that a broker reads only when it starts."""
+    """Return why changed files need a restart: one line for each file that a broker reads only when it starts."""
     return [f"{path} changed" for path in changed if not _read_at_runtime(path, old, tree)]
 
 
@@ -62,7 +62,7 @@ def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -
 
 
 def read(layout: Layout) -> Owed | None:
-    """What is owed, or None. A broker that was started since the change has read it."""
+    """Return the pending restart, or None if there is none or a broker was started since the change."""
     owed = _load(layout.pending)
     process = find_broker(layout.base) if owed else None
     return None if owed and process and owed.is_settled_by(process) else owed
@@ -80,13 +80,13 @@ def _load(path: str) -> Owed | None:
 
 
 def is_known_to_broker(layout: Layout, version: str) -> bool:
-    """Whether this is the version that a broker last ran with, so that going back to it owes nothing."""
+    """Return whether a broker last ran with this version, so that going back to it needs no restart."""
     owed = read(layout)
     return owed is not None and owed.previous == version
 
 
 def merge(layout: Layout, previous: str, more: Iterable[str]) -> Owed:
-    """Owe a restart, on top of what is owed already."""
+    """Record a pending restart, with the reasons of one that is pending already; return the record."""
     before = read(layout)
     known = before.reasons if before else ()
     owed = Owed(
@@ -98,12 +98,12 @@ def merge(layout: Layout, previous: str, more: Iterable[str]) -> Owed:
 
 
 def date(layout: Layout, owed: Owed) -> Owed:
-    """The change is in force as of now."""
+    """Record that the change is in force as of now, and return the dated record."""
     return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
 
 
 def settle(layout: Layout) -> None:
-    """Nothing is owed any more."""
+    """Remove the record of a pending restart."""
     disk.remove(layout.pending)
 
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Puts an unpacked release in the directory that is named after it.
+"""Puts an unpacked ActiveMQ release in the directory that is named after it.
 
 Invariants: ``HOME`` holds the release of its name whenever this has put something there; what was there before is
 kept as ``HOME.old`` until the new one is in its place; nothing is moved from under a process that runs from it.
@@ -8,7 +8,7 @@ kept as ``HOME.old`` until the new one is in its place; nothing is moved from un
 
 What is to be done follows from these three directories alone, so a run that was killed anywhere is continued by the
 next one. Two renames exchange directories; a run that was killed between them leaves ``HOME.old`` and no ``HOME``.
-Every function begins with giving it back its name.
+Every function begins by renaming such a ``HOME.old`` back to ``HOME``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .configuration_archive import InstallError
 from .jars import processes_in, releases_in_directory
 
 _SLOWEST_STOP = 600
-"""Seconds for a broker's stop in order; systemd kills it long before, after the unit's own time."""
+"""Seconds that an orderly stop of a broker may take; systemd kills it long before, after the unit's own time."""
 
 
 def releases_of(home: str) -> list[str]:
-    """The releases of the brokers' jars in a release's directory; one where all is well."""
+    """Return the releases of the brokers' jars in a release's directory; exactly one in a sound directory."""
     found: list[str] = releases_in_directory(os.path.join(home, "lib"))
     return found
 
 
 def place(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
-    """Give ``HOME.new`` its name, unless a process runs from what has the name; then it waits as ``HOME.new``.
+    """Rename ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``; then ``HOME.new`` waits. Return the result.
 
     Raises InstallError where ``HOME.new`` is not this release; it is removed then.
     """
@@ -64,9 +64,10 @@ def _holds(releases: list[str]) -> str:
 
 
 def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Stop a unit, put the release that waits in its place, and start the unit with it, in any case.
+    """Stop a unit, put the release that waits in ``HOME.new`` in its place, and start the unit again, in any case.
 
-    What was there stays as ``HOME.old``. Raises InstallError; then everything is as it was.
+    Returns ``changed``. The replaced directory stays as ``HOME.old``. Raises InstallError; then everything is as it
+    was.
     """
     _complete_exchange(home)
     if releases_of(home) == [release]:
@@ -79,7 +80,10 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def roll_back(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Stop a unit, put ``HOME.old`` back, and start the unit with it. Nothing where nothing was replaced."""
+    """Stop a unit, put ``HOME.old`` back, and start the unit with it.
+
+    Return ``changed``, False where nothing was replaced.
+    """
     if recover(home, unit)["changed"]:
         return {"changed": True}
     if not _was_replaced(home, release):
@@ -91,7 +95,7 @@ def roll_back(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def recover(home: str, unit: str) -> dict[str, Any]:
-    """Undo an exchange that was cut short between its renames, and start the unit, which has run from nothing since."""
+    """Undo an exchange that was cut short between its renames, and start the unit; return ``changed``."""
     if not _complete_exchange(home):
         return {"changed": False}
     _systemctl("start", unit)
@@ -99,7 +103,7 @@ def recover(home: str, unit: str) -> dict[str, Any]:
 
 
 def clear(home: str, release: str) -> dict[str, Any]:
-    """Remove what was replaced, once ``HOME`` holds the release and no process runs from what it replaced."""
+    """Remove ``HOME.old`` once ``HOME`` holds the release and no process runs from ``HOME.old``; return ``changed``."""
     if not _was_replaced(home, release) or processes_in(f"{home}.old"):
         return {"changed": False}
     _discard(home)
@@ -107,20 +111,20 @@ def clear(home: str, release: str) -> dict[str, Any]:
 
 
 def _was_replaced(home: str, release: str) -> bool:
-    """Whether ``HOME.old`` is what was in the place of the release; somebody's copy of the release itself is not."""
+    """Return whether ``HOME.old`` is what the release replaced, and not somebody's copy of the release itself."""
     old = f"{home}.old"
     return os.path.lexists(old) and releases_of(home) == [release] and releases_of(old) != [release]
 
 
 def _discard(home: str) -> None:
-    """Remove ``HOME.old``. Half of it never has that name: ``HOME.old`` may be put back at any time."""
+    """Remove ``HOME.old``, renamed first: an incomplete directory must not have that name, which may be put back."""
     disk.remove_tree(f"{home}.new")
     disk.rename(f"{home}.old", f"{home}.new")
     disk.remove_tree(f"{home}.new")
 
 
 def _complete_exchange(home: str) -> bool:
-    """Give ``HOME.old`` its name back where ``HOME`` is missing, and return whether it was."""
+    """Rename ``HOME.old`` to ``HOME`` where ``HOME`` is missing, and return whether it was."""
     if os.path.lexists(home) or not os.path.lexists(f"{home}.old"):
         return False
     disk.rename(f"{home}.old", home)
@@ -128,7 +132,7 @@ def _complete_exchange(home: str) -> bool:
 
 
 def _exchange(source: str, home: str, backup: str) -> None:
-    """``source`` becomes ``home``, and what was ``home`` becomes ``away``; or nothing changes."""
+    """Rename ``home`` to ``backup`` and ``source`` to ``home``; or change nothing and raise OSError."""
     disk.remove_tree(backup)
     try:
         disk.rename(home, backup)
@@ -143,7 +147,7 @@ def _exchange(source: str, home: str, backup: str) -> None:
 
 @contextlib.contextmanager
 def _stopped(unit: str, home: str) -> Iterator[None]:
-    """A time in which a unit does not run. It is started again whatever happens, also when the controller goes away."""
+    """Context manager: stop a unit, and start it again whatever happens, also when the controller goes away."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     try:

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The vendor's own configuration files, without the ones that open a broker to everyone.
+"""Reads the vendor's own configuration files, without the ones that open a broker to everyone.
 
 Every release ships accounts that scanners try first (admin/admin, system/manager, the password
 ``activemq`` of the JMX connector), key stores whose private key is public, and example
@@ -45,7 +45,7 @@ _SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\
 
 
 def vendor_files(home: str) -> dict[str, File]:
-    """Files below ``home/conf`` by their path in the tree, mode 0644; none where there is no such directory.
+    """Return the files below ``home/conf`` by their path in the tree, mode 0644; none where there is no such directory.
 
     Links are followed no further than ``conf`` itself, which Debian's package links to /etc. Raises UntrustedPathError
     where somebody else than root could have put a link or somebody's file there.

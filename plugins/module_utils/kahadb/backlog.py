@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a broker of 5.3 to 5.7 still holds: by queue, and by durable subscription.
+"""Counts the messages that a broker of 5.3 to 5.7 still holds: by queue, and by durable subscription.
 
-Of a broker that runs two witnesses are asked. Its management view knows all subscriptions, and
+Two sources are asked about a running broker. Its management view (JMX) knows all subscriptions, and
 messages that are in no store; the journal of its store knows what waits for a subscription whose client
 is away. The higher number counts. Of a stopped broker there is only the journal.
 """
@@ -22,7 +22,7 @@ from ..host.versions import Layout
 from ..install.configuration_archive import InstallError
 from . import remaining_messages
 
-# One question for all of it: every question starts a Java of its own.
+# One query for all attributes: every query starts a Java process of its own.
 _ATTRIBUTES = (
     *("Type", "Destination", "QueueSize", "Connection", "RemoteAddress", "ConnectorName", "RemoteBrokerName"),
     *("DestinationName", "ClientId", "SubscriptionName", "PendingQueueSize", "DispatchedQueueSize"),
@@ -31,7 +31,7 @@ _ATTRIBUTES = (
 
 @dataclass(frozen=True)
 class View:
-    """What the management view says. ``subscriptions``: messages by (topic, client, name)."""
+    """The counts of a running broker's management view. ``subscriptions``: messages by (topic, client, name)."""
 
     queues: dict[str, int] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -40,9 +40,10 @@ class View:
 
 
 def look(base: str, user: str | None = None) -> dict[str, Any]:
-    """The module's result. The store is read as ``user``, the broker's account, or as the one it belongs to.
+    """Return the messages that a broker holds, as the module's result.
 
-    Raises InstallError for what cannot be counted.
+    The store is read as ``user``, the broker's account, or as the account that owns it. Raises InstallError for what
+    cannot be counted.
     """
     layout = Layout(os.path.abspath(base))
     name = layout.current_name()
@@ -54,7 +55,7 @@ def look(base: str, user: str | None = None) -> dict[str, Any]:
 
 
 def combine(view: View | None, store: str, user: str | None = None) -> dict[str, Any]:
-    """Both witnesses together. ``certain`` is False where a subscription could be missing."""
+    """Return the counts of both sources together. ``certain`` is False where a subscription could be missing."""
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
     counts = _count(store, keys, user)
     queues = dict(counts.queues)
@@ -66,7 +67,7 @@ def combine(view: View | None, store: str, user: str | None = None) -> dict[str,
         client, _, name = key.partition(":")
         whole = named.get((topic, key), (topic, client, name))
         waiting[whole] = max(number, waiting.get(whole, 0))
-    # Who subscribed long ago may stand in the index only: without a broker nobody says that he exists.
+    # An old subscription may stand in the index only, and then only a running broker's management view lists it.
     certain = view is not None or counts.whole or not counts.topics
     return {
         "changed": False,
@@ -86,7 +87,7 @@ def combine(view: View | None, store: str, user: str | None = None) -> dict[str,
 
 
 def _count(store: str, keys: set[tuple[str, str]] | None, user: str | None) -> remaining_messages.Counts:
-    """What the journal says is left, read as the account that owns the store."""
+    """Return the counts of the store's journal, read as the account that owns the store."""
     found = run_as(account_for(store, user), _counted, store, keys)
     subscriptions = {(topic, key): number for topic, key, number in found.pop("subscriptions")}
     return remaining_messages.Counts(subscriptions=subscriptions, **found)

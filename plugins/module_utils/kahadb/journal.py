@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the journal of a kahaDB store: every record, as 5.3 to 5.7 write them.
+"""Reads every record of the journal of a kahaDB store, as 5.3 to 5.7 write them.
 
 A data file ``db-N.log`` is a row of batches. A batch begins with a control record (length, type 2,
 ``WRITE BATCH``, size, Adler-32 or 0); each record in it is length, type 1, the kind of the command in
@@ -21,7 +21,7 @@ from ..host.untrusted_paths import Directory, open_directory
 from ..install.configuration_archive import InstallError
 
 MAX_FILE = 4 << 30
-"""Bytes of a data file: a broker counts them in 31 bits, so a larger file is none of its own."""
+"""Bytes that a data file may have at most: a broker counts them in 31 bits, so it has written no larger file."""
 MAX_NAME = 1 << 20
 """Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
 _HOLES = 64
@@ -37,10 +37,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True)
 class Command:
-    """One record. ``destination`` is type and name (``0:orders``: a queue), empty where there is none.
+    """One record of the journal. ``destination`` is type and name (``0:orders``: a queue), empty where there is none.
 
-    ``transaction`` is the bytes that name it, empty outside of one; ``xa`` tells the two kinds apart.
-    ``message`` of a trace is its text.
+    ``kind``: one of ``ADD``, ``REMOVE``, ``COMMIT`` … ``transaction`` is the bytes that name it, empty outside of one;
+    ``xa`` tells XA from local ones. ``message`` is the message id, of a trace its text.
     ``subscription`` is the key of a durable subscription; ``info`` False: the subscription is removed.
     """
 
@@ -55,7 +55,7 @@ class Command:
 
 @dataclass
 class Tail:
-    """Where the journal ends, and what of it could not be read."""
+    """The end of a journal (data file number and offset), and how many places and records could not be read."""
 
     file: int = 0
     offset: int = 0
@@ -64,12 +64,15 @@ class Tail:
 
 
 def data_files(directory: Directory) -> list[tuple[int, str]]:
-    """Number and name of each data file, in order."""
+    """Return number and name of each data file in a store's directory, in order."""
     return sorted((int(match[1]), name) for name in directory.names() if (match := FILE.fullmatch(name)))
 
 
 def data_file_sizes(store: str) -> list[list[int]]:
-    """Number and bytes of each data file, in order. Empty where there is no store. Raises InstallError, OSError."""
+    """Return number and bytes of each data file of a store, in order; empty where there is no store.
+
+    Raises InstallError, OSError.
+    """
     found: list[list[int]] = []
     with contextlib.suppress(FileNotFoundError), open_directory(store) as directory:
         for number, name in data_files(directory):
@@ -79,7 +82,7 @@ def data_file_sizes(store: str) -> list[list[int]]:
 
 
 def commands(store: str, tail: Tail) -> Iterator[Command]:
-    """Every record of the journal that can be read; ``tail`` is filled in. Of no store there are none.
+    """Yield every record of the journal that can be read, and fill in ``tail``; nothing where there is no store.
 
     A broken end of the last file is no damage: a killed broker was writing it. A file that a running
     broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
@@ -161,7 +164,7 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
     return _keyed(kind, data, at, at + size)
 
 
-# By kind, the numbers of the fields: transaction, destination, message id, subscription key, subscription.
+# By kind, the protocol buffer's field numbers of: transaction, destination, message id, subscription key, subscription.
 _FIELDS = {
     TRACE: (0, 0, 1, 0, 0),
     ADD: (1, 2, 3, 0, 0),
@@ -217,7 +220,7 @@ def _bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
 
 
 def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Number, start and end of each field's content."""
+    """Yield number, start and end of each field's content in a protocol buffer."""
     while at < end:
         tag, at = _varint(data, at)
         kind = tag & 7

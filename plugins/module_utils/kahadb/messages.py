@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a kahaDB store holds, in a form that can be compared with the store of another host.
+"""Reads the contents of a kahaDB store in a form that can be compared with the store of another host.
 
 Times play no part: two hosts' clocks may be minutes apart. What counts is which messages a store
-holds, and of which it has ever heard.
+holds, and which it has ever held.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from . import journal
 from .journal import Command
 
 LIMIT = 1_000_000
-"""Records that are told of a store, the newest ones. About 9 bytes each travel to the controller."""
+"""Records of a store that are returned at most, the newest ones. About 9 bytes each travel to the controller."""
 MAX_LIVE = 20_000_000
-"""Messages and subscriptions of a store, those of a topic once for each subscriber, that are held in memory."""
+"""Messages and subscriptions that are held in memory at most; a topic's message counts once for each subscriber."""
 MAX_UNDECIDED = 2_000_000
-"""Records of transactions that have no end yet."""
+"""Records of open transactions that are held in memory at most."""
 MAX_DELIVERIES = 200_000_000
-"""How often a message of a topic may be given to a subscriber in the whole journal: more takes hours."""
+"""Deliveries of topics' messages to subscribers in the whole journal at most: more takes hours."""
 _STARTS = 1000
 _LOAD = 200
 _RECORD = struct.Struct(">BQ")
@@ -37,14 +37,14 @@ _TOPIC = ("1:", "3:")
 
 
 def key(*words: str) -> int:
-    """64 bits that stand for a message on a destination, for a subscription, or for both together."""
+    """Return 64 bits that stand for a message on a destination, for a subscription, or for both together."""
     text = "\0".join(words).encode(errors="surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 @dataclass
 class Contents:
-    """What a row of records leaves in a store.
+    """The contents of a store after its journal's records.
 
     ``kinds`` and ``keys`` are every record about a message or subscription, in order, with a 0 for each
     start of a broker, whose words are in ``loads``; of more than two millions the oldest are dropped.
@@ -65,9 +65,9 @@ class Contents:
     undecided_records: int = 0
 
     def read(self, commands: Iterable[Command]) -> None:
-        """Follow the records. A local transaction that has no end was rolled back; one of XA is in doubt.
+        """Apply the journal's records. A local transaction that has no end was rolled back; one of XA is in doubt.
 
-        Raises InstallError for more than memory and time are there for.
+        Raises InstallError for more records than memory and time allow.
         """
         for command in commands:
             self._note(command)
@@ -148,7 +148,7 @@ class Contents:
             here.pop(itself, None)
 
     def items(self) -> list[tuple[int, int]]:
-        """All that is there, as pairs of its key and that of the record which brought it; sorted."""
+        """Return everything in the store as sorted pairs: its key, and the key of the record that brought it."""
         return sorted(pair for here in self.live.values() for pair in here.items())
 
 
@@ -170,11 +170,11 @@ UNSEEN: dict[str, Any] = {
     "live": "",
     "state": "",
 }
-"""In place of the contents of a store that nobody asked to be read."""
+"""The result of ``look`` for a store that was not to be read."""
 
 
 def look(store: str) -> dict[str, Any]:
-    """The contents of a store, as JSON. Nothing is opened for writing. Raises InstallError, OSError."""
+    """Return the contents of a store, ready for JSON. Nothing is opened for writing. Raises InstallError, OSError."""
     tail, contents = journal.Tail(), Contents()
     contents.read(journal.commands(store, tail))
     items = contents.items()

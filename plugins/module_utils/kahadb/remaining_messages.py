@@ -1,12 +1,11 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is left in a kahaDB store of 5.3 to 5.7, counted from its journal.
+"""Counts the messages that are left in a kahaDB store of 5.3 to 5.7, from its journal.
 
-A broker of these releases cannot say it: the management view of a durable subscription without a
-client says 0, whatever waits for it (measured on 5.5.1). The journal says it, whether the broker runs
+A broker of these releases cannot count them: the management view of a durable subscription without a
+client says 0, whatever waits for it (measured on 5.5.1). The journal shows them, whether the broker runs
 or not: every message that was stored and every acknowledgement stands there, and a file of it is
 only removed when no message in it is left (source: MessageDatabase.checkpointUpdate).
-
 Invariant: a count is never too low for a queue or for a subscription that is known. It may be too
 high where the file with the acknowledgement was removed before the one with the message.
 """
@@ -24,14 +23,14 @@ from . import journal
 from .journal import Command
 
 MAX_RECORDS = 20_000_000
-"""Messages, acknowledgements and subscriptions that are held in memory."""
+"""Messages, acknowledgements and subscriptions that are held in memory at most."""
 _TOPICS = ("1:", "3:")
 _Transaction = tuple[bool, bytes]
 
 
 @dataclass
 class Counts:
-    """What is left: messages by queue, and by (topic, subscription).
+    """The numbers of messages left: by queue, by (topic, subscription), and by topic.
 
     ``prepared`` are XA transactions in doubt. ``whole``: the journal was never shortened, so that every
     subscription that exists stands in it.
@@ -45,9 +44,9 @@ class Counts:
 
 
 def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Counts:
-    """What the journal in ``directory`` says is left; ``known`` are the (topic, subscription key) that exist.
+    """Return the messages left by the journal in ``directory``; ``known`` are the (topic, subscription key) that exist.
 
-    None: those that the journal itself knows. Raises InstallError for a journal that cannot be read
+    ``known`` None: those that the journal itself knows. Raises InstallError for a journal that cannot be read
     to its end.
     """
     try:
@@ -73,7 +72,7 @@ def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Cou
 
 
 class Replay:
-    """The journal's commands, applied one after the other as the broker does when it recovers. Pure."""
+    """Applies the journal's commands one after the other, as the broker does when it recovers. Pure."""
 
     def __init__(self) -> None:
         self._queues: dict[str, dict[str, None]] = defaultdict(dict)
@@ -87,7 +86,7 @@ class Replay:
         self._held = 0
 
     def apply(self, command: Command) -> None:
-        """The next record. Raises InstallError for more than there is memory for."""
+        """Apply the next record. Raises InstallError when more is held than memory allows."""
         transaction = (command.xa, command.transaction)
         if command.kind in (journal.ADD, journal.REMOVE) and command.transaction:
             self._open.setdefault(transaction, []).append(command)
@@ -132,7 +131,7 @@ class Replay:
             )
 
     def _subscribe(self, topic: str, key: str, creates: bool) -> None:
-        """Made or removed. One that is made again keeps what waits for it."""
+        """Make or remove a subscription; one that is made again keeps what waits for it."""
         if creates and key not in self._known[topic]:
             self._acked.pop((topic, key), None)
             self._known[topic] |= {key}
@@ -145,7 +144,10 @@ class Replay:
             self._gone.add((topic, key))
 
     def counts(self, existing: set[tuple[str, str]] | None = None) -> Counts:
-        """What is left. A subscription that the journal does not see made counts all that it has not taken."""
+        """Return the messages left.
+
+        A subscription whose making the journal does not hold counts all that it has not taken.
+        """
         seen = {(topic, key) for topic, keys in self._known.items() for key in keys}
         seen |= {pair for pair in self._acked if pair not in self._gone}
         named = seen if existing is None else {(f"1:{topic}", key) for topic, key in existing}
@@ -164,7 +166,10 @@ class Replay:
         )
 
     def _remaining(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
-        """Messages of a topic since the subscription was made, without those it took; in the time of its own."""
+        """Return the number of a topic's messages since the subscription was made, less those that it acknowledged.
+
+        Takes time in proportion to the subscription's own acknowledgements.
+        """
         born = self._born.get(pair, 0)
         taken = sum(1 for message in self._acked.get(pair, ()) if positions.get(message, -1) >= born)
         return max(0, len(positions) - born) - taken

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is written down before a store is exchanged, so that whoever was cut short goes on: the resync plan.
+"""Keeps the plan of a store's exchange, written before the exchange, so that an interrupted resync can be finished.
 
 Root keeps the plans for stores of other accounts in a directory that it alone can enter, and takes the names of what it
-renames from there only. Who exchanges a store of its own keeps its plan beside the store.
+renames from there only. An account that exchanges its own store keeps the plan beside the store.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 
 @dataclass(frozen=True)
 class ResyncPlan:
-    """Names beside the store: ``staging`` takes its place, the store becomes ``backup`` (empty: there was none).
+    """The plan of one exchange.
 
-    ``before`` is the fingerprint of the backup's files, ``source`` the host that had the store.
+    Names beside the store: ``staging`` takes its place, the store becomes ``backup`` (or ""). ``backup`` is empty where
+    there was no store. ``before`` is the fingerprint of the backup's files, ``source`` the host that had the store.
     """
 
     store: str
@@ -40,13 +41,16 @@ class ResyncPlan:
 
 
 def write_plan(plan: ResyncPlan, account: Account) -> None:
-    """Write the plan down, durably, in one step. Raises InstallError, OSError."""
+    """Write a plan durably, in one step. Raises InstallError, OSError."""
     with _open(plan.store, account, make=True) as directory:
         directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
 
 def read_plan(store: str, account: Account) -> ResyncPlan | None:
-    """The plan for a store, or None. Raises InstallError for one that is not what ``write_plan`` writes; OSError."""
+    """Return the plan for a store, or None.
+
+    Raises InstallError for one that is not what ``write_plan`` writes; OSError.
+    """
     try:
         with _open(store, account, make=False) as directory:
             data = directory.read_file(_name(store, account), _LIMIT, owners={os.geteuid()}, single_name=True)
@@ -67,7 +71,7 @@ def read_plan(store: str, account: Account) -> ResyncPlan | None:
 
 
 def has_plan(store: str, account: Account) -> bool:
-    """Whether a copy was being put in place when something ended it."""
+    """Return whether there is a plan for a store: an exchange was begun and not finished."""
     try:
         with _open(store, account, make=False) as directory:
             return bool(directory.exists(_name(store, account)))
@@ -76,14 +80,14 @@ def has_plan(store: str, account: Account) -> bool:
 
 
 def remove_plan(store: str, account: Account) -> None:
-    """The copy is in place. Raises OSError."""
+    """Remove the plan of an exchange that is finished. Raises OSError."""
     with _open(store, account, make=False) as directory:
         directory.unlink(_name(store, account))
         directory.sync()
 
 
 def untrusted_plan(store: str, account: Account) -> str:
-    """What to do about a plan beside the store that root does not trust; empty where there is none.
+    """Return what to do about a plan beside the store that root does not trust; empty where there is none.
 
     Earlier versions left plans there, and so can the account. Raises UntrustedPathError, OSError.
     """
@@ -106,7 +110,10 @@ def _name(store: str, account: Account) -> str:
 
 
 def _open(store: str, account: Account, make: bool) -> Directory:
-    """Where the plan lies. Raises InstallError where anybody else could have put it there."""
+    """Open the directory in which the plan lies.
+
+    Raises InstallError where another account could have put the plan there.
+    """
     if account.is_own:
         return open_directory(os.path.dirname(store))
     try:

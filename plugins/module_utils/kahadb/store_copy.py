@@ -1,11 +1,11 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""A verified copy of a store from one host to another, in pieces, put in place by a rename.
+"""Copies a store from one host to another, in chunks and verified, and puts the copy in place by a rename.
 
 On the disk of the host that receives, beside the store ``S``: ``S.resync-ID`` holds the copy while
 it grows, file by file (``NAME.part`` is not whole yet); ``S.before-TIME`` is the store that was there, untouched, with
-its sums in ``S.before-TIME.json``. A resync plan says that the copy is being put in place. Whatever was cut short is
-found there and continued. Nothing is ever overwritten, and no backup is ever removed.
+its sums in ``S.before-TIME.json``. A resync plan says that the copy is being put in place. A run continues whatever an
+interrupted one has left there. Nothing is ever overwritten, and no backup is ever removed.
 
 Two accounts act, which may be one: the store's owner does all that has to do with files of the store and the copy; the
 directory in which they lie is changed by its keeper, which is root where root alone can write there, and otherwise
@@ -43,13 +43,13 @@ from .resync_plans import ResyncPlan
 from .store_files import Manifest, identity
 
 CHUNK = 8 << 20
-"""Bytes that travel at once: small enough to be a module's argument, large enough for its price."""
+"""Bytes of a chunk: small enough to be a module's argument, large enough to be worth a module's start."""
 _SPARE = 64 << 20
 
 
 @dataclass(frozen=True)
 class Location:
-    """A store and whose it is. ``keeper`` changes the names in the directory ``parent``, in which ``name`` lies."""
+    """A store and the accounts that act on it: ``owner`` on its files, ``keeper`` on the names in its directory."""
 
     store: str
     owner: Account
@@ -64,12 +64,12 @@ class Location:
         return os.path.basename(self.store)
 
     def beside(self, name: str) -> str:
-        """The path of another name in the store's directory."""
+        """Return the path of another name in the store's directory."""
         return os.path.join(self.parent, name)
 
 
 def locate(store: str, user: str | None = None) -> Location:
-    """Whose a store is. ``user`` is the broker's account as the inventory names it.
+    """Return a store's path and accounts. ``user`` is the broker's account as the inventory names it.
 
     Raises InstallError where root would have to act as itself in what others can exchange; OSError.
     """
@@ -79,23 +79,26 @@ def locate(store: str, user: str | None = None) -> Location:
 
 
 def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
-    """Size, SHA-256 and mode of every file of a store but its lock. Raises InstallError, OSError."""
+    """Return size, SHA-256 and mode of every file of a store but its lock, by path. Raises InstallError, OSError."""
     found: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
     return found
 
 
 def is_locked(store: str, user: str | None = None) -> bool:
-    """Whether a broker holds the lock of the store. Raises InstallError, OSError."""
+    """Return whether a broker holds the lock of the store. Raises InstallError, OSError."""
     return bool(run_as(account_for(store, user), store_files.is_locked, store))
 
 
 def allocated(store: str, user: str | None = None) -> int:
-    """Bytes that a store takes of its disk. Raises InstallError, OSError."""
+    """Return the bytes that a store takes of its disk. Raises InstallError, OSError."""
     return int(run_as(account_for(store, user), store_files.allocated_bytes, store))
 
 
 def obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
-    """Why a store could not be replaced here, or nothing. ``needed``: bytes of the store to come."""
+    """Return why a store could not be replaced here, on one line; empty if it could.
+
+    ``needed``: bytes of the new store.
+    """
     name, path = os.path.basename(store), os.path.dirname(store)
     try:
         with open_directory(path) as parent:
@@ -121,7 +124,7 @@ def _is_mount_point(parent: Directory, name: str) -> bool:
 
 
 def is_unfinished(store: str, user: str | None = None) -> bool:
-    """Whether a copy was being put in place when something ended it. Raises InstallError, OSError."""
+    """Return whether an interrupted run was putting a copy in place. Raises InstallError, OSError."""
     try:
         return bool(resync_plans.has_plan(store, account_for(store, user)))
     except UntrustedPathError:
@@ -129,7 +132,7 @@ def is_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def stage(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Make room for a copy, and take what this host has already.
+    """Make the directory for a copy, and copy into it what this host's store has already.
 
     Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
     """
@@ -155,7 +158,7 @@ def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
 
 
 def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None:
-    """Remove copies of what the other node had before, which are empty by now, and make the one for this copy."""
+    """Make the directory for this copy; remove those of earlier copies, which are empty by now."""
     with open_directory(where.parent) as parent:
         for name in parent.names():
             if name.startswith(prefix) and parent.is_directory(name) and name != staging:
@@ -174,7 +177,7 @@ def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None
 
 
 def read(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
-    """The piece of a file from ``offset`` on, packed. Raises InstallError when the file changed."""
+    """Return the chunk of a store's file from ``offset`` on, packed. Raises InstallError when the file changed."""
     return str(run_as(account_for(store, user), _read_packed, store, name, offset, size))
 
 
@@ -183,12 +186,12 @@ def _read_packed(store: str, name: str, offset: int, size: int) -> str:
 
 
 def pack(piece: bytes) -> str:
-    """A piece as it travels."""
+    """Return a chunk as text for transport: compressed, in base64."""
     return base64.b64encode(zlib.compress(piece, 1)).decode()
 
 
 def unpack(data: str) -> bytes:
-    """A piece that was packed. Raises InstallError for one that is no piece, or larger than any."""
+    """Return the bytes of a packed chunk. Raises InstallError for text that is no chunk, or larger than any."""
     try:
         unpacking = zlib.decompressobj()
         piece = unpacking.decompress(base64.b64decode(data), CHUNK + 1)
@@ -200,9 +203,9 @@ def unpack(data: str) -> bytes:
 
 
 def write(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
-    """Add a piece to a file of the copy; returns how long it is now. The last piece makes it whole.
+    """Append a packed chunk to a file of the copy; return the file's length now. The last chunk completes the file.
 
-    Raises InstallError for a piece that does not follow, or a file that is not what it should be.
+    Raises InstallError for a chunk that does not follow, or a file whose sum is wrong.
     """
     where = locate(store, user)
     staging = where.beside(_staging(where, files))
@@ -210,9 +213,9 @@ def write(store: str, files: Manifest, name: str, offset: int, data: str, user: 
 
 
 def switch(store: str, files: Manifest, source: str, user: str | None = None) -> str:
-    """Put the copy in place; returns where the store is kept that was there, or nothing.
+    """Put the copy in place of the store; return the path of the store's backup, empty if there was no store.
 
-    The copy is verified once more, and the sums of what was there are written down, before
+    The copy is verified once more, and the sums of the old store are written down, before
     anything is renamed. Raises InstallError, OSError.
     """
     where = locate(store, user)
@@ -232,7 +235,7 @@ def switch(store: str, files: Manifest, source: str, user: str | None = None) ->
 
 
 def finish(store: str, user: str | None = None) -> str:
-    """Do what is left of putting a copy in place; returns where the store is kept that was there.
+    """Finish putting a copy in place as its plan says; return the path of the old store's backup, empty without one.
 
     Raises InstallError, OSError.
     """
@@ -269,7 +272,7 @@ def _exchange(path: str, name: str, staging: str, backup: str) -> None:
 
 
 def _write_sums(path: str, name: str, content: str) -> str:
-    """Choose the name of the backup and write its sums beside it; returns the name."""
+    """Choose the name of the backup, write the store's sums beside it, and return the name."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     with open_directory(path) as parent:
         for backup in (f"{name}.before-{stamp}", *(f"{name}.before-{stamp}-{number}" for number in range(1, 100))):
@@ -291,7 +294,7 @@ def _staging(where: Location, files: Manifest) -> str:
 
 
 def _fingerprint(where: Location, name: str) -> str:
-    """The identity of a directory beside the store; empty where there is none."""
+    """Return the identity of a directory beside the store; empty where there is none."""
     try:
         found: str = identity(run_as(where.owner, store_files.manifest, where.beside(name)))
     except FileNotFoundError:
@@ -304,16 +307,16 @@ def _sums_of(where: Location, name: str) -> str:
 
 
 def _sums(files: Manifest) -> str:
-    """A fingerprint of files with their modes."""
+    """Return a fingerprint of files with their modes."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def flat(name: str) -> str:
-    """A name for a file of a store in one directory of the controller."""
+    """Return a name for a file of a store that is unique in one directory of the controller, without slashes."""
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]
 
 
 def tidy(directory: str) -> None:
-    """Remove what the controller kept of a copy, if it is there."""
+    """Remove the directory in which the controller kept a copy's chunks, if it is there."""
     with suppress(FileNotFoundError):
         shutil.rmtree(directory)

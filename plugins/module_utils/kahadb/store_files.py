@@ -1,8 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a store, as whoever runs this may read and write them: the account that owns the store.
+"""Reads and writes the files of a store, as the process's own account, which is the account that owns the store.
 
-Nothing here is for root on another account's store: ``storecopy`` and the modules call it by ``accounts.run_as``.
+Not to be called by root on another account's store: ``store_copy`` and the modules call it by
+``system_accounts.run_as``.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from ..install.configuration_archive import InstallError
 
 LOCK = "lock"
 PART = ".part"
-"""Behind the name of a file that has not come whole yet."""
+"""Suffix of a file of a copy that is not complete yet."""
 _PIECE = 1 << 20
 Manifest = Mapping[str, Mapping[str, Any]]
 
 
 def manifest(store: str) -> dict[str, dict[str, Any]]:
-    """Size, SHA-256 and mode of every file of a store but its lock.
+    """Return size, SHA-256 and mode of every file of a store but its lock, by path.
 
-    Raises InstallError for what is no plain file, OSError.
+    Raises InstallError for anything but plain files and directories, OSError.
     """
     found = {}
     with open_directory(store) as top:
@@ -54,7 +55,7 @@ def manifest(store: str) -> dict[str, dict[str, Any]]:
 
 
 def sha256(descriptor: int) -> str:
-    """Of all of an open file's content, read in pieces."""
+    """Return the SHA-256 of an open file's whole content, in hexadecimal."""
     digest = hashlib.sha256()
     os.lseek(descriptor, 0, os.SEEK_SET)
     while data := os.read(descriptor, _PIECE):
@@ -63,13 +64,13 @@ def sha256(descriptor: int) -> str:
 
 
 def identity(files: Manifest) -> str:
-    """A name for exactly these contents, 16 characters of hex."""
+    """Return a fingerprint of files' names and contents, 16 hexadecimal digits."""
     text = json.dumps({name: [entry["size"], entry["sha256"]] for name, entry in files.items()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def store_mode(store: str) -> int | None:
-    """The permissions of the store's directory; None where there is none."""
+    """Return the permissions of the store's directory; None where there is none."""
     try:
         with open_directory(store) as directory:
             return stat.S_IMODE(directory.own_status().st_mode) & 0o777
@@ -78,7 +79,7 @@ def store_mode(store: str) -> int | None:
 
 
 def is_locked(store: str) -> bool:
-    """Whether a broker, of whatever kind, holds the lock of the store. Asks, and leaves no lock behind.
+    """Return whether a broker, of whatever kind, holds the lock of the store. Leaves no lock behind.
 
     Raises UntrustedPathError for a lock that is no file, OSError.
     """
@@ -97,13 +98,13 @@ def is_locked(store: str) -> bool:
 
 
 def refuse_locked(store: str) -> None:
-    """Raises InstallError where a broker runs on the store."""
+    """Raise InstallError where a broker holds the lock of the store."""
     if is_locked(store):
         raise InstallError(f"the lock of {store} is held: a broker runs on it")
 
 
 def allocated_bytes(store: str) -> int:
-    """Bytes that a store takes of its disk; its journal's last file is mostly a hole. 0 where there is none."""
+    """Return the bytes that a store takes of its disk, holes excluded; 0 where there is no store."""
     total = 0
     with suppress(FileNotFoundError), open_directory(store) as top:
         for directory, name in top.walk():
@@ -113,7 +114,7 @@ def allocated_bytes(store: str) -> int:
 
 
 def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
-    """Take what the store has already into the copy that grows in ``staging``.
+    """Copy the files that this host's store has already into the copy that grows in ``staging``.
 
     Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
     """
@@ -134,9 +135,9 @@ def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
 
 
 def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
-    """Add a piece to a file of the copy; returns how long it is now. The last piece makes it whole.
+    """Append a chunk to a file of the copy; return the file's length now. The last chunk completes the file.
 
-    Raises InstallError for a piece that does not follow, or a file that is not what it should be.
+    Raises InstallError for a chunk that does not follow, or a file whose sum is wrong.
     """
     entry = files[name]
     with open_directory(staging) as top, _directory_of(top, name) as (directory, plain):
@@ -156,7 +157,10 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
 
 
 def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
-    """``length`` bytes of a file from ``offset`` on. Raises InstallError when the file changed, OSError."""
+    """Return ``length`` bytes of a store's file from ``offset`` on.
+
+    Raises InstallError when the file changed, OSError.
+    """
     with open_directory(store) as top, _directory_of(top, name) as (directory, plain):
         descriptor = directory.open_file(plain)
     with os.fdopen(descriptor, "rb") as file:
@@ -168,14 +172,20 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
 
 
 def empty_directory(path: str) -> None:
-    """Remove all that is in a directory; itself it may be another's to remove. Raises InstallError, OSError."""
+    """Remove everything in a directory, but not the directory, which may be another account's to remove.
+
+    Raises InstallError, OSError.
+    """
     with suppress(FileNotFoundError), open_directory(path) as directory:
         directory.empty()
 
 
 @contextmanager
 def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tuple[Directory, str]]:
-    """The directory in which a file of the store lies, and the file's own name. ``make``: what is missing."""
+    """Context manager: the directory in which a file of the store lies, and the file's own name.
+
+    ``make``: create missing directories.
+    """
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise InstallError(f"{name!r} does not lie inside the store")
@@ -204,7 +214,7 @@ def _is_whole(directory: Directory, name: str, entry: Mapping[str, Any]) -> bool
 
 
 def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Mapping[str, Any]) -> bool:
-    """Copy a file that the store has already. False where it has none that is the same."""
+    """Copy a file from this host's store into the copy; return False where the store has no identical file."""
     try:
         with open_directory(store) as top, _directory_of(top, name) as (own, own_name):
             if not _is_whole(own, own_name, entry):
@@ -225,7 +235,10 @@ def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Ma
 
 
 def _open_part(directory: Directory, part: str) -> int:
-    """The file that grows; made where it is not there. One with a second name is somebody else's too."""
+    """Open the growing file of a copy, made if need be; return its descriptor.
+
+    One with a second hard link is refused.
+    """
     descriptor: int
     try:
         descriptor = directory.open_file(part, owners={os.geteuid()}, single_name=True, write=True)
@@ -235,7 +248,10 @@ def _open_part(directory: Directory, part: str) -> int:
 
 
 def _received_length(directory: Directory, part: str, size: int) -> int:
-    """How much of a file has come. One that is too long, or as long and yet not whole, begins anew."""
+    """Return how many bytes of a file have arrived.
+
+    One that is too long, or as long and yet incomplete, begins anew.
+    """
     try:
         descriptor = directory.open_file(part, owners={os.geteuid()}, single_name=True)
     except FileNotFoundError:
@@ -252,7 +268,7 @@ def _received_length(directory: Directory, part: str, size: int) -> int:
 
 
 def _accept(directory: Directory, name: str, descriptor: int, entry: Mapping[str, Any], path: str) -> None:
-    """A file is all there: see that what is open is right, and give it its name."""
+    """Verify a file that has arrived completely, and give it its name. Raises InstallError for a wrong sum."""
     if sha256(descriptor) != entry["sha256"]:
         directory.unlink(name + PART)
         raise InstallError(f"{path} did not arrive as it was sent: run the same command again")

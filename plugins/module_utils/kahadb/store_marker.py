@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The marker of a shared store: looked at, written by one node, found by the other."""
+"""Reads and writes the marker in a shared store, which one node of a pair writes and the other finds."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from ..install.configuration_archive import InstallError
 
 MARKER = ".activemq-fleet-pair"
 _LIMIT = 255
-"""Characters of a line of the marker; the name of a pair is a host's."""
+"""Characters that a line of the marker may have at most, as host names do, after which pairs are named."""
 _PATIENCE = 60.0
-"""Seconds that a store has for one look."""
+"""Seconds within which reading the store's marker must end."""
 _UNREADABLE = "(not the name of a pair)"
 
 
 def look(directory: str, user: str | None = None) -> dict[str, Any]:
-    """What this host sees, read as ``user``, the broker's account, where there is one, or as the store's owner.
+    """Return whether a store exists, is mounted, was used and is marked, read as ``user``, the broker's account.
 
+    Where ``user`` is no account of this host the store's owner reads. ``marked``: the marker's lines, None without one.
     Raises InstallError for what is no store or marker; OSError, for instance for a share whose server is away.
     """
     account = account_for(directory, user if user and is_account(user) else None)
@@ -45,10 +46,10 @@ def _look_into(directory: str) -> dict[str, Any]:
 
 
 def read_marker(store: Directory) -> list[str] | None:
-    """The pair's name and the word of the run that wrote the marker; None where there is no marker.
+    """Return the pair's name and the word of the run that wrote the marker; None where there is no marker.
 
     A line that is too long or cannot be printed is no name: words in parentheses take its place. Whoever owns the
-    store can have written it, so it is good for being compared. Raises UntrustedPathError, OSError.
+    store can have written it, so it serves for comparison only. Raises UntrustedPathError, OSError.
     """
     try:
         text = store.read_file(MARKER, 2 * _LIMIT + 2).decode(errors="replace")
@@ -59,9 +60,9 @@ def read_marker(store: Directory) -> list[str] | None:
 
 
 def claim(directory: str, pair: str, word: str, user: str | None = None) -> bool:
-    """Write the marker of an empty store, with a word for the other node to find, as ``user``.
+    """Write the marker of an empty store, with a word for the other node to find, as ``user``; return True.
 
-    The directory itself is made only below a mount point. Returns False when the marker is there
+    The store's directory is made only below a mount point. Returns False when a marker is there
     already. Raises InstallError for a store that may not be claimed.
     """
     marker_state = look(directory, user)
@@ -78,7 +79,7 @@ def claim(directory: str, pair: str, word: str, user: str | None = None) -> bool
 
 
 def _make_missing(path: str, account: Account, mode: int, owner: Account) -> None:
-    """Make the store's directory and those above it that are missing, each as who may write where it belongs."""
+    """Make the store's directory and missing ones above it, each as the account that may write in its parent."""
     parent, name = os.path.split(path)
     if not os.path.lexists(parent):
         _make_missing(parent, account, 0o755, own_account())
@@ -88,7 +89,7 @@ def _make_missing(path: str, account: Account, mode: int, owner: Account) -> Non
 
 
 def _make_or_give(parent: str, name: str, mode: int, uid: int, gid: int) -> None:
-    """Make a directory, or give mode and owner to the one that is there."""
+    """Make a directory, or set mode and owner of an existing one."""
     with open_directory(parent) as above:
         try:
             above.make_directory(name, mode, uid, gid).close()
@@ -109,7 +110,7 @@ def _write_marker(directory: str, text: str) -> None:
 
 
 def withdraw(directory: str, word: str, user: str | None = None) -> bool:
-    """Take back a marker that this run wrote. Returns False when it was another's."""
+    """Remove a marker that this run wrote; return False when it was another run's."""
     return bool(run_as(account_for(directory, user), _remove_marker, directory, word))
 
 
@@ -122,7 +123,7 @@ def _remove_marker(directory: str, word: str) -> bool:
 
 
 def _mounted(directory: str) -> bool:
-    """Whether the directory, or the nearest one above it that is there, is a mount point other than the root."""
+    """Return whether the directory, existing or not, lies on a mount other than the root."""
     path = os.path.abspath(directory)
     while not os.path.lexists(path):
         path = os.path.dirname(path)

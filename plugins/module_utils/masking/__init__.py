@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The one masker: text of a host in, the same text without its secrets out.
+"""Masks secrets: text of a host in, the same text without its secrets out.
 
-It runs on managed hosts, so that no secret leaves them, and as ``activemq_fleet.masking`` in the
+The package runs on managed hosts, so that no secret leaves them, and as ``activemq_fleet.masking`` in the
 library (a link to this directory), so that planned and collected files are masked by the same rules and
 can be compared. A secret whose variable is known becomes ``@VARIABLE@``, as in planned files; any
 other becomes ``@secret@``. References such as ``${activemq.password}`` stay. Masking what is masked
@@ -48,7 +48,7 @@ LINE_LENGTH = 65536
 """Lines of logs and journals are cut after so many characters."""
 
 _GROWTH = 16
-"""A line that was cut may be so many times as long once it is masked."""
+"""A line that was cut already may be this many times ``LINE_LENGTH`` long, because masking made it longer."""
 _ROUNDS = 6
 _MARK = re.compile(MARK)
 _OPTION = re.compile(r"--?(?P<name>[\w.-]{1,200})")
@@ -59,18 +59,21 @@ _MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x82", b"\x30\x80")
 
 
 def mask(path: str, text: str, known: Known = NOBODY) -> str:
-    """The text of the configuration file ``path``, without its secrets."""
+    """Return the text of the configuration file ``path`` without its secrets."""
     kind = kind_of(path)
     return _masked(text, known, kind)
 
 
 def mask_text(text: str, known: Known = NOBODY) -> str:
-    """Any other text: logs, journals, units. Lines above ``LINE_LENGTH`` are cut, and say so."""
+    """Return any other text (logs, journals, units) without its secrets.
+
+    Lines above ``LINE_LENGTH`` are cut, with a note.
+    """
     return _masked(cut_lines(text), known, "text")
 
 
 def cut_lines(text: str) -> str:
-    """The text, each line with at most ``LINE_LENGTH`` characters and a note where more were left out."""
+    """Return the text, each line with at most ``LINE_LENGTH`` characters and a note where more were left out."""
     if len(text) <= LINE_LENGTH:
         return text
     return "\n".join(_cut(line) if len(line) > LINE_LENGTH else line for line in text.split("\n"))
@@ -83,7 +86,7 @@ def _cut(line: str) -> str:
 
 
 def mask_words(words: Sequence[str], known: Known = NOBODY) -> list[str]:
-    """A command line. Each word ends where it ends, whatever it holds."""
+    """Return the words of a command line without their secrets."""
     found: list[str] = []
     for number, word in enumerate(words):
         name, equals, value = word.partition("=")
@@ -106,7 +109,7 @@ def mask_words(words: Sequence[str], known: Known = NOBODY) -> list[str]:
 
 
 def mask_data(data: object, known: Known = NOBODY) -> object:
-    """A value of JSON, whose texts are masked, and whatever a key calls a secret."""
+    """Return a value of JSON with its texts masked, and the values of keys whose name is a secret's."""
     if isinstance(data, str):
         return mask_text(data, known)
     if isinstance(data, dict):
@@ -120,7 +123,7 @@ def mask_data(data: object, known: Known = NOBODY) -> object:
 
 
 def why_left_out(path: str, content: bytes) -> str:
-    """Why a file of a configuration is not shown at all; empty for one that is."""
+    """Return why a file of a configuration is not shown at all (a key store, no text); empty for one that is shown."""
     name = os.path.basename(path).lower()
     if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
         return "a key store"
@@ -139,9 +142,9 @@ def _shown(value: str, before: str, known: Known) -> str:
 
 
 def _masked(text: str, known: Known, kind: str) -> str:
-    """The text, masked until masking changes nothing: a mark may bring to light what stands beside it.
+    """Return the text, masked again until masking changes nothing: a mark may bring to light what stands beside it.
 
-    A line that still changes after so many rounds repeats a form to no end: it is masked whole.
+    A line that still changes after ``_ROUNDS`` rounds is masked whole.
     """
     before = text
     for _ in range(_ROUNDS):
@@ -192,7 +195,7 @@ _BEHIND_KNOWN = frozenset(" \t\r\n\"'`&<>;,)}]|\\")
 
 
 def _clipped(spans: Spans, segments: Spans) -> Spans:
-    """The part of each span that is in the segment where it begins."""
+    """Return the part of each span that is in the segment where the span begins."""
     starts = [start for start, _ in segments]
     found: Spans = []
     for start, end in spans:

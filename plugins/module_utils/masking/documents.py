@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets of configuration files by the syntax of the file: properties, accounts, lists of passwords."""
+"""Finds secrets of configuration files by the syntax of the file: properties, accounts, lists of passwords."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINES = ("properties", "credentials", "users", "realm", "jmx", "whole", "shiro",
 
 
 def kind_of(path: str) -> str:
-    """How secrets stand in a file, by its name."""
+    """Return the syntax of a configuration file by its name: properties, users, realm, xml, yaml … or ``file``."""
     name = os.path.basename(path).lower()
     if "realm" in name and name.endswith(".properties"):
         return "realm"
@@ -52,7 +52,7 @@ def kind_of(path: str) -> str:
 
 
 def line_spans(kind: str, text: str) -> Spans:
-    """The values of a file whose lines have a syntax of their own."""
+    """Return the positions of the secrets in a file whose lines have a syntax of their own."""
     if kind == "whole":
         return [span for line in _LINE.finditer(text) for span in _value(text, *line.span())]
     if kind == "jmx":
@@ -78,7 +78,7 @@ def _value(text: str, start: int, end: int, *, may_be_reference: bool = False) -
 
 
 def _property(text: str, line: re.Match[str]) -> Spans:
-    """``name = value``, ``name: value``, ``name value``, with the lines that a backslash adds; commented out, too."""
+    """Return the secret of ``name = value``, ``name: value`` or ``name value``, also continued or commented out."""
     match = _PROPERTY.match(text, line.start(), line.end())
     if match is None or not is_secret(match["name"].replace("\\", "")):
         return []
@@ -94,7 +94,7 @@ def _property(text: str, line: re.Match[str]) -> Spans:
 
 
 def _account(text: str, line: re.Match[str], *, until_comma: bool = False, only_secrets: bool = False) -> Spans:
-    """``user = password``, and the same commented out; with ``only_secrets`` not of ``x.username = …``."""
+    """Return the password of ``user = password``, also commented out; ``only_secrets``: not of ``x.username = …``."""
     match = _ACCOUNT.match(text, line.start(), line.end())
     if match is None:
         return []
@@ -114,7 +114,7 @@ def _jmx(text: str, line: re.Match[str]) -> Spans:
 
 
 def _shiro(text: str) -> Spans:
-    """The accounts of the section ``[users]``; passwords of other sections have names that show it."""
+    """Return the passwords in the section ``[users]``, and secrets of other sections, whose names show them."""
     found, is_users = [], False
     for line in _LINE.finditer(text):
         if line[0].lstrip().startswith("["):
@@ -131,7 +131,7 @@ _YAML_LEAD = re.compile(r"[ \t]*(?:- +)*(?:[\"']?[\w.@$/-]{1,200}[\"']?[ \t]*:(?
 
 
 def _yaml(text: str) -> Spans:
-    """The values of YAML's secrets, whether they stand on the line, go on below it, or are lists and mappings."""
+    """Return the values of YAML's secrets, which stand on the line, go on below it, or are lists and mappings."""
     found: Spans = []
     parent, is_whole = -1, False
     for line in _LINE.finditer(text):
@@ -164,7 +164,7 @@ def _yaml(text: str) -> Spans:
 
 
 def _scalar(text: str, start: int, end: int) -> Spans:
-    """One scalar, without the quotes around; with an opening quote only, from the character after it."""
+    """Return one scalar, without the quotes around; with an opening quote only, from the character after it."""
     spans = _value(text, start, end, may_be_reference=True)
     if not spans:
         return []

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets whose variable is known: found wherever they stand, escaped and encoded as files and logs do it."""
+"""Finds secrets whose variable is known wherever they stand, escaped and encoded as files and logs do it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from xml.sax.saxutils import escape
 from .spans import MARK, UNKNOWN, Span
 
 _HEAD = 6
-"""So many characters of a form are looked up at every position: no form that is looked for is shorter."""
+"""Characters of a form that are looked up at every position; shorter forms are not looked for."""
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _BEHIND = re.compile(r"[\s\"'`&<>;,)}\]|\\]|\Z")
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A value, the variable that it is of, and the text that stood before it on its line."""
+    """A secret value, its variable, and the text that stood ``before`` it on its line."""
 
     value: str = field(repr=False)
     variable: str
@@ -54,7 +54,10 @@ class Known:
         self._indistinct = sorted((value for value in self._by_value if not is_distinct(value)), key=len, reverse=True)
 
     def name(self, value: str, before: str = "") -> str:
-        """``@VARIABLE@``, or ``@secret@`` for a value that is not known. ``before``: what its line begins with."""
+        """Return ``@VARIABLE@`` for a known value, else ``@secret@``.
+
+        ``before``: the text before the value on its line.
+        """
         found = self._by_value.get(self._values.get(value, value))
         if not found:
             return UNKNOWN
@@ -64,7 +67,7 @@ class Known:
         return f"@{(same or found)[0].variable}@"
 
     def spans(self, text: str) -> dict[int, Span]:
-        """Every known secret of ``text``, by its start. Values as short as words are not looked for."""
+        """Return start -> span of every known secret in a text. Values as short as words are not looked for."""
         found: dict[int, Span] = {}
         heads, position = self._by_head, 0
         if not heads:
@@ -80,7 +83,7 @@ class Known:
         return found
 
     def widened(self, text: str, span: Span) -> Span:
-        """The span; of base64 with the characters around, which share bits with the secret."""
+        """Return the span; for base64 with the characters around it, which share bits with the secret."""
         start, end = span
         if text[start:end] not in self._encoded:
             return span
@@ -92,7 +95,7 @@ class Known:
         return start, end
 
     def indistinct_end(self, text: str, start: int, end: int) -> int:
-        """Where a value as short as a word ends that begins at ``start`` and is all that stands there; else -1."""
+        """Return the end of a word-like secret that begins at ``start`` and is all that stands there; else -1."""
         for value in self._indistinct:
             if text.startswith(value, start, end) and _BEHIND.match(text, start + len(value), end):
                 return start + len(value)
@@ -100,7 +103,7 @@ class Known:
 
     @property
     def indistinct(self) -> int:
-        """How many are so short or plain that they are masked only where a secret is expected."""
+        """The number of secrets so short or plain that they are masked only where a secret is expected."""
         return len(self._indistinct)
 
 
@@ -108,14 +111,14 @@ NOBODY = Known()
 
 
 def is_distinct(value: str) -> bool:
-    """True for a value that no text holds by chance, so that it can be looked for everywhere."""
+    """Return whether a value is so unlike a word that it can be looked for everywhere: no text holds it by chance."""
     if value.isalpha() and (value.islower() or value.isupper() or value.istitle()):
         return len(value) >= 16
     return len(value) >= (12 if value.isdigit() else _HEAD)
 
 
 def escaped_forms(value: str) -> set[str]:
-    """A value as other files may have it: as XML, JSON, properties and URIs escape it, and one within another."""
+    """Return the forms of a value as XML, JSON, properties and URIs escape it, and as one escapes another's."""
     plain = re.sub(r"\\(.)", r"\1", value)
     once = {value, plain}
     for form in (value, plain):
@@ -152,7 +155,7 @@ def _escapes(value: str) -> Iterator[str]:
 
 
 def encoded_forms(value: str) -> set[str]:
-    """A value inside base64, at each of its three alignments, and as hexadecimal digits."""
+    """Return the forms of a value inside base64, at each of its three alignments, and as hexadecimal digits."""
     plain = re.sub(r"\\(.)", r"\1", value)
     found: set[str] = set()
     for content in {
@@ -178,9 +181,9 @@ def encoded_forms(value: str) -> set[str]:
 
 
 def learn(masked: str, content: str) -> list[Secret]:
-    """The secrets of a file, from its text with ``@VARIABLE@`` and the text that was deployed.
+    """Return the secrets of a file, from its text with ``@VARIABLE@`` and the text that was deployed.
 
-    Only lines that are alike but for the secrets say anything.
+    Only lines that are equal but for the secrets are used.
     """
     found = []
     for shown, real in zip(masked.split("\n"), content.split("\n")):  # noqa: B905 -- strict= is of Python 3.10

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets of XML: in attributes and elements called so, and in those that a ``name`` or ``key`` calls so.
+"""Finds secrets of XML: in attributes and elements with a secret's name, and in those whose ``name`` or ``key`` is one.
 
 Nothing but what stands between quotes or between tags is ever masked, so that XML stays XML.
 """
@@ -19,11 +19,14 @@ _NAMING = frozenset({"name", "key", "id", "property"})
 _VALUED = frozenset({"value", "content", "default", "text"})
 _BEAN = re.compile(r"#[A-Za-z_][\w.-]*")
 _NEAR = 16384
-"""An element called after a secret must end within so many characters: a log may hold half of one."""
+"""Characters within which an element with a secret's name must end: a log may hold half of one."""
 
 
 class Markup:
-    """``secrets``: positions of values. ``others``: every other attribute and text, to be searched each by itself."""
+    """The XML in a text.
+
+    ``secrets``: positions of secret values; ``others``: of all other attribute values and texts.
+    """
 
     def __init__(self, text: str) -> None:
         self.secrets: Spans = []
@@ -40,7 +43,7 @@ class Markup:
         self._flush(len(text))
 
     def _read(self, token: re.Match[str]) -> int:
-        """Take one tag or section; returns where to go on."""
+        """Process one tag or section; return the position to go on from."""
         text, start, position = self._text, token.start(), token.end()
         if token["cdata"]:
             self._flush(start)
@@ -72,7 +75,7 @@ class Markup:
         return self._from
 
     def _attributes(self, attributes: list[re.Match[str]], token: re.Match[str]) -> bool:
-        """Take the attributes of one tag; returns whether the element is called after a secret."""
+        """Process the attributes of one tag; return whether the element has a secret's name."""
         names = [a["value"][1:-1] for a in attributes if _local(a["name"]).lower() in _NAMING]
         is_named = is_secret(_local(token["name"])) or any(is_secret(name) for name in names if len(name) < 200)
         for attribute in attributes:
@@ -85,7 +88,7 @@ class Markup:
         return is_named
 
     def _enter(self, name: str) -> None:
-        """All text up to the closing tag is secret; without one, up to the next tag or the end of the line."""
+        """Mark all text up to the closing tag as secret; without one, up to the next tag or the end of the line."""
         text, start = self._text, self._from
         close = text.find(f"</{name}", start, start + _NEAR)
         if close < 0:
@@ -100,7 +103,7 @@ class Markup:
         self._secret_until = max(self._secret_until, close)
 
     def _flush(self, end: int, secret: bool = False) -> None:
-        """Take the text before ``end`` that was not taken yet."""
+        """Add the text before ``end`` that was not added yet to ``secrets`` or ``others``."""
         text, start = self._text, self._from
         if end <= start:
             return

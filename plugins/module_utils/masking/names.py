@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which names are those of secrets: passwords, keys, tokens, whatever stands around the word."""
+"""Recognises names of secrets (passwords, keys, tokens), whatever stands around the word."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _WORDS = tuple(
 
 
 def candidates(text: str) -> list[int]:
-    """Where a word begins that may be part of a secret's name, in order. ``is_secret`` decides of the whole name."""
+    """Return the positions of words that may be part of a secret's name, in order.
+
+    ``is_secret`` decides of the whole name.
+    """
     folded = text.replace("\u0130", "i").lower()  # of all characters only this one has a longer small form
     return sorted({match.start() for word in _WORDS for match in word.finditer(folded)})
 
@@ -51,7 +54,7 @@ _PLAIN = re.compile(
 
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
-    """True for ``password``, ``keyStorePassword``, ``db.api-key``; false for ``passwordFile`` or ``keyStore``."""
+    """Return whether a name is a secret's: ``password``, ``keyStorePassword``; not ``passwordFile`` or ``keyStore``."""
     name = name.rstrip(".-[]0123456789")
     if is_harmless(name):
         return False
@@ -62,12 +65,12 @@ def is_secret(name: str) -> bool:
 
 
 def is_harmless(name: str) -> bool:
-    """True for what is called after a secret and holds none, as ``passwordFile``."""
+    """Return whether a name contains a secret's word but names no secret, as ``passwordFile``."""
     return _HARMLESS.search(name) is not None
 
 
 def is_plain(name: str) -> bool:
-    """True for a word of English: what follows it after a blank may be prose."""
+    """Return whether a secret's name is a word of English, such as ``password``: after a blank prose may follow."""
     return _PLAIN.fullmatch(name.strip(".-_[]")) is not None
 
 
@@ -76,5 +79,5 @@ _NOT_GENERATED = re.compile(r"[/~.<]|[\w+.-]{1,32}://|\d{4}-\d\d-\d\d|\d{1,2}:\d
 
 
 def looks_generated(word: str) -> bool:
-    """True for a word of letters and digits mixed as in no language, host name, path, URI or time: ``hT5x9Qa2``."""
+    """Return whether a word mixes letters and digits as no language, host name, path, URI or time: ``hT5x9Qa2``."""
     return len(word) >= 8 and _NOT_GENERATED.match(word) is None and _GENERATED.search(word[:256]) is not None

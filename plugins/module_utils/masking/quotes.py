@@ -1,13 +1,13 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where a quoted value ends: with escapes, with quotes inside quotes, as XML entities or encoded for URIs."""
+"""Finds where a quoted value ends: with escapes, with quotes inside quotes, as XML entities or encoded for URIs."""
 
 from __future__ import annotations
 
 import re
 
 OPENING = re.compile(r"\\{0,15}[\"'`]|&(?:quot|apos);|&#(?:34|39|x22|x27);|%2[27]|\\{1,7}u002[27]|[“‘«]", re.IGNORECASE)
-"""What opens a quoted value; backslashes before it are the escapes of the text around."""
+"""Matches what opens a quoted value, with the backslashes before it, which are escapes of the text around."""
 
 _CLOSING = {quote: re.compile(rf"(?<!\\)\\*{quote}") for quote in "\"'`"}
 _OTHER_CLOSING = {"“": "”", "‘": "’", "«": "»"}
@@ -18,9 +18,9 @@ _BEFORE_APOSTROPHE = " \t=(,[{:"
 
 
 def closing(text: str, opening: str, start: int, end: int) -> int:
-    """Where the value after ``opening`` ends, -1 if nothing closes it before ``end``.
+    r"""Return the end of the value after ``opening``, -1 if nothing closes it before ``end``.
 
-    A quote with more escapes than the opening one is part of the value, as in ``\\"a\\\\\\"b\\"``.
+    A quote with more escapes than the opening one is part of the value, as in ``\"a\\\"b\"``.
     """
     quote = opening[-1]
     if quote not in _CLOSING:
@@ -34,13 +34,16 @@ def closing(text: str, opening: str, start: int, end: int) -> int:
 
 
 class OpenQuotes:
-    """Whether a position is inside quotes on its line. Asked in ascending order, so that a text is read once."""
+    """Tracks whether positions are inside quotes on their line.
+
+    Asked in ascending order, so that a text is read once.
+    """
 
     def __init__(self, text: str, start: int) -> None:
         self._text, self._at, self._open = text, start, ""
 
     def quote_at(self, position: int) -> str:
-        """The quote that is open at ``position``; empty for none."""
+        """Return the quote that is open at ``position``; empty for none."""
         text = self._text
         if position <= self._at:
             return self._open

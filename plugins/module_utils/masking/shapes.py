@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets that show by their own shape or by the command, header or URI around them, without a name."""
+"""Finds secrets by their own shape or by the command, header or URI around them, without a name."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _NO_USER = re.compile(
     r"|topic|class|thread|npm|docker|image|file|path|jdbc",
     re.IGNORECASE,
 )
-"""What stands before a colon and is no user: ``mail:bob@example.org``, ``queue:orders@broker``."""
+"""Matches words before a colon that are no user: ``mail:bob@example.org``, ``queue:orders@broker``."""
 _USER_LABEL = re.compile(r"user|username|login|account|principal|uid|as|by|for|ssh|scp|at|remote|client", re.IGNORECASE)
-"""What stands before a user: ``user:bob@host``."""
+"""Matches words before a colon that a user's name follows: ``user:bob@host``."""
 _QUERY = re.compile(
     r"(?:[?&;]|&amp;|%26|%3f)(?:(?P<sure>bearer|auth|signature|x-amz-(?:signature|credential)|sid)|key|code|session)"
     r"(?:=|%3d)(?P<value>[^\s&\"'<>#;]{1,4096})",
@@ -58,7 +58,7 @@ _ORACLE = re.compile(r"(?:jdbc:oracle:\w{1,20}:|\bsqlplus[ \t]+(?:-\w+[ \t]+)?)[
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LENGTH = 16384
-"""No private key is longer: one of RSA with 16,384 bits has 12,800 characters."""
+"""Characters that a private key has at most: one of RSA with 16,384 bits has 12,800."""
 # A line of a key's body: base64 alone, base64 as long as in keys after what a log puts before it, a header, or blank.
 _KEY_LINE = re.compile(
     r"(?:[\s\"'#>|+*]{0,80}(?:\\{1,7}[nr])?[A-Za-z0-9+/=_-]+|[^\n]{0,200}?[ \t|:>\"'](?:[A-Za-z0-9+/=]{40,}"
@@ -122,7 +122,7 @@ _SHAPES = tuple(
         ("pass auth", r"(?m)^(?:PASS|AUTH)[ \t]+(?P<value>\S[^\r\n]*)"),
     )
 )
-"""What a text in small letters must hold for the pattern to be tried, and the pattern."""
+"""Words of which the lower-case text must hold one for the pattern to be tried, and the pattern."""
 
 _ACCOUNT = re.compile(rf"(?<!\S)(?:-u|-U|--user|--proxy-user|--auth)(?:[ \t]+|=)(?P<value>{_WORD})")
 # curl's option, joined with its value or with other options; "curl" must stand before it.
@@ -132,7 +132,7 @@ _DIGITS = re.compile(r"[\d@]+")
 
 
 def spans(text: str) -> Spans:
-    """The positions of every secret in ``text`` that shows by its shape."""
+    """Return the positions of every secret in ``text`` that is recognised by its shape."""
     found: Spans = []
     folded = text.lower()
     for needles, pattern in _SHAPES:
@@ -161,7 +161,10 @@ def spans(text: str) -> Spans:
 
 
 def _user_infos(text: str) -> Spans:
-    """``https://TOKEN@host`` and ``user:PASSWORD@host``; not ``ssh://user@host``, ``host:61616@…``, mail addresses."""
+    """Return ``https://TOKEN@host`` and ``user:PASSWORD@host``.
+
+    Not ``ssh://user@host``, ``host:61616@…``, mail addresses.
+    """
     found: Spans = []
     for match in _USER_INFO.finditer(text):
         value = match["value"]
@@ -181,7 +184,7 @@ def _user_infos(text: str) -> Spans:
 
 
 def _call_arguments(text: str) -> Spans:
-    """The quoted arguments after the first of ``basicAuth("user", "PASSWORD")`` and the like, except URIs."""
+    """Return the quoted arguments after the first of ``basicAuth("user", "PASSWORD")`` and the like, except URIs."""
     found: Spans = []
     for call in _CALL.finditer(text):
         at = call.end()
@@ -200,7 +203,7 @@ def _call_arguments(text: str) -> Spans:
 
 
 def _accounts(text: str, *, has_curl: bool) -> Spans:
-    """``-u user:PASSWORD``, as curl and others take it."""
+    """Return the passwords of ``-u user:PASSWORD``, as curl and others take it."""
     found: Spans = []
     matches = list(_ACCOUNT.finditer(text))
     if has_curl:
@@ -214,7 +217,7 @@ def _accounts(text: str, *, has_curl: bool) -> Spans:
 
 
 def _is_after_curl(text: str, position: int) -> bool:
-    """True if curl's name stands before ``position`` on its line."""
+    """Return whether curl's name stands before ``position`` on its line."""
     low = max(0, position - 1000)
     return text.rfind("curl", max(low, text.rfind("\n", low, position)), position) >= 0
 
@@ -226,7 +229,7 @@ def _without_quotes(text: str, start: int, end: int) -> Spans:
 
 
 def _uri_passwords(text: str) -> Spans:
-    """``//user:PASSWORD@host``, up to the last @ of the URI, because passwords hold some too."""
+    """Return the passwords of ``//user:PASSWORD@host``, up to the URI's last @, because passwords hold some too."""
     found: Spans = []
     position, end = 0, len(text)
     while True:
@@ -250,7 +253,7 @@ def _uri_passwords(text: str) -> Spans:
 
 
 def private_keys(text: str) -> Spans:
-    """The bodies of private keys, also of one whose end or beginning the text lacks."""
+    """Return the positions of the bodies of private keys, also of one whose end or beginning the text lacks."""
     if "PRIVATE KEY" not in text:
         return []
     found: Spans = []
@@ -274,7 +277,7 @@ def private_keys(text: str) -> Spans:
 
 
 def _body_end(text: str, position: int, end: int, *, is_closed: bool) -> int:
-    """Where the lines end that look like those of a key; the last one before the key's end may look like any."""
+    """Return the end of the lines that look like a key's; with ``is_closed`` the last line may look like any."""
     at = position
     while at < end:
         line_end = text.find("\n", at, end)
@@ -289,7 +292,7 @@ def _body_end(text: str, position: int, end: int, *, is_closed: bool) -> int:
 
 
 def _body_before(text: str, start: int, end: int) -> int:
-    """Where the lines of a key's body begin that end at ``end``."""
+    """Return the beginning of the lines of a key's body that end at ``end``."""
     low = max(start, end - _KEY_LENGTH)
     while end > low:
         line = text.rfind("\n", low, end - 1) + 1 or low

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a text, as positions: marks and references that stay, and lines."""
+"""Recognises pieces of a text that are not masked (marks, references, notes of cut lines), and merges positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Span = tuple[int, int]
 Spans = list[Span]
 
 CUT_NOTE = " [{} more characters of this line were left out]"
-"""What the end of a line says that was cut."""
+"""The note at the end of a line that was cut."""
 
 _CUT_NOTE = re.compile(r" \[\d{1,12} more characters of this line were left out\]\r?\Z")
 _REFERENCE = re.compile(rf"\$\{{[^}}:]*\}}|{MARK}|\*{{3,}}|(?:true|false|null|none|)", re.IGNORECASE)
@@ -26,29 +26,29 @@ _MARK = re.compile(MARK)
 
 
 def is_reference(value: str) -> bool:
-    """True for a value that tells no secret: ``${variable}``, what is masked already, a switch, nothing."""
+    """Return whether a value holds no secret: ``${variable}``, what is masked already, a switch, nothing."""
     return _REFERENCE.fullmatch(value.strip()) is not None
 
 
 def is_mark(value: str) -> bool:
-    """True for ``@VARIABLE@`` and ``@secret@``."""
+    """Return whether a value is a mark, ``@VARIABLE@`` or ``@secret@``."""
     return _MARK.fullmatch(value) is not None
 
 
 def reference_end(text: str, start: int, end: int) -> int:
-    """Where the reference that begins at ``start`` ends; -1 when none does, or when it does not end there."""
+    """Return the end of the reference that begins at ``start``; -1 when there is none, or when more text follows it."""
     match = _ATOM.match(text, start, end)
     return match.end() if match else -1
 
 
 def cut_note_start(text: str, end: int) -> int:
-    """Where the note begins that the line that ends at ``end`` was cut; -1 for none."""
+    """Return the start of the note that the line ending at ``end`` was cut; -1 without a note."""
     match = _CUT_NOTE.search(text, max(0, end - 80), end)
     return match.start() if match else -1
 
 
 def merged(spans: Iterable[Span]) -> Spans:
-    """The spans in order; those that overlap are one."""
+    """Return the spans in order, those that overlap joined."""
     result: Spans = []
     for start, end in sorted(spans):
         if start >= end:

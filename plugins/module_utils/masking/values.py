@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Values beside the name of a secret, in any text: ``password=…``, ``"pass": …``, ``--token …``, ``setPassword(…)``.
+"""Finds values beside a secret's name in any text: ``password=…``, ``"pass": …``, ``--token …``, ``setPassword(…)``.
 
 One scan finds the names, anchored matches find what stands between a name and its value, and a value
 that was found is not read again: the time grows with the length of the text, whatever it holds. A value
@@ -18,7 +18,7 @@ from .quotes import OPENING, OpenQuotes, closing
 from .spans import Span, Spans, cut_note_start, is_reference, reference_end
 
 KnownAt = Callable[[int, int], int]
-"""Where the known secret that begins at a position ends, before a limit; -1 for none."""
+"""(position, limit) -> the end of the known secret that begins at the position; -1 for none before the limit."""
 
 _BLANKS = r"(?:[ \t\r\v\f\u00a0\u200b\u2060\ufeff]|\x1b\[[\d;]{0,8}m)*"
 _SEPARATED = re.compile(
@@ -59,7 +59,7 @@ _NO_VALUE = re.compile(
     r"|there|unable|could|cannot|kept|taken|known|hidden|written|shown|sent|read|stored|left|wrongly|visible))(?=[.,;:!?)\]}>'\"]*(?:\s|\Z))"
     r"|[\w.$]{0,200}(?:Exception|Error)\b|[a-z][\w+]{1,15}://|[/|)]"
 )
-"""What is no password after a name of one and words that say whose it is."""
+"""Matches words that are no password though they follow a password's name and words that say whose it is."""
 
 # Blanks are bounded: each run of them could be divided between the parts in as many ways as it is long.
 _WHOSE = re.compile(
@@ -103,7 +103,7 @@ _NAME = frozenset("_.-$")
 
 
 class ValueScanner:
-    """Finds the values in ``text`` from ``start`` to ``end``.
+    """Finds the values of secrets' names in ``text`` from ``start`` to ``end``.
 
     ``is_file``: a configuration file, where ``password VALUE`` is no prose and quotes may span lines.
     ``may_continue``: the value of ``password:`` may stand on the next line.
@@ -127,7 +127,7 @@ class ValueScanner:
         self._budget = 2 * (end - start) + 4 * _MORE_LINES
 
     def spans(self, candidates: Iterable[int]) -> Spans:
-        """The positions of every value; ``candidates`` are where names may be, in order."""
+        """Return the positions of every value; ``candidates`` are the positions where names may be, in order."""
         found: Spans = []
         done = self._start
         for candidate in candidates:
@@ -165,7 +165,7 @@ class ValueScanner:
         return start
 
     def _values(self, start: int, end: int, after: re.Match[str] | None) -> tuple[Spans, int]:
-        """The values of one name, and where to go on."""
+        """Return the values of one name, and the position to go on from."""
         separator = after["separator"] if after else None
         if after is None or separator is None:
             return self._after_blank(start, end)
@@ -190,7 +190,10 @@ class ValueScanner:
         return self._value(start, scheme.end() if scheme else at, bool(after["close"]))
 
     def _after_blank(self, start: int, end: int) -> tuple[Spans, int]:
-        """``--password VALUE``, ``auth_pass VALUE``, ``password 'VALUE'``; not ``password expired``."""
+        """Return the value of ``--password VALUE``, ``auth_pass VALUE``, ``password 'VALUE'``.
+
+        Not of ``password expired``.
+        """
         text = self._text
         at = end
         while at < self._end and text[at] in " \t":
@@ -218,7 +221,7 @@ class ValueScanner:
         return self._value(start, at, False)
 
     def _beside_name(self, start: int, end: int) -> tuple[Spans, int] | None:
-        """The value of ``{"name": "password", "type": …, "value": "VALUE"}``; None for another form."""
+        """Return the value of ``{"name": "password", "type": …, "value": "VALUE"}``; None for another form."""
         text, position = self._text, end
         for _ in range(5):
             member = _MEMBER.match(text, position, self._end)
@@ -230,7 +233,7 @@ class ValueScanner:
         return ([], position) if position > end else None
 
     def _before_name(self, start: int) -> Spans:
-        """The value of ``{"value": "VALUE", "name": "password"}``."""
+        """Return the value of ``{"value": "VALUE", "name": "password"}``."""
         text = self._text
         if text[start - 1 : start] not in ("'", '"'):
             return []
@@ -239,9 +242,9 @@ class ValueScanner:
         return [member.span("value")] if member and not is_reference(member["value"]) else []
 
     def _in_prose(self, start: int, end: int) -> tuple[Spans, int]:
-        """``password for bob: VALUE``, ``password is VALUE``, ``password (VALUE)``, ``wrong password VALUE``.
+        """Return VALUE of ``password for bob: VALUE``, ``password is VALUE``, ``bad password VALUE`` and the like.
 
-        In the last, and after ``password incorrect:``, only of a word that looks generated.
+        After ``bad password`` and ``password incorrect:`` only a word that looks generated is a value.
         """
         text = self._text
         limit = self._ends(end)[1]
@@ -261,7 +264,10 @@ class ValueScanner:
         return [], end
 
     def _in_pair(self, at: int, limit: int) -> tuple[Spans, int]:
-        """The value in the brackets that open at ``at``; the last that close on the line's next 256 characters."""
+        """Return the value in the brackets that open at ``at``.
+
+        The last that close on the line's next 256 characters.
+        """
         text = self._text
         inside = at + 1
         while inside < limit and text[inside] in " \t" + text[at]:
@@ -279,7 +285,7 @@ class ValueScanner:
         return ([] if is_reference(text[inside:end]) else [(inside, end)]), close
 
     def _on_next_line(self, start: int, continued: re.Match[str], separator: str) -> tuple[Spans, int]:
-        """The value below ``password:``: of a line that is indented more, or has one word and is no key."""
+        """Return the value below ``password:``: of a line that is indented more, or has one word and is no key."""
         text, at = self._text, continued.start("value")
         line_start = text.rfind("\n", max(0, start - 400), start) + 1
         is_deeper = at - continued.start("indent") > _indent(text, line_start)
@@ -289,7 +295,7 @@ class ValueScanner:
         return self._value(start, at, False)
 
     def _value(self, start: int, at: int, name_is_quoted: bool) -> tuple[Spans, int]:
-        """The value that begins at ``at``, of the name that begins at ``start``."""
+        """Return the value at ``at`` of the name that begins at ``start``, and the position to go on from."""
         text = self._text
         limit = self._ends(at)[1]
         if at >= limit:
@@ -316,7 +322,7 @@ class ValueScanner:
         return self._unquoted(start, at, limit, name_is_quoted)
 
     def _unquoted(self, start: int, at: int, limit: int, name_is_quoted: bool) -> tuple[Spans, int]:
-        """Up to the next option or parameter where such follow, to the quotes around, else to the end of the line."""
+        """Return a value up to the next option or parameter, to the quotes around, or else to the end of the line."""
         text = self._text
         stop = None
         if text[start : start + 1] == "-" or text[start - 1 : start] == "-":
@@ -348,7 +354,7 @@ class ValueScanner:
         return [(start, end)] if inside != end else [], end
 
     def _enclosure(self, start: int, at: int, limit: int, name_is_quoted: bool) -> int:
-        """Where the quotes around name and value close, -1 without any: ``"NAME=VALUE"``."""
+        """Return the end of the quotes around name and value, ``"NAME=VALUE"``; -1 without any."""
         text = self._text
         quote = self._quotes.quote_at(at)
         if not name_is_quoted:
@@ -358,7 +364,7 @@ class ValueScanner:
         return closing(text, quote, at, limit) if quote else -1
 
     def _bracketed(self, at: int, limit: int) -> tuple[Spans, int] | None:
-        """``password [VALUE]``, as log messages have it."""
+        """Return the value of ``password [VALUE]``, as log messages have it."""
         close = _BRACKET.search(self._text, at + 1, limit)
         if close is None:
             return None
@@ -366,7 +372,7 @@ class ValueScanner:
         return ([(at + 1, end)] if reference_end(self._text, at + 1, end) != end else []), end + 1
 
     def _nested(self, at: int) -> tuple[Spans, int] | None:
-        """Each value of a list or mapping that closes soon."""
+        """Return each value of a list or mapping that closes within ``_MORE_LINES`` characters; None if none does."""
         found: Spans = []
         depth, end = 0, min(self._end, at + _MORE_LINES)
         if self._budget <= 0:
@@ -390,7 +396,7 @@ class ValueScanner:
         return None
 
     def _block(self, start: int, at: int) -> tuple[Spans, int]:
-        """YAML's ``password: |`` and ``>``: every line that is indented more than the name's."""
+        """Return the value of YAML's ``password: |`` and ``>``: every line that is indented more than the name's."""
         text = self._text
         line_start = text.rfind("\n", max(0, start - 400), start) + 1
         indent = _indent(text, line_start)
@@ -408,14 +414,14 @@ class ValueScanner:
         return ([(first, last)] if first >= 0 else []), max(last, at)
 
     def _is_path(self, start: int) -> bool:
-        """``/etc/agent/mb.password: No such file`` names a file."""
+        """Return whether a name is the end of a path, as in ``/etc/agent/mb.password: No such file``."""
         text = self._text
         low = max(self._start, start - 200)
         token = max(text.rfind(mark, low, start) for mark in " \t\n\"'(=") + 1
         return text[token : token + 1] == "/" and text.count("/", token, start) > 1
 
     def _ends(self, at: int) -> Span:
-        """Where the line ends, and the part of it that a value may take: ``| logger | thread`` is not."""
+        """Return the end of the line, and the end of a value's part of it, which is before ``| logger | thread``."""
         if at > self._line_end or self._line_end < 0:
             end = self._text.find("\n", at, self._end)
             self._line_end = self._end if end < 0 else end

@@ -1,5 +1,5 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The program beside a broker that finds out when it hangs."""
+"""The watchdog: the program beside a broker that notices when the broker hangs."""
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""When what the judge concludes of a broker is reason to kill it. Pure.
+"""Decides whether the state that the judge concludes of a broker is reason to kill it. Pure.
 
 Invariant: a broker is killed only when it listens on its ports or its own log says that it serves (or
 it has answered this watchdog before, and its log has rolled since), every connector that can be asked
 was silent or the process stood still, and that so many times in a row, for one and the same process.
 Everything else is left alone: a broker that starts, waits for the lock, is attached to its
 master, ends, refuses the account, or greets and holds the message back.
-
-What a client can write into a log never keeps a broker alive: a standby does not listen, and one that
-listens while its log says that it starts or ends is given a while and not for ever.
+What a client can write into a log never keeps a broker alive: a standby does not listen, and a broker that
+listens while its log says that it starts or ends is given ``WATCH_BUSY`` (120) seconds.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from ..host.timeouts import MISSES, WATCH_BUSY
 MOST_KILLS = 3
 KILLS_WITHIN = 3600.0
 REMIND = 600.0
-"""Seconds until something that lasts is said again."""
+"""Seconds until a finding that lasts is logged again."""
 
 FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one turn of the watchdog observed. ``slave``: whether a slave is attached to a pure master, else None.
+    """The observations of one turn of the watchdog. ``slave``: whether a slave is attached to a pure master, else None.
 
     The evidence has ``answers`` only of connectors that can be asked, and ``phase`` and ``listens`` only where
     the broker was silent or stands still.
@@ -43,7 +42,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class HangState:
-    """What follows from a sample, if it lasts.
+    """The watchdog's classification of one sample.
 
     ``state`` is the judge's. ``kind``: fine, idle (nothing to watch), odd (worth a warning, never a kill) or hung.
     ``patience``: seconds for which the same must be seen before anything follows.
@@ -56,7 +55,7 @@ class HangState:
 
 
 def classify(sample: Sample) -> HangState:
-    """Ask the judge for the state that a sample shows, and say whether that may call for a kill."""
+    """Return what a sample shows: the judge's state, and whether it is fine, idle, odd, or may call for a kill."""
     evidence, state = sample.evidence, judge(sample.evidence).state
     process, silent = evidence.process, evidence.silent
     if process is None:
@@ -76,7 +75,7 @@ def classify(sample: Sample) -> HangState:
 
 
 def _unanswered(sample: Sample, state: BrokerState, seen: str) -> tuple[str, str, float]:
-    """Kind, text and patience for a broker of which no connector greeted."""
+    """Return kind, text and patience (seconds) for a broker of which no connector greeted."""
     evidence, phase = sample.evidence, sample.evidence.phase
     logged = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
     serves = phase.name == "started" or (phase.name == "unknown" and evidence.has_answered)
@@ -107,7 +106,10 @@ _GO_ON = "Let it go on (kill -CONT), or end it and it is started anew"
 
 @dataclass(frozen=True)
 class Count:
-    """How often in a row the same was seen of one process. Begins anew with another process or a good answer."""
+    """How often in a row the same kind was seen of one process; begins anew with another process or kind.
+
+    ``who``: pid and start time; ``since``: time of the first sample; ``told``: time at which it was logged last.
+    """
 
     who: tuple[int, float] | None = None
     kind: str = FINE
@@ -116,25 +118,25 @@ class Count:
     told: float | None = None
 
     def after(self, found: HangState, process: Process | None, now: float) -> Count:
-        """``now`` in seconds, of a clock that never goes back."""
+        """Return the count with one more sample. ``now``: seconds of a clock that never goes back."""
         who = (process.pid, process.started) if process else None
         if who != self.who or found.kind != self.kind:
             return Count(who, found.kind, 1, now)
         return replace(self, times=self.times + 1)
 
     def is_due(self, now: float, patience: float = 0.0) -> bool:
-        """Whether it has lasted long enough to act, and was not told of lately."""
+        """Return whether the state has lasted long enough to act on, and was not logged within ``REMIND`` seconds."""
         lasted = self.times >= MISSES and now - self.since >= patience
         return lasted and (self.told is None or now - self.told >= REMIND)
 
 
 def may_kill(kills: Sequence[float], now: float) -> bool:
-    """The brake: a broker that hangs again and again is not helped by one more kill."""
+    """Return whether fewer than ``MOST_KILLS`` (3) kills lie within the last hour: one more does not help otherwise."""
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 
 
 def said_of_hung(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
-    """The line of the journal about a hung broker: its state, what follows, what to do."""
+    """Return the journal's line about a hung broker: its state, what follows, what to do."""
     hung = f"the broker is hung: {MISSES} looks in {seconds:.0f} s had no answer; {text}."
     held = {
         "pure": "Its slave takes over when it ends",

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a watchdog into its place and under systemd, and takes it away again. Never touches the broker."""
+"""Installs a watchdog and its systemd unit, and removes them again. Never touches the broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 
 @dataclass(frozen=True)
 class Place:
-    """Where the watchdog of an instance goes. With ``check`` nothing is changed and all is said."""
+    """The paths of an instance's watchdog. With ``check`` nothing is changed, and what would be done is returned."""
 
     instance: str
     directory: str
@@ -37,7 +37,10 @@ class Place:
 
 
 def install(place: Place, program: bytes, unit: str) -> list[str]:
-    """Program, link, enabled, running; returns what that took. Raises InstallError, OSError."""
+    """Install the watchdog's program and link its unit, enable and start it; return what was done, one line each.
+
+    Raises InstallError, OSError.
+    """
     done = []
     if _read(place.program) != program:
         done.append(f"installed {place.program}")
@@ -75,7 +78,7 @@ def _run(place: Place, *, new: bool) -> list[str]:
 
 
 def remove(place: Place) -> list[str]:
-    """Stop it and remove what was installed; returns what that took."""
+    """Stop the watchdog and remove what was installed; return what was done, one line each."""
     done = []
     if os.path.lexists(place.link):
         done.append(f"removed {place.link}")

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The watchdog as one file that the host's Python runs: an archive of modules (PEP 441), nothing compressed.
+"""Packs the watchdog as one file that the host's Python runs: an archive of modules (PEP 441), uncompressed.
 
 It is made on the host, of the sources that Ansible brought there to make it: so there is one text
 of each, and the program runs with the Python that Ansible itself runs with.
@@ -46,13 +46,16 @@ PARTS: tuple[ModuleType, ...] = (
     versions,
     watchdog,
 )
-"""The watchdog, and all that it imports; a test runs it without anything else."""
+"""The watchdog's module, and all modules that it imports; a test runs the watchdog without any other."""
 # The same modules give the same bytes, whenever they were copied here.
 _WHEN = (2000, 1, 1, 0, 0, 0)
 
 
 def program(python: str) -> bytes:
-    """The whole file. ``python`` is the interpreter that its first line names; nothing of the user's is imported."""
+    """Return the content of the program file.
+
+    ``python`` is the interpreter in its first line, run isolated (``-I``).
+    """
     buffer = io.BytesIO()
     buffer.write(f"#!{python} -I\n".encode())
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
@@ -66,7 +69,7 @@ def program(python: str) -> bytes:
 
 
 def _packages(module: ModuleType) -> list[str]:
-    """The packages around a module, the outermost first."""
+    """Return the packages around a module, the outermost first."""
     parts = module.__name__.split(".")
     return [".".join(parts[:depth]) for depth in range(1, len(parts))]
 
@@ -76,7 +79,7 @@ def _add(file: zipfile.ZipFile, path: str, text: str | bytes) -> None:
 
 
 def _source(module: ModuleType) -> str | bytes:
-    """Text, or bytes where Ansible's own loader has it."""
+    """Return a module's source: text, or bytes where Ansible's own loader has it."""
     loader = module.__spec__.loader if module.__spec__ else None
     source: str | bytes | None = loader.get_source(module.__name__) if loader else None  # type: ignore[attr-defined]
     if source is None:

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The program beside a broker: asks it every few seconds, and warns of or kills one that hangs.
+"""The program beside a broker: probes it every few seconds, and warns of or kills one that hangs.
 
 It runs under systemd as the broker's own account, which is all that asking and killing need, and
-imports nothing but the standard library and the modules that ``watchdog_program`` packs with it.
+imports nothing but the standard library and the modules that ``program_archive`` packs with it.
 Whether a broker hangs is decided in ``hang_detection``.
 """
 
@@ -53,7 +53,7 @@ _ERROR, _WARNING, _INFO = 3, 4, 6
 
 
 class Watchdog:
-    """Looks at one broker again and again. ``kills`` is the file that remembers the last ones."""
+    """Watches one broker. ``kills`` is the path of the file with the times of the last kills, None to keep none."""
 
     def __init__(self, options: argparse.Namespace, kills: str | None) -> None:
         self._options = options
@@ -65,7 +65,7 @@ class Watchdog:
         self._read: tuple[str, Deployed] | None = None
 
     def turn(self) -> None:
-        """One look, and what follows from it."""
+        """Observe the broker once, and warn or kill if the classification has lasted."""
         sample = self._sample()
         found, process, now = hang_detection.classify(sample), sample.evidence.process, uptime()
         before = self._count
@@ -102,7 +102,10 @@ class Watchdog:
         return hang_detection.Sample(evidence, slave)
 
     def _find(self) -> Process | None:
-        """The broker's process; searched for only when the one that is known is gone, or was not the unit's."""
+        """Return the broker's process.
+
+        It is searched for only when the last known one is gone, or was not the unit's.
+        """
         last = self._process
         if last is not None and is_in_unit(last.pid, self._options.unit):
             now = read_process(last.pid)
@@ -112,7 +115,7 @@ class Watchdog:
         return self._process
 
     def _configuration(self, process: Process) -> Deployed:
-        """Where the process listens: a broker that has yet to be restarted goes by its earlier files."""
+        """Return the configuration that the process was started with: an earlier version while a restart is pending."""
         owed = pending_restart.read(self._layout)
         is_owed = owed is not None and not owed.is_settled_by(process)
         name = owed.previous if owed and is_owed and owed.previous else self._layout.current_name()
@@ -123,7 +126,10 @@ class Watchdog:
         return self._read[1]
 
     def _ask(self, deployed: Deployed) -> dict[str, probe.Answer]:
-        """Ask STOMP or MQTT, where a message must come back; where that was or is not well, all."""
+        """Probe STOMP or MQTT, where a message must come back.
+
+        If that fails, or failed last time, probe all connectors.
+        """
         listeners = [one for one in deployed.listeners if probe.speaks(one.scheme) and one.name != _REPLICATION]
         listeners.sort(key=lambda one: not supports_round_trip(one.scheme))
         first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
@@ -159,7 +165,7 @@ class Watchdog:
 
 
 def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, probe.Answer]:
-    """All at once: a broker that hangs takes the time of one."""
+    """Probe connectors at the same time, so that a broker that hangs takes the time of one; return answers by name."""
     if not listeners:
         return {}
     with ThreadPoolExecutor(len(listeners)) as pool:
@@ -180,7 +186,10 @@ def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, pro
 
 
 def kill(process: Process) -> bool:
-    """Take a thread dump and kill this very process, never another that got its number. Whether it is gone by it."""
+    """Take a thread dump and kill a process, never another that got its pid.
+
+    Return whether the kill ended it in 30 s.
+    """
     with process_handle(process) as handle:
         if not is_same(process):
             return False
@@ -197,7 +206,7 @@ def kill(process: Process) -> bool:
 
 
 def has_peer(listener: Listener | None) -> bool:
-    """Whether somebody is connected to this port of the machine: of a master, its slave."""
+    """Return whether somebody is connected to a listener's port on this machine: of a master, its slave."""
     if listener is None:
         return False
     wanted = f":{listener.address[1]:04X}"
@@ -214,7 +223,7 @@ def has_peer(listener: Listener | None) -> bool:
 
 
 def read_kills(path: str | None) -> list[float]:
-    """When it killed, in seconds since boot."""
+    """Return the times of the last kills, in seconds since boot."""
     try:
         with open(path or "", encoding="ascii") as file:
             return [float(line) for line in file]
@@ -230,7 +239,7 @@ def write_kills(path: str | None, kills: Sequence[float]) -> None:
 
 
 def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Tell systemd (sd_notify(3)); without it, nobody."""
+    """Send lines such as ``READY=1`` to systemd (sd_notify(3)); without systemd nothing is sent."""
     path = environment.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return
@@ -240,7 +249,7 @@ def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def say(priority: int, text: str) -> None:
-    """One line of the journal, with its priority (sd-daemon(3))."""
+    """Print one line for the journal, with its priority (sd-daemon(3))."""
     print(f"<{priority}>{printable(' '.join(text.split()))}", flush=True)
 
 
@@ -257,7 +266,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run until systemd ends it."""
+    """Run the watchdog until systemd ends it."""
     options = _options(sys.argv[1:] if arguments is None else arguments)
     directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
     watchdog = Watchdog(options, f"{directory}/kills" if directory else None)
