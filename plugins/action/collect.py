@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
     def _clock(self) -> dict[str, float] | None:
         """Return the host's clock minus the controller's, ``offset``, and its error bound ``within``, in seconds.
 
-        None if unknown.
+        Returns None if the host's ``date`` gives no time.
         """
         best = None
         for _ in range(_ASKED):

@@ -1,12 +1,12 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""What modules have in common that look at a broker on its own host."""
+"""The documentation fragment of modules that read the state of a broker on its own host."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Of a module that changes nothing."""
+    """Documents the attributes of a module that changes nothing."""
 
     DOCUMENTATION = r"""
 options:

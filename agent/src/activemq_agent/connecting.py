@@ -323,7 +323,7 @@ class Machine:
     def _next_attempt(self, now: float) -> tuple[Action, ...]:
         """Return the ``Dial`` of the next broker of a quick walk.
 
-        At its end, or in a slow walk, set a pause and return nothing.
+        At the end of a quick walk, and in a slow one, set a pause and return no action.
         """
         if self._quick and self._walk:
             return self._dial(now)

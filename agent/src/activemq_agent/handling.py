@@ -67,8 +67,8 @@ class Event:
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Add an SQL statement on the agent's store.
 
-        It takes effect together with the record that the event was handled. Statements run after the last handler of
-        the event has ended well; tables of handlers begin with ``x_``.
+        The statement takes effect together with the record that the event was handled, or not at all. Statements run
+        after the last handler of the event has ended well; tables of handlers begin with ``x_``.
         """
         self.statements.append((sql, values))
 

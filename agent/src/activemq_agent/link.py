@@ -159,9 +159,9 @@ class Link:
     def turn(self, wait: float) -> Iterator[Any]:
         """Wait at most ``wait`` seconds for events.
 
-        Yield ``Up``, ``Down``, the connection's events, and what was ``put``. The link deals with its own events
-        (CONNACK, canaries, timeouts) and does not yield them. Ends when the queue is empty or after ``MOST_EVENTS``
-        events.
+        Yield state changes, events of the connection, and what was ``put``. State changes are ``Up`` and ``Down``. The
+        link processes its own events (CONNACK, canaries, timeouts) and does not yield them. Ends when the queue is
+        empty or after some ``MOST_EVENTS`` events.
         """
         if self._tell:
             wait = 0.0

@@ -40,9 +40,9 @@ class Notifier:
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:
-    """Return half of systemd's watchdog timeout in seconds (sd_watchdog_enabled(3)).
+    """Return half of systemd's watchdog timeout, in seconds (sd_watchdog_enabled(3)).
 
-    None if this process has no watchdog.
+    Returns None if systemd has no watchdog for this process.
     """
     microseconds, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", str(os.getpid()))
     if not microseconds.isdecimal() or int(microseconds) == 0 or pid != str(os.getpid()):

@@ -34,10 +34,10 @@ def event_name(topic: str) -> str:
 
 
 def find_program(directory: Path | None, name: str) -> Path | None:
-    """Return the executable that handles events called ``name``.
+    """Return the executable that handles events called ``name``, or None.
 
-    None if there is none, or ``name`` is no plain file name. Raises AgentError for a file that is there and may not be
-    run: the event must not count as handled.
+    None: there is no such file, or ``name`` is no plain file name. Raises AgentError for a file that is there and may
+    not be run: the event must not count as handled.
     """
     if directory is None or not _SAFE.fullmatch(name):
         return None
@@ -87,7 +87,7 @@ def _refuse_writers(path: Path, found: os.stat_result) -> None:
 def unsafe_handlers(directory: Path | None) -> list[str]:
     """Return what is wrong with a directory of handlers and the executables in it, one line each.
 
-    Empty if all may be run.
+    The list is empty if all executables may be run, or ``directory`` is None.
     """
     if directory is None:
         return []

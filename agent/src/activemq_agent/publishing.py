@@ -387,9 +387,9 @@ class Publisher:
                 self._recording.append((self._store.acknowledged_later(seqs, proved), seqs, proved))
 
     def _disk_is_full(self, force: bool) -> bool:
-        """Return whether the last write failed less than a second ago, so that the next one has to wait.
+        """Return whether the next write has to wait, because the last one failed less than a second ago.
 
-        False if ``force``.
+        Returns False if ``force``.
         """
         return self._disk_since is not None and not force and self._clock() - self._disk_since < 1.0
 

@@ -185,9 +185,9 @@ class AgentProcess:
 
     @property
     def last_line(self) -> str:
-        """The agent's last line of output; of a JSON record only event, broker, reason and error.
+        """The agent's last line of output, at most 400 characters.
 
-        At most 400 characters.
+        Of a JSON record only event, broker, reason and error.
         """
         lines = self._output.read_text(errors="replace").splitlines() if self._output.exists() else []
         return _plain(lines[-1])[-400:] if lines else "it said nothing"

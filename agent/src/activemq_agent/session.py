@@ -208,10 +208,7 @@ class Session:
         return int(info.mid) if info is not None and info.rc == 0 else None
 
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
-        """Subscribe to one filter.
-
-        Return the packet id that the ``Suback`` will carry, None if the connection is gone.
-        """
+        """Subscribe to one filter; return the packet id of the coming ``Suback``, or None if the connection is gone."""
         client = self._client
         self._unanswered_subscribes += 1
         rc, mid = client.subscribe(topic_filter, qos) if client is not None else (1, None)

@@ -214,10 +214,7 @@ class _Work:
 
 
 def timezone(process: Process | None, etc: str = "/etc") -> str:
-    """Return the time zone of the broker's log: the JVM's own, else the host's.
-
-    A name, or an offset such as ``+02:00``.
-    """
+    """Return the time zone of the broker's log, the JVM's own or else the host's: a name, or ``+02:00``."""
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):
             return str(word.partition("=")[2])

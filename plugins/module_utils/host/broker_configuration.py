@@ -128,10 +128,7 @@ def read_address(uri: str) -> tuple[str, str, int] | None:
 
 
 def _login(root: ElementTree.Element, conf: str) -> Login:
-    """Return the first account whose password stands in the credentials file.
-
-    The network connectors' where there is one.
-    """
+    """Return an account whose password is in the credentials file, the network connectors' account if possible."""
     try:
         with open(os.path.join(conf, "credentials.properties"), encoding="latin-1") as file:
             entries = dict(read_properties(file.read()))

@@ -32,7 +32,7 @@ _SIGNALS = {"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGT
 def inject(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
     """Inject one fault into the active broker.
 
-    Return the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
+    Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
     stays down or frozen: after ``again`` seconds systemd itself starts it or lets it go on. Raises InstallError when
     the broker is not active any more.
     """
@@ -71,7 +71,7 @@ def stay(unit: str) -> None:
 def started(base: str, wait: float) -> dict[str, Any]:
     """Wait for the broker's log to say that it is started.
 
-    Return that time as ``at``, None if not within ``wait`` seconds.
+    Returns that time as ``at``, by the host's clock (epoch seconds); None if not within ``wait`` seconds.
     """
     layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
     while True:

@@ -139,7 +139,7 @@ def _ask(process: Process, *words: str) -> str:
 def _wake(process: Process, inside: str, path: str) -> None:
     """Make the JVM open its attach socket: it does so when it finds the file ``.attach_pid`` after SIGQUIT.
 
-    Without the file it would print its threads.
+    Without the file the JVM would print its threads.
     """
     pid = process.pid
     flags = os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

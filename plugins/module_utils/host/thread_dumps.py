@@ -116,7 +116,7 @@ def _wait(read: Callable[[], str]) -> str:
 def _reader(process: Process) -> Callable[[], str] | None:
     """Return a function that returns what the process has printed since it was last called.
 
-    None if that is unreadable.
+    Returns None if the process prints to something that cannot be read.
     """
     path = f"/proc/{process.pid}/fd/1"
     try:

@@ -41,9 +41,9 @@ _KINDS = (
 
 
 class UntrustedPathError(InstallError):
-    """The error of a path that is a link, a wrong kind of file or of a wrong owner.
+    """The error of a path that is a link, a wrong kind of file, or of a wrong owner.
 
-    The message names the path and says why.
+    Its message names the path and says why the path was refused.
     """
 
 
@@ -246,9 +246,9 @@ class Directory:
         os.fsync(self.descriptor)
 
     def _refusal(self, error: OSError, name: str, path: str, wanted: str) -> Exception:
-        """Return an UntrustedPathError that says what the name is, where it is not what was wanted.
+        """Return an UntrustedPathError that says what a name is, where that is not what was wanted.
 
-        Else the OSError with path.
+        For any other error returns the OSError, with the path.
         """
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
             with contextlib.suppress(OSError):

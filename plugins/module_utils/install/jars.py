@@ -34,7 +34,7 @@ def is_broker_jar(name: str) -> bool:
 def release_of_jar(name: str, file: IO[bytes]) -> str | None:
     """Return the release of a broker's jar, from Maven's record in it, its manifest, or its file name.
 
-    None without any.
+    Returns None if none of the three names a release.
     """
     found = _BROKER_JAR.fullmatch(name)
     if found is None:

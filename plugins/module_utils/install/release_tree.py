@@ -82,7 +82,7 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
 def roll_back(home: str, release: str, unit: str) -> dict[str, Any]:
     """Stop a unit, put ``HOME.old`` back, and start the unit with it.
 
-    Return ``changed``, False where nothing was replaced.
+    Returns ``changed``: False where nothing was replaced.
     """
     if recover(home, unit)["changed"]:
         return {"changed": True}

@@ -146,7 +146,8 @@ class Replay:
     def counts(self, existing: set[tuple[str, str]] | None = None) -> Counts:
         """Return the messages left.
 
-        A subscription whose making the journal does not hold counts all that it has not taken.
+        For a subscription whose making the journal no longer holds, all messages that it has not acknowledged are
+        counted.
         """
         seen = {(topic, key) for topic, keys in self._known.items() for key in keys}
         seen |= {pair for pair in self._acked if pair not in self._gone}

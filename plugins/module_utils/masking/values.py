@@ -264,10 +264,7 @@ class ValueScanner:
         return [], end
 
     def _in_pair(self, at: int, limit: int) -> tuple[Spans, int]:
-        """Return the value in the brackets that open at ``at``.
-
-        The last that close on the line's next 256 characters.
-        """
+        """Return the value in the brackets that open at ``at`` and close within 256 characters of the line."""
         text = self._text
         inside = at + 1
         while inside < limit and text[inside] in " \t" + text[at]:

@@ -102,10 +102,7 @@ class Watchdog:
         return hang_detection.Sample(evidence, slave)
 
     def _find(self) -> Process | None:
-        """Return the broker's process.
-
-        It is searched for only when the last known one is gone, or was not the unit's.
-        """
+        """Return the broker's process, the last known one if it is still in the unit, else by a new search."""
         last = self._process
         if last is not None and is_in_unit(last.pid, self._options.unit):
             now = read_process(last.pid)
@@ -188,7 +185,7 @@ def _answers(listeners: Sequence[Listener], deployed: Deployed) -> dict[str, pro
 def kill(process: Process) -> bool:
     """Take a thread dump and kill a process, never another that got its pid.
 
-    Return whether the kill ended it in 30 s.
+    Returns whether the kill ended the process within 30 s.
     """
     with process_handle(process) as handle:
         if not is_same(process):

@@ -166,10 +166,7 @@ FORGOTTEN_AT_ONCE = 2000
 
 
 def forget(transaction: Transaction) -> int:
-    """Delete remembered ids that are older than ``limits.remember``, at most 2000 per table.
-
-    Return how many were deleted.
-    """
+    """Delete ids older than ``limits.remember``, at most 2000 per table; return how many were deleted."""
     forgotten = 0
     for table in ("remembered", "accepted_ids"):
         rows = transaction.db.execute(

@@ -169,7 +169,7 @@ class Store:
     def sent_later(self, events: Iterable[Sent | tuple[int, int, int, str]]) -> Future[None]:
         """Queue the record that events were sent, (seq, conn, mid, broker) each.
 
-        Return a future that is done after the commit.
+        Return a future, done after the commit.
         """
         known = [event if isinstance(event, Sent) else Sent(*event) for event in events]
         newest = max((event.conn for event in known), default=self._conn)
