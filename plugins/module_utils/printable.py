@@ -47,5 +47,5 @@ def escape_html(text: str) -> str:
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number with its noun: ``1 pair``, ``4 pairs``, ``1,000 brokers``. ``plural``: of irregular nouns."""
+    """Return a number with its noun: ``1 pair``, ``4 pairs``, ``1,000 brokers``. ``plural`` is for irregular nouns."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

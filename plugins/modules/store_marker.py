@@ -85,7 +85,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import store
 
 
 def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Do what ``state`` says with the store's marker; return the module's result. Raises InstallError, OSError."""
+    """Do what ``state`` says (look, claimed, confirmed, withdrawn) with a store's marker; return the module's result.
+
+    Raises InstallError, OSError.
+    """
     directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
     marker_state = store_marker.look(directory, user)
     if state == "look":

@@ -42,7 +42,10 @@ def open_directory(path: str) -> str:
 
 @contextmanager
 def staging(directory: str, host: str) -> Iterator[str]:
-    """Context manager: a temporary directory beside the host's own, removed at the end with those of killed runs."""
+    """Context manager: a temporary directory for a host's evidence, removed at the end.
+
+    Removes those of killed runs too.
+    """
     if host.startswith(".") or "/" in host:
         raise AnsibleActionFail(f"{host!r} is no name for a directory")
     for name in os.listdir(directory):

@@ -121,7 +121,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class CanaryCameBack:
-    """Event: the canary with this ``number`` that was sent on connection ``conn`` was received again."""
+    """Event: the canary (a message of the agent to itself) with this ``number`` came back on connection ``conn``."""
 
     conn: int
     number: int
@@ -129,7 +129,7 @@ class CanaryCameBack:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Event: time has passed; due when ``Machine.due`` says so."""
+    """Event: time has passed; to be sent when ``Machine.due`` is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class SendCanary:
-    """Action: send a canary message with this number, counted from 1 on each connection."""
+    """Action: send a canary, a message of the agent to itself, with this number, counted from 1 on each connection."""
 
     conn: int
     number: int

@@ -149,7 +149,7 @@ class Handlers:
             worker.woken.set()
 
     def close(self, wait: float) -> None:
-        """Start no more handlers, wait at most ``wait`` seconds for running ones, then kill executables."""
+        """Start no more handlers, wait at most ``wait`` seconds for running ones, then kill those that are programs."""
         self.stop.set()
         deadline = time.monotonic() + wait
         for worker in self.workers:
@@ -181,7 +181,7 @@ class Worker:
     def tick(self) -> float:
         """The time, by the clock of ``Handlers``, of the worker's last turn.
 
-        Now while its handler is within its time.
+        The current time while its handler may still run.
         """
         busy_until = self._busy_until
         if busy_until is not None and (now := self._all.clock()) <= busy_until:

@@ -80,14 +80,14 @@ Open = Callable[[int, int, Callable[[Any], None]], Connection]
 
 
 class Link:
-    """One MQTT connection of the agent, kept up across brokers.
+    """One MQTT connection of the agent, kept up across brokers and tested by canaries (messages to itself).
 
-    ``session`` is the current one, None between connections. ``names``: the brokers as ``host:port``, in order;
+    ``session`` is the current connection, None between two. ``names``: the brokers as ``host:port``, in order;
     ``canary_qos``: QoS of the subscription to the canary topic.
 
-    A canary counts as back when its message is received. Where the canary topic is refused, or two connections in a row
-    have acknowledged canaries and given none back (a right to read or write is missing), the PUBACK counts instead: it
-    shows a broker that answers, if not one that delivers.
+    A canary counts as back when its message is received. Where the canary topic is refused, or two connections
+    in a row have acknowledged canaries and given none back (a right to read or write is missing), the PUBACK counts
+    instead: it shows a broker that answers, if not one that delivers.
     """
 
     def __init__(
@@ -137,15 +137,15 @@ class Link:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put(self, item: Any) -> None:
-        """Queue an object that ``turn`` will yield to its caller. May be called from any thread."""
+        """Queue an object that ``Link.turn`` will yield to its caller. May be called from any thread."""
         self._queue.put(item)
 
     def start(self) -> None:
-        """Dial the first broker."""
+        """Begin to connect, with the first broker of the list."""
         self._step(Started())
 
     def stop(self) -> None:
-        """Close the connection for good."""
+        """Close the connection to the broker for good."""
         self._step(Stopped())
 
     def give_up(self, reason: str) -> None:

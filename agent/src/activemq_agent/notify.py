@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """Sender to systemd's ``NOTIFY_SOCKET``, which ``environment`` (by default the process's own) names.
+    """Sends the agent's state to systemd's ``NOTIFY_SOCKET``, by ``environment`` (default: the process's own).
 
     ``interval``: seconds between two ``WATCHDOG=1`` that keep the watchdog content; None if there is no watchdog.
     """
@@ -51,7 +51,7 @@ def _interval(environment: Mapping[str, str]) -> float | None:
 
 
 class Pulse:
-    """Detects loops that stand still: compares each loop's last turn with an earlier look."""
+    """Detects threads' loops that stand still, by comparing the time of each loop's last turn with an earlier time."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}

@@ -155,7 +155,7 @@ class Publisher:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The topic prefixes whose canaries do not come back: events acknowledged on them are unconfirmed."""
+        """The topic prefixes whose canaries (test messages) do not come back, so that their events stay unconfirmed."""
         return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
 
     def wake(self) -> None:

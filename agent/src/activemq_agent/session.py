@@ -127,7 +127,7 @@ class Connection(Protocol):
         ...
 
     def close(self, *, orderly: bool = False) -> None:
-        """End the connection, soon: events that still come from it mean nothing any more."""
+        """End the connection soon; the caller ignores events that still come from it."""
         ...
 
 

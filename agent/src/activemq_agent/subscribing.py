@@ -146,7 +146,7 @@ class Subscriber:
         self.link.stop()
 
     def turn(self) -> None:
-        """Go through the loop once: process events, offer waiting messages to the store, retry refused topics."""
+        """Go through the loop once: process events, store waiting messages, subscribe again to refused topics."""
         for event in self.link.turn(IDLE):
             self.link.contain(event, self._handle)
         now = self.tick = self._clock()

@@ -198,7 +198,10 @@ def _skip_line(source: Any, most: int) -> int:
 
 
 def open_regular(directory: Directory, name: str, shown: str) -> Opened:
-    """Open a file that root or the directory's owner has written there. Raises UntrustedPathError, OSError."""
+    """Open a file that root or the directory's owner has written in it; return the open file with its size and time.
+
+    Raises UntrustedPathError, OSError.
+    """
     descriptor = open_owned_file(directory, name)
     status = os.fstat(descriptor)
     return Opened(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)

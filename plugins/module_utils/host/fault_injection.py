@@ -64,7 +64,7 @@ def resume(base: str, unit: str | None) -> dict[str, Any]:
 
 
 def stay(unit: str) -> None:
-    """Cancel the timer with which systemd would start or resume the broker after a fault."""
+    """Cancel the timer with which systemd would start or resume the broker of ``unit`` after an injected fault."""
     _systemctl("stop", f"{_timer(unit)}.timer", must=False)
 
 

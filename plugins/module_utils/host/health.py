@@ -32,7 +32,10 @@ _PATIENCE = 10.0
 
 
 def gather(layout: Layout, process: Process | None, owed: Owed | None, store: str) -> dict[str, Any]:
-    """Return the results of ``broker_info`` beside the state. ``owed`` is a restart that is still pending, or None."""
+    """Return what ``broker_info`` tells of a broker beside its state: release, store access, free bytes …
+
+    ``owed`` is a restart that is still pending, or None.
+    """
     name = layout.current_name()
     current = read_version(layout.directory(name)) if name else None
     shown = _asked_in_child(store, process) if store else {}
@@ -57,9 +60,9 @@ def gather(layout: Layout, process: Process | None, owed: Owed | None, store: st
 
 
 def running_release(process: Process) -> str | None:
-    """Return the release of the broker's jar that the process has open, whatever its home directory holds by now.
+    """Return the release of the broker's jar that a process has open, whatever its home directory holds by now.
 
-    The release is read from inside the jar, whatever the jar's name. None where no jar can be seen.
+    It is read from inside the jar, or from the jar's name where the jar says none; None where no jar can be seen.
     """
     return release_seen(process)[0]
 

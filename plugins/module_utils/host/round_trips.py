@@ -88,10 +88,10 @@ def _round(
 
 
 def summary(tries: Iterable[Try]) -> dict[str, Any]:
-    """Return the spans in which each address answered and the gaps between them. Pure.
+    """Return the time spans in which each address answered, the gaps between them, and ``longest``, in seconds. Pure.
 
     A gap lasts from the end of the last answer to the end of the first one after, so it is never
-    shorter than what a client has seen. ``longest`` is that of the longest gap, in seconds.
+    shorter than what a client has seen. ``longest`` is the length of the longest gap.
     """
     spans: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []

@@ -43,9 +43,9 @@ _FAILED = re.compile(
 
 @dataclass(frozen=True)
 class Change:
-    """A change that the plugin has to take: the number of new ``links``.
+    """A change of activemq.xml for the runtimeConfigurationPlugin: number of new ``links``, and ``plugins``.
 
-    ``plugins``: accounts or permissions changed.
+    ``plugins``: whether accounts or permissions changed.
     """
 
     links: int
@@ -56,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Mark:
-    """The end of a log at one moment: path, inode and size of the file."""
+    """The end of a broker's log at one moment: path, inode and size of the file."""
 
     path: str
     inode: int
@@ -64,7 +64,10 @@ class Mark:
 
 
 def change(layout: Layout, changed: Iterable[str], old: Version | None, tree: Mapping[str, File]) -> Change | None:
-    """Return the change that the running broker can take without a restart; None where it must be restarted."""
+    """Return the change of configuration that the running broker can take without a restart.
+
+    None if it must be restarted.
+    """
     if (
         old is None
         or DOCUMENT not in tree
@@ -87,9 +90,9 @@ def _keeps_passwords(old: bytes | None, new: File | None) -> bool:
 
 
 def compare(old: bytes, new: bytes) -> Change | None:
-    """Return the change between two documents if both have the plugin and it can take all of the change, else None.
+    """Return the change between two activemq.xml if both have the runtimeConfigurationPlugin and it can take all of it.
 
-    Pure.
+    Returns None otherwise. Pure.
     """
     try:
         before, after = _Document(old), _Document(new)
@@ -135,14 +138,14 @@ def _text(element: ElementTree.Element) -> str:
 
 
 def show(layout: Layout, version: str) -> None:
-    """Touch a version's activemq.xml, so that the plugin reads it."""
+    """Touch a version's activemq.xml, so that the broker's runtimeConfigurationPlugin reads it."""
     os.utime(os.path.join(layout.directory(version), DOCUMENT))
 
 
 def hide(layout: Layout, version: str, previous: str | None) -> None:
-    """Set a version's activemq.xml to the time of the previous one, so that the plugin does not take part of a change.
+    """Give a version's activemq.xml the time of the previous one, so that runtimeConfigurationPlugin ignores it.
 
-    Used when the broker must be restarted for the change.
+    Used for a change that needs a restart, of which the plugin would take a part.
     """
     old = os.path.join(layout.directory(previous), DOCUMENT) if previous else ""
     new = os.path.join(layout.directory(version), DOCUMENT)
@@ -158,7 +161,7 @@ def hide(layout: Layout, version: str, previous: str | None) -> None:
 
 
 def mark(layout: Layout) -> Mark:
-    """Return the current end of the broker's log."""
+    """Return the current end of the broker's log, from which ``is_taken`` reads on."""
     path = os.path.join(layout.data, "activemq.log")
     try:
         descriptor = open_file(path)
@@ -170,9 +173,9 @@ def mark(layout: Layout) -> Mark:
 
 
 def is_taken(since: Mark, wanted: Change) -> bool:
-    """Wait until the log says that the plugin has taken the change.
+    """Wait until the broker's log says that its runtimeConfigurationPlugin has taken a change.
 
-    Return False when it failed or nothing was logged.
+    Returns False when the change failed or was not logged in time.
     """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:
@@ -187,7 +190,7 @@ def is_taken(since: Mark, wanted: Change) -> bool:
 
 
 def judge(lines: Iterable[str], wanted: Change) -> bool | None:
-    """Return True if the log says that all of the change is done, False if something failed, None if neither yet.
+    """Return whether log lines say that a change was taken: True, False if something failed, None if neither yet.
 
     Pure.
     """

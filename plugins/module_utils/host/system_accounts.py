@@ -115,7 +115,10 @@ def account_for(path: str, user: str | None = None) -> Account:
 
 
 def account_to_rename_as(directory: str, account: Account) -> Account:
-    """Return who renames files in a directory for ``account``: this process where nobody else can, or the account."""
+    """Return the account that renames in a directory for ``account``: this process's where nobody else can write.
+
+    Else returns ``account``.
+    """
     try:
         with open_directory(directory) as opened:
             return own_account() if opened.is_private else account

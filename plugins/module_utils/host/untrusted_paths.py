@@ -75,7 +75,7 @@ class Directory:
 
     @property
     def is_private(self) -> bool:
-        """Whether only root and this process's account can exchange the directory or change the names in it."""
+        """Whether only root and this process's account can exchange this directory or change the names in it."""
         return self.foreign is None and _is_private(self.own_status())
 
     def own_status(self) -> os.stat_result:
@@ -293,9 +293,9 @@ def read_file(path: str, limit: int, owners: Collection[int] | None = None, sing
 def open_owned_file(directory: Directory, name: str) -> int:
     """Open for reading a file that root or the owner of its directory has written there; return the descriptor.
 
-    It has no other name, so that it is no file of somebody else's; in a directory that only root and this process's
-    account can write, any regular file will do, also behind a link that one of the two has made.
-    Raises UntrustedPathError, OSError.
+    In a directory that others can write, the file must have no second hard link and be no symbolic link. In a directory
+    that only root and this process's account can write, any regular file will do, also behind a link that one of the
+    two has made. Raises UntrustedPathError, OSError.
     """
     if not directory.is_private:
         return directory.open_file(name, {0, directory.own_status().st_uid}, single_name=True)

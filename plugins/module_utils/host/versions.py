@@ -119,7 +119,10 @@ def read_version(directory: str) -> Version | None:
 
 
 class Layout:
-    """The paths below one BASE. ``link`` and ``data`` may lie elsewhere; an empty ``data`` means that there is none."""
+    """The paths of one broker's or agent's configuration below BASE: versions, link ``current``, data, pending restart.
+
+    ``link`` and ``data`` may lie elsewhere; an empty ``data`` means that there is none.
+    """
 
     def __init__(self, base: str, link: str | None = None, data: str | None = None) -> None:
         self.base = base
@@ -132,11 +135,11 @@ class Layout:
         return os.path.join(self.versions, name)
 
     def target(self, name: str) -> str:
-        """Return the target of the link ``current`` when this version is in force."""
+        """Return the text that the link ``current`` holds when version ``name`` is in force."""
         return os.path.relpath(self.directory(name), os.path.dirname(self.current))
 
     def current_name(self) -> str | None:
-        """Return the name of the version in force, None if there is none.
+        """Return the name of the configuration version in force, None if there is none.
 
         Raises InstallError when ``current`` is no link to a version.
         """
@@ -158,7 +161,7 @@ class Layout:
         return read_version(self.directory(name)) if name else None
 
     def names(self) -> list[str]:
-        """Return the names of the complete versions, newest first."""
+        """Return the names of the complete installed versions, newest first."""
         try:
             found = [entry for entry in os.scandir(self.versions) if not entry.name.startswith(".")]
         except FileNotFoundError:

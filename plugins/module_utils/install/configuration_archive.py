@@ -42,7 +42,7 @@ class File:
 
 
 def check_path(path: str) -> str:
-    """Return a path that stays inside the tree. Raises InstallError for any other path."""
+    """Return ``path`` if it is relative and stays inside the configuration's directory. Raises InstallError if not."""
     parts = path.split("/")
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
         raise InstallError(f"the archive holds {path!r}, which is not a path inside the tree")

@@ -38,7 +38,7 @@ def changed_files(old: Version | None, tree: Mapping[str, File], drift: Mapping[
 
 
 def changed_contents(old: Version | None, tree: Mapping[str, File], drift: Mapping[str, str]) -> list[str]:
-    """Return the changed paths without those of which only the mode differs."""
+    """Return the paths whose content changes; those of which only the mode differs are left out."""
     was = old.manifest if old else {}
     return [
         path

@@ -80,13 +80,13 @@ def _load(path: str) -> Owed | None:
 
 
 def is_known_to_broker(layout: Layout, version: str) -> bool:
-    """Return whether a broker last ran with this version, so that going back to it needs no restart."""
+    """Return whether a broker last ran with configuration ``version``, so that going back to it needs no restart."""
     owed = read(layout)
     return owed is not None and owed.previous == version
 
 
 def merge(layout: Layout, previous: str, more: Iterable[str]) -> Owed:
-    """Record a pending restart, with the reasons of one that is pending already; return the record."""
+    """Record a pending restart, adding to the reasons of one that is pending already; return the record."""
     before = read(layout)
     known = before.reasons if before else ()
     owed = Owed(
@@ -98,7 +98,7 @@ def merge(layout: Layout, previous: str, more: Iterable[str]) -> Owed:
 
 
 def date(layout: Layout, owed: Owed) -> Owed:
-    """Record that the change is in force as of now, and return the dated record."""
+    """Record that a change of configuration is in force as of now; return the record of the pending restart."""
     return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
 
 

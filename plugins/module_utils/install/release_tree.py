@@ -95,7 +95,10 @@ def roll_back(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def recover(home: str, unit: str) -> dict[str, Any]:
-    """Undo an exchange that was cut short between its renames, and start the unit; return ``changed``."""
+    """Rename ``HOME.old`` back where an exchange was cut short between its renames, and start the unit.
+
+    Return ``changed``.
+    """
     if not _complete_exchange(home):
         return {"changed": False}
     _systemctl("start", unit)

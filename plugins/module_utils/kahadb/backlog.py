@@ -55,7 +55,10 @@ def look(base: str, user: str | None = None) -> dict[str, Any]:
 
 
 def combine(view: View | None, store: str, user: str | None = None) -> dict[str, Any]:
-    """Return the counts of both sources together. ``certain`` is False where a subscription could be missing."""
+    """Return a broker's messages by its management view (None if stopped) and its store's journal together.
+
+    The higher number counts; ``certain`` is False where a subscription could be missing.
+    """
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
     counts = _count(store, keys, user)
     queues = dict(counts.queues)

@@ -37,7 +37,7 @@ _TOPIC = ("1:", "3:")
 
 
 def key(*words: str) -> int:
-    """Return 64 bits that stand for a message on a destination, for a subscription, or for both together."""
+    """Return 64 bits that identify a message on a destination, a subscription, or both together."""
     text = "\0".join(words).encode(errors="surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 

@@ -30,7 +30,7 @@ _Transaction = tuple[bool, bytes]
 
 @dataclass
 class Counts:
-    """The numbers of messages left: by queue, by (topic, subscription), and by topic.
+    """The numbers of messages left in a store: by queue, by (topic, subscription), and by topic.
 
     ``prepared`` are XA transactions in doubt. ``whole``: the journal was never shortened, so that every
     subscription that exists stands in it.
@@ -44,10 +44,10 @@ class Counts:
 
 
 def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Counts:
-    """Return the messages left by the journal in ``directory``; ``known`` are the (topic, subscription key) that exist.
+    """Return the numbers of messages left in a kahaDB store, by the journal in ``directory``.
 
-    ``known`` None: those that the journal itself knows. Raises InstallError for a journal that cannot be read
-    to its end.
+    ``known``: the (topic, subscription key) pairs that exist; None: those that the journal itself knows. Raises
+    InstallError for a journal that cannot be read to its end.
     """
     try:
         open_directory(directory).close()
@@ -72,7 +72,7 @@ def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Cou
 
 
 class Replay:
-    """Applies the journal's commands one after the other, as the broker does when it recovers. Pure."""
+    """Applies the records of a kahaDB journal one after the other, as the broker does when it recovers. Pure."""
 
     def __init__(self) -> None:
         self._queues: dict[str, dict[str, None]] = defaultdict(dict)
@@ -86,7 +86,7 @@ class Replay:
         self._held = 0
 
     def apply(self, command: Command) -> None:
-        """Apply the next record. Raises InstallError when more is held than memory allows."""
+        """Apply the next journal record. Raises InstallError when more is held than memory allows."""
         transaction = (command.xa, command.transaction)
         if command.kind in (journal.ADD, journal.REMOVE) and command.transaction:
             self._open.setdefault(transaction, []).append(command)
@@ -144,7 +144,7 @@ class Replay:
             self._gone.add((topic, key))
 
     def counts(self, existing: set[tuple[str, str]] | None = None) -> Counts:
-        """Return the messages left.
+        """Return the numbers of messages left after the journal records applied so far.
 
         For a subscription whose making the journal no longer holds, all messages that it has not acknowledged are
         counted.

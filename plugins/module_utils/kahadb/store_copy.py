@@ -132,7 +132,7 @@ def is_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def stage(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Make the directory for a copy, and copy into it what this host's store has already.
+    """Make the directory for a store's copy, and copy into it the files that this host's store has already.
 
     Returns the files that have yet to come, and from which byte on. Raises InstallError, OSError.
     """
@@ -186,12 +186,15 @@ def _read_packed(store: str, name: str, offset: int, size: int) -> str:
 
 
 def pack(piece: bytes) -> str:
-    """Return a chunk as text for transport: compressed, in base64."""
+    """Return a chunk of a file as text for transport: compressed, in base64."""
     return base64.b64encode(zlib.compress(piece, 1)).decode()
 
 
 def unpack(data: str) -> bytes:
-    """Return the bytes of a packed chunk. Raises InstallError for text that is no chunk, or larger than any."""
+    """Return the bytes of a chunk that ``pack`` made.
+
+    Raises InstallError for text that is no chunk, or larger than any.
+    """
     try:
         unpacking = zlib.decompressobj()
         piece = unpacking.decompress(base64.b64decode(data), CHUNK + 1)
@@ -213,7 +216,7 @@ def write(store: str, files: Manifest, name: str, offset: int, data: str, user: 
 
 
 def switch(store: str, files: Manifest, source: str, user: str | None = None) -> str:
-    """Put the copy in place of the store; return the path of the store's backup, empty if there was no store.
+    """Put a store's complete copy in its place; return the path of the old store's backup, empty if there was no store.
 
     The copy is verified once more, and the sums of the old store are written down, before
     anything is renamed. Raises InstallError, OSError.
@@ -235,9 +238,9 @@ def switch(store: str, files: Manifest, source: str, user: str | None = None) ->
 
 
 def finish(store: str, user: str | None = None) -> str:
-    """Finish putting a copy in place as its plan says; return the path of the old store's backup, empty without one.
+    """Finish putting a store's copy in place, as the resync plan says; return the path of the old store's backup.
 
-    Raises InstallError, OSError.
+    Returns "" where there is no plan, or was no store. Raises InstallError, OSError.
     """
     where = locate(store, user)
     _refuse_untrusted_plan(where)
@@ -312,7 +315,7 @@ def _sums(files: Manifest) -> str:
 
 
 def flat(name: str) -> str:
-    """Return a name for a file of a store that is unique in one directory of the controller, without slashes."""
+    """Return a file name without slashes for a file of a store, unique in the controller's directory of chunks."""
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]
 
 

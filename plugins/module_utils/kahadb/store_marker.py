@@ -60,10 +60,10 @@ def read_marker(store: Directory) -> list[str] | None:
 
 
 def claim(directory: str, pair: str, word: str, user: str | None = None) -> bool:
-    """Write the marker of an empty store, with a word for the other node to find, as ``user``; return True.
+    """Write the marker of an empty store, with the word of the run for the other node to find; return True.
 
-    The store's directory is made only below a mount point. Returns False when a marker is there
-    already. Raises InstallError for a store that may not be claimed.
+    ``user`` is the account that writes. The store's directory is made only below a mount point. Returns False when a
+    marker is there already. Raises InstallError for a store that may not be claimed.
     """
     marker_state = look(directory, user)
     if marker_state["marked"] is not None:
@@ -110,7 +110,7 @@ def _write_marker(directory: str, text: str) -> None:
 
 
 def withdraw(directory: str, word: str, user: str | None = None) -> bool:
-    """Remove a marker that this run wrote; return False when it was another run's."""
+    """Remove a store's marker if it holds ``word``, the run that wrote it; return whether it was removed."""
     return bool(run_as(account_for(directory, user), _remove_marker, directory, word))
 
 

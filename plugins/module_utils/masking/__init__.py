@@ -65,9 +65,9 @@ def mask(path: str, text: str, known: Known = NOBODY) -> str:
 
 
 def mask_text(text: str, known: Known = NOBODY) -> str:
-    """Return any other text (logs, journals, units) without its secrets.
+    """Return the text of a log, journal, unit or anything but a configuration file without its secrets.
 
-    Lines above ``LINE_LENGTH`` are cut, with a note.
+    Lines above ``LINE_LENGTH`` characters are cut, with a note.
     """
     return _masked(cut_lines(text), known, "text")
 

@@ -18,7 +18,7 @@ _BEFORE_APOSTROPHE = " \t=(,[{:"
 
 
 def closing(text: str, opening: str, start: int, end: int) -> int:
-    r"""Return the end of the value after ``opening``, -1 if nothing closes it before ``end``.
+    r"""Return the end of the quoted value that begins after ``opening``, -1 if nothing closes it before ``end``.
 
     A quote with more escapes than the opening one is part of the value, as in ``\"a\\\"b\"``.
     """

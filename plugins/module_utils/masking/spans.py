@@ -48,7 +48,7 @@ def cut_note_start(text: str, end: int) -> int:
 
 
 def merged(spans: Iterable[Span]) -> Spans:
-    """Return the spans in order, those that overlap joined."""
+    """Return the (start, end) spans in order, those that overlap joined to one."""
     result: Spans = []
     for start, end in sorted(spans):
         if start >= end:

@@ -131,7 +131,10 @@ class Count:
 
 
 def may_kill(kills: Sequence[float], now: float) -> bool:
-    """Return whether fewer than ``MOST_KILLS`` (3) kills lie within the last hour: one more does not help otherwise."""
+    """Return whether fewer than ``MOST_KILLS`` (3) kills lie within the last hour.
+
+    A broker that hangs again and again is not helped by one more kill.
+    """
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 
 

@@ -52,9 +52,9 @@ _WHEN = (2000, 1, 1, 0, 0, 0)
 
 
 def program(python: str) -> bytes:
-    """Return the content of the program file.
+    """Return the content of the watchdog's program file.
 
-    ``python`` is the interpreter in its first line, run isolated (``-I``).
+    ``python`` is the interpreter in its first line, run with ``-I``.
     """
     buffer = io.BytesIO()
     buffer.write(f"#!{python} -I\n".encode())

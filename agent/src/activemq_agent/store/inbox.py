@@ -27,7 +27,7 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """Return the lane of the inbox that a topic belongs to: the first filter that matches, or else the topic itself."""
+    """Return a topic's lane, which has a bound of its own in the inbox: the first matching filter, else the topic."""
     return next((one for one in filters if matches(one, topic)), topic)
 
 
@@ -69,7 +69,7 @@ def received(
 
 
 def identity(transaction: Transaction, rx: int, event_id: str | None) -> dict[str, str]:
-    """Return the journal's fields that identify a message: ``event_id``, or ``rx_id`` for a message without an id."""
+    """Return a message's identity for a journal record: ``event_id``, or ``rx_id`` for a message without an id."""
     return {"event_id": event_id} if event_id is not None else {"rx_id": transaction.counters.rx_id(rx)}
 
 
@@ -79,7 +79,7 @@ def _is_known(transaction: Transaction, event_id: str) -> bool:
 
 
 def sealed(table: str, rx: int, event_id: str | None, topic: str, payload: bytes, received_at: float) -> Sealed:
-    """Return the columns of a row of ``inbox`` or ``quarantine`` that never change, with their checksum."""
+    """Return the columns of a message's row in ``inbox`` or ``quarantine`` that never change, with their checksum."""
     values = (rx, event_id, topic, payload, float(received_at))
     return (*values, checksum(table, *values))
 
@@ -183,7 +183,7 @@ def forget(transaction: Transaction) -> int:
 
 
 def known_id(table: str, event_id: str, at: float, found: bytes) -> bool:
-    """Return whether a row of ``remembered`` or ``accepted_ids`` matches its checksum."""
+    """Return whether a row of table ``remembered`` or ``accepted_ids`` (event ids) matches its checksum."""
     try:
         return checksum(table, event_id, float(at)) == found
     except UNREADABLE:

@@ -57,7 +57,7 @@ def open_database(
 
 
 def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
-    """Put each message of the inbox into the lane that the current topic filters give it."""
+    """Put each message of the inbox into its lane, the first topic filter of the configuration that matches."""
     for topic, lane in db.execute("SELECT DISTINCT topic, lane FROM inbox").fetchall():
         wanted = lane_of(topic, limits.filters)
         if wanted != lane:
@@ -65,7 +65,7 @@ def sort_into_lanes(db: sqlite3.Connection, limits: Limits) -> None:
 
 
 def recount(db: sqlite3.Connection, counters: Counters) -> None:
-    """Set the counters of rows and bytes from the tables."""
+    """Set the counters from the rows and bytes that are in the store's tables."""
     size = "coalesce(sum(length(CAST(topic AS BLOB)) + length(payload)), 0)"
     for table, rows, size_name in (
         ("outbox", "outbox_rows", "outbox_bytes"),

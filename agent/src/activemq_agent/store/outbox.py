@@ -110,7 +110,7 @@ def outgoing(row: Event, attempts: int) -> Outgoing:
 
 
 def sent(transaction: Transaction, events: Sequence[Sent]) -> None:
-    """Record in the journal that events were sent."""
+    """Write a journal record for each event that was sent."""
     for event in events:
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
         if row:
@@ -120,7 +120,7 @@ def sent(transaction: Transaction, events: Sequence[Sent]) -> None:
 
 
 def acknowledged(transaction: Transaction, places: Iterable[int], proved: bool, sent_as: dict[int, Sent]) -> None:
-    """Process PUBACKs: delete events of proved prefixes, move the others to the unconfirmed ones."""
+    """Process PUBACKs: delete events whose topic prefix is proved to work, keep the others as unconfirmed."""
     for place in places:
         for table in ("outbox", "expired"):
             event = _take(transaction, table, place)
@@ -180,9 +180,9 @@ def _keep_unconfirmed(transaction: Transaction, row: Event, conn: int) -> None:
 
 
 def prove(transaction: Transaction, prefix: str, conn: int) -> int:
-    """Delete the unconfirmed events below ``prefix`` that connection ``conn`` got acknowledged; return how many.
+    """Delete the unconfirmed events below topic ``prefix`` that connection ``conn`` got acknowledged; return how many.
 
-    Called when the prefix's canary came back, which confirms them.
+    Called when the prefix's canary (test message) came back, which confirms them.
     """
     confirmed = 0
     rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
@@ -225,7 +225,7 @@ def expire(transaction: Transaction) -> int:
 def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
     """Put expired events back into the outbox with the same ids: all, or those named; return how many fitted.
 
-    Unconfirmed events may be named too. Raises Refused, and re-queues nothing, for an id that is neither.
+    Unconfirmed events may be named too. Raises Refused, and re-queues nothing, for an id of neither kind.
     """
     rows = _kept_apart(transaction, "expired")
     if event_ids is not None:

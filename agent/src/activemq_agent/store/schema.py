@@ -73,7 +73,7 @@ def is_trouble_of_disk(error: sqlite3.Error) -> bool:
 
 
 def create(db: sqlite3.Connection) -> None:
-    """Create the tables, in the transaction that is open."""
+    """Create the tables of the store, in the transaction that is open."""
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {VERSION}")
     for statement in SCHEMA.split(";"):

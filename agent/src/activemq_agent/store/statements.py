@@ -24,7 +24,7 @@ class Statements:
         self._all: list[tuple[str, Sequence[Any]]] = []
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Add a statement; it runs at the end of the block, on tables that begin with ``x_``."""
+        """Add an SQL statement on tables that begin with ``x_``; it runs when the message is recorded as handled."""
         self._all.append((sql, values))
 
     def run(self, db: sqlite3.Connection) -> None:

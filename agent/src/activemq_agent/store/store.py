@@ -202,14 +202,14 @@ class Store:
     def prove(self, prefix: str, conn: int | None = None) -> int:
         """Confirm the events below a topic prefix that connection ``conn`` (by default the latest) got acknowledged.
 
-        Called when the prefix's canary came back. Returns how many unconfirmed events were confirmed and deleted.
+        Called when the prefix's canary (test message) came back. Returns how many unconfirmed events were deleted.
         """
         return self._writer.submit(
             lambda transaction: outbox.prove(transaction, prefix, self._conn if conn is None else conn)
         ).result()
 
     def expire(self) -> int:
-        """Set expired events apart; return how many.
+        """Take events whose time is over out of the outbox, kept apart as expired or dropped; return how many.
 
         The store does so by itself within 1 s, unless ``sweep`` is None.
         """
@@ -218,7 +218,7 @@ class Store:
     def requeue(self, event_ids: Sequence[str] | None = None) -> int:
         """Send expired events again with the same ids: all, or those named (unconfirmed ones may be named too).
 
-        Returns how many; fewer than wanted if the outbox is full. Raises Refused for an id that is neither.
+        Returns how many; fewer than wanted if the outbox is full. Raises Refused for an id of neither kind.
         """
         future = self._writer.submit(lambda transaction: outbox.requeue(transaction, event_ids))
         future.add_done_callback(self._tell)
@@ -260,14 +260,17 @@ class Store:
         return next(iter(self.pending(topic_filter, 1, after)), None)
 
     def handling(self, rx: int) -> int:
-        """Record that a handler begins with a message; return which attempt it is, from 1.
+        """Record that a handler begins with a message; return the number of the attempt, from 1.
 
-        Raises Refused if it is not there.
+        Raises Refused if the message is not in the inbox.
         """
         return self._writer.submit(lambda transaction: inbox.handling(transaction, rx)).result()
 
     def handled(self, rx: int) -> None:
-        """Record that a message's handlers ended well: it never runs again. Raises Refused if it is not there."""
+        """Record that a message's handlers ended well, so that it never runs again.
+
+        Raises Refused if it is not in the inbox.
+        """
         self.handled_later(rx).result()
 
     def handled_later(self, rx: int) -> Future[None]:
@@ -280,7 +283,7 @@ class Store:
         """
 
     def quarantine(self, rx: int, reason: str) -> None:
-        """Move a message from the inbox to the quarantine for good. Raises Refused if it is not there."""
+        """Move a message from the inbox to the quarantine for good. Raises Refused if it is not in the inbox."""
         self._writer.submit(lambda transaction: inbox.quarantine(transaction, rx, reason)).result()
 
     @contextmanager

@@ -112,7 +112,7 @@ _COUNTERS = "REPLACE INTO counters VALUES (1" + ", ?" * (len(COUNTERS) + len(ANC
 
 
 def write_counters(transaction: Transaction) -> None:
-    """Store the counters and the current moment on all clocks."""
+    """Write the counters and the current moment on all clocks into the database."""
     counters, at = transaction.counters, transaction.elapsed.anchor()
     oldest = transaction.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
     values = (

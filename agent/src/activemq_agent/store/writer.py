@@ -65,7 +65,7 @@ class Writer(threading.Thread):
         return future
 
     def stop(self) -> None:
-        """Run the queued jobs, then end the thread."""
+        """Run the queued jobs, then end the writer's thread."""
         with self._lock:
             if not self._closing:
                 self._closing = True
