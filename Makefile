@@ -39,7 +39,6 @@ test-full: export PLAN_EDITINGS := $(or $(PLAN_EDITINGS),20)
 test-full: export SHAPE_BROKERS := $(or $(SHAPE_BROKERS),10000)
 test-full: export CLUSTER := $(or $(CLUSTER),full)
 test-full: export HISTORIES := $(or $(HISTORIES),1000)
-test-full: export PLANTED_BUGS := $(or $(PLANTED_BUGS),13)
 test-full: export HOSTILE_SECONDS := $(or $(HOSTILE_SECONDS),60)
 test-full: export FUZZ_EXAMPLES := $(or $(FUZZ_EXAMPLES),2000)
 test-full: export ACTIVEMQ_FLEET_HOSTS := required

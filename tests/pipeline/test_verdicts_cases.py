@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from activemq_fleet.audit import verdict_words as words
+from activemq_fleet.spark.deliveries import Settled, settled
 from activemq_fleet.spark.inputs import list_inputs
-from activemq_fleet.spark.verdicts import Settled, journal_records, settled, words
+from activemq_fleet.spark.journals import journal_records
 
 Entry = tuple[str, dict[str, Any]]
 FANNED_OUT = 200

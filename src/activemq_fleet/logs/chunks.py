@@ -23,7 +23,7 @@ def unpacked(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
             yield chunk, True, ""
         return
     rest = b""
-    for data, last, problem in _inflated(chunk):
+    for data, last, problem in inflated(chunk):
         rest += data
         if last:
             if rest:
@@ -35,8 +35,11 @@ def unpacked(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
             rest = rest[cut:]
 
 
-def _inflated(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
-    """Yield the members of a gzip file, one after another; bytes that belong to none are left out."""
+def inflated(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
+    """Yield the bytes of a gzip file's members in pieces: the piece, whether it is the last, and what is wrong with it.
+
+    Bytes that belong to no member are left out.
+    """
     data: bytes | memoryview = chunk
     while True:
         inflate = zlib.decompressobj(wbits=31)

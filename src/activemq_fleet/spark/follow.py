@@ -20,10 +20,10 @@ from activemq_fleet.spark.audit.job import conclude, partitions, read_logs
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.final import FinalOutput
 from activemq_fleet.spark.inputs import Host, kind_of, list_inputs
+from activemq_fleet.spark.journals import journal_records
 from activemq_fleet.spark.kept_events import FileMark, KeptEvents, host_digest, is_superseded, marks_of
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.settings import temporarily
-from activemq_fleet.spark.verdicts import journal_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

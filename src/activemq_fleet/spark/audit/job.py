@@ -17,16 +17,17 @@ from activemq_fleet.spark.audit import gathering
 from activemq_fleet.spark.audit.shown import shown_of
 from activemq_fleet.spark.beside import beside
 from activemq_fleet.spark.datasets import Output, read_text
+from activemq_fleet.spark.deliveries import settled
 from activemq_fleet.spark.footers import schema_of
 from activemq_fleet.spark.incidents import incidents, log_evidence, of_hosts, told_once
 from activemq_fleet.spark.inputs import Host, Inputs, list_inputs
+from activemq_fleet.spark.journals import RECORDS, journal_records
 from activemq_fleet.spark.kept_events import KeptEvents
 from activemq_fleet.spark.log_events import ONE_PARTITION, events, write_events
 from activemq_fleet.spark.partfiles import keep_only, link_all
 from activemq_fleet.spark.progress import phase
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import INTERPRETED, is_local, temporarily
-from activemq_fleet.spark.verdicts import RECORDS, journal_records, settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

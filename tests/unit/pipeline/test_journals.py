@@ -8,8 +8,9 @@ import random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.spark.verdicts import reading, words
-from activemq_fleet.spark.verdicts.reading import lines_of_files, place_of
+from activemq_fleet.audit import verdict_words as words
+from activemq_fleet.spark import journals
+from activemq_fleet.spark.journals import lines_of_files, place_of
 
 Row = tuple[str, str, int, str | None, str | None]
 
@@ -76,7 +77,7 @@ def test_damage_inside_a_gzip_file_ends_it() -> None:
 
 
 def test_a_large_file_comes_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_AT_ONCE", 1000)
+    monkeypatch.setattr(journals, "_AT_ONCE", 1000)
     text = b"".join(b"%d:%s\n" % (number, b"x" * (number % 97)) for number in range(500))
 
     for content in (text, gzip.compress(text)):

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tests.pipeline.histories.world import Agent, Event, Line, Simulation, World, matches
+from tests.histories.world import Agent, Event, Line, Simulation, World, matches
 
 NOISE = ("", "Traceback (most recent call last):", '{"level":"info","event":"started"}', "[1, 2", "\u2028}", "{}")
 FAR = 1 << 60

@@ -1,4 +1,4 @@
-"""The words of journals and verdicts. Imports no Spark."""
+"""Name the kinds of journal records, the verdicts, their reasons, and what is wrong with lines of journals."""
 
 from __future__ import annotations
 
@@ -37,3 +37,7 @@ SUBSCRIBER_GAP = "the subscriber's journal has a gap where its records may be"
 PUBLISHER_GAP = "the publisher's journal has a gap where its records may be"
 NO_ACCEPTANCE = "no journal tells of its acceptance"
 NOBODY = "no subscriber is expected"
+
+NO_JOURNAL = "no journal"
+OPEN_END = "the end is missing"
+MISSING = "records are missing"

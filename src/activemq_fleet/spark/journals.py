@@ -1,8 +1,9 @@
-"""Journals of agents -> one row a line, with what is wrong with those that are no records."""
+"""Read the journals of agents on Spark: a row a line, with what is wrong with those that are no records."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
@@ -15,10 +16,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from activemq_fleet.spark.verdicts import words
+from activemq_fleet.audit import verdict_words as words
+from activemq_fleet.logs.chunks import inflated
+from activemq_fleet.spark.inputs import binary
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from activemq_fleet.spark.inputs import Inputs
 
 _TEXT = StringType()
 _LAYOUT = {
@@ -56,6 +62,14 @@ _SHAPE = StructType(
 # As an agent writes a record's beginning: of a torn line it is what can still be read.
 _HEAD = r'^\{"v":[0-9]+,"agent":"([^"\\]+)","epoch":"([^"\\]+)","jseq":([0-9]{1,13}),'
 _LARGEST = 1 << 43  # records of an epoch that places have room for: at 10,000 a second, 27 years
+
+
+_LINES = "host string, file string, line long, value string, problem string"
+LARGEST = 1 << 30
+"""Bytes of a file that is read: it is one value in Spark. Agents begin a new one at 16 MiB."""
+_AT_ONCE = 4 << 20
+"""Characters of lines that are handed back to Spark together."""
+_GZIP = b"\x1f\x8b"  # its first bytes; no line of a journal begins so, whatever the file is called
 
 
 def parse_journal(lines: DataFrame) -> DataFrame:
@@ -113,3 +127,80 @@ def _column(name: str) -> Column:
     elif name in ("event_id", "rx_id", "topic"):
         found = sf.nullif(found, sf.lit(""))
     return found.alias(name)
+
+
+def journal_records(spark: SparkSession, inputs: Inputs) -> DataFrame:
+    """One row a line of the journals of ``inputs``: columns ``RECORDS``."""
+    journals = inputs.of_kind("journal")
+    large = [(file.host, file.file, 1, None, words.TOO_LARGE) for file in journals if file.size > LARGEST]
+    paths = [file.path for file in journals if file.size <= LARGEST]
+    unread = parse_journal(spark.createDataFrame(large, _LINES))
+    if not paths:
+        return unread
+    found = parse_journal(binary(spark, paths).select("path", "content").mapInArrow(lines_of_files, _LINES))
+    return found.unionByName(unread) if large else found
+
+
+def lines_of_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Whole files (path, content) -> their lines; runs in Spark's Python workers."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
+            host, file = place_of(path.as_py())
+            for rows in _portions(content.as_buffer()):
+                lines, values, problems = zip(*rows, strict=True)
+                columns: list[Any] = [[host] * len(rows), [file] * len(rows), lines, values, problems]
+                types = [pa.string(), pa.string(), pa.int64(), pa.string(), pa.string()]
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)],
+                    names=["host", "file", "line", "value", "problem"],
+                )
+
+
+def place_of(path: str) -> tuple[str, str]:
+    """Host and file, as ``agent/NAME``, of a path that ends with HOST/agent/NAME."""
+    host, directory, name = path.rsplit("/", 3)[1:]
+    return host, f"{directory}/{name}"
+
+
+_Row = tuple[int, str | None, str | None]
+
+
+def _portions(content: Any) -> Iterator[list[_Row]]:
+    rows: list[_Row] = []
+    size = 0
+    for row in _rows(content):
+        rows.append(row)
+        size += len(row[1] or "") + 64
+        if size >= _AT_ONCE:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _rows(content: Any) -> Iterator[_Row]:
+    number, rest = 0, b""
+    problem: str | None = None
+    view = memoryview(content).cast("B")  # Arrow's buffers have signed bytes
+    for piece, found in _pieces(view):
+        problem = found
+        # A line ends with LF alone; what stands before it may be anything.
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            number += 1
+            yield number, line.decode(errors="backslashreplace"), None
+    if rest:
+        number += 1
+        yield number, rest.decode(errors="backslashreplace"), None
+    if problem is not None:
+        yield number + 1, None, problem
+
+
+def _pieces(view: memoryview) -> Iterator[tuple[bytes, str | None]]:
+    """Yield a file's bytes in pieces, unpacked; the last piece of a gzip file says whether it ends too soon."""
+    if view[:2] == _GZIP:
+        yield from ((piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated(view))
+    else:
+        yield from ((bytes(view[at : at + _AT_ONCE]), None) for at in range(0, len(view), _AT_ONCE))

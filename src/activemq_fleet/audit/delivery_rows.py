@@ -1,0 +1,155 @@
+"""Pass records of journals, and what is concluded of them, as Arrow record batches; needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from activemq_fleet.audit.deliveries import Extremes, Judge, Reach, ReachKey, Subscriber, events_of, reach_of
+from activemq_fleet.audit.journals import (
+    Change,
+    Epoch,
+    EpochKey,
+    Found,
+    JournalGap,
+    Line,
+    Missing,
+    Nameless,
+    Placed,
+    in_order,
+)
+
+_TIME = pa.timestamp("us", tz="UTC")
+_ROWS = 1 << 13  # rows of a batch
+
+FOUND = pa.schema(
+    {
+        "what": pa.string(),
+        "event_id": pa.string(),
+        "agent": pa.string(),
+        "epoch": pa.string(),
+        "kind": pa.string(),
+        "place": pa.int64(),
+        "hole": pa.int64(),
+        "topic": pa.string(),
+        "ts": _TIME,
+        "is_sent": pa.bool_(),
+        "reason": pa.string(),
+    }
+)
+"""What ``journals.in_order`` yields; ``what`` is record, change, gap, missing or nameless: see ``_found_row``."""
+REACH = pa.schema(
+    {
+        "kind": pa.string(),
+        "subscriber": pa.string(),
+        "agent": pa.string(),
+        "epoch": pa.string(),
+        "name": pa.string(),
+        "number": pa.int64(),
+        "min_seq": pa.int64(),
+        "max_seq": pa.int64(),
+        "min_first": pa.int64(),
+        "max_first": pa.int64(),
+        "is_odd": pa.bool_(),
+    }
+)
+"""What has reached whom, of some of the events: keys and values of ``deliveries.Reach``."""
+JUDGED = pa.schema(
+    {
+        "event_id": pa.string(),
+        "subscriber": pa.string(),
+        "verdict": pa.string(),
+        "reason": pa.string(),
+        "attempts": pa.int32(),
+        "topic": pa.string(),
+        "accepted": _TIME,
+        "handled": _TIME,
+        "by": pa.list_(pa.string()),
+    }
+)
+"""Units, and events, which have no ``subscriber``."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def found_of(batches: Iterable[pa.RecordBatch], epochs: Mapping[EpochKey, Epoch]) -> Batches:
+    """Yield what lines of journals say as ``FOUND``; the columns are the fields of ``journals.Line`` in their order."""
+    lines = (Line(*row) for row in _rows(batches))
+    yield from _batches(map(_found_row, in_order(lines, epochs)), FOUND)
+
+
+def reach_rows(
+    batches: Iterable[pa.RecordBatch], subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
+) -> Batches:
+    """Yield what has reached whom as ``REACH``, from records (``FOUND`` without ``what``) that come by event."""
+    found = reach_of(events_of(_records(batches)), subscribers, missing)
+    yield from _batches(((key.kind, *key.stream, key.name, key.number, *astuple(one)) for key, one in found), REACH)
+
+
+def reach_from(table: pa.Table) -> Reach:
+    """Return what has reached whom from all rows of ``REACH``."""
+    reach: Reach = {}
+    for kind, subscriber, agent, epoch, name, number, *extremes in _rows(table.to_batches()):
+        key = ReachKey(kind, (subscriber, agent, epoch), name, number)
+        reach.setdefault(key, Extremes()).add(Extremes(*extremes))
+    return reach
+
+
+def judged_rows(batches: Iterable[pa.RecordBatch], make_judge: Callable[[], Judge]) -> Batches:
+    """Yield units and events as ``JUDGED``, from records (``FOUND`` without ``what``) that come by event."""
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for outcome, units in make_judge().outcomes_of(events_of(_records(batches))):
+            yield from ((*unit, None, None, None, None) for unit in units)
+            if outcome:
+                event_id, topic, verdict, reason, accepted, handled, by = outcome
+                yield event_id, None, verdict, reason, None, topic, accepted, handled, by
+
+    yield from _batches(rows(), JUDGED)
+
+
+def changes_and_missing(table: pa.Table) -> tuple[list[Change], dict[str, int]]:
+    """Return the changes of subscriptions, and how many records of each agent are missing, from rows of ``FOUND``."""
+    changes, missing = list[Change](), dict[str, int]()
+    for what, _, agent, _, _, place, hole, topic, _, is_sent, _ in _rows(table.to_batches()):
+        if what == "change":
+            changes.append(Change(agent, topic, place, is_sent))
+        elif what == "missing":
+            missing[agent] = hole
+    return changes, missing
+
+
+def _found_row(found: Found) -> tuple[Any, ...]:
+    match found:
+        case Placed():
+            return ("record", *found)
+        case Change():
+            return "change", None, found.subscriber, None, None, found.place, None, found.filter, None, (
+                found.is_subscribed
+            ), None  # fmt: skip
+        case JournalGap():
+            return "gap", None, found.agent, found.epoch, None, found.jseq, found.records, None, None, None, found.what
+        case Missing():
+            return "missing", None, found.agent, None, None, None, found.records, None, None, None, None
+        case Nameless():
+            return "nameless", None, found.subscriber, None, found.kind, None, None, None, None, None, None
+
+
+def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Placed]:
+    return (Placed(*row) for row in _rows(batches))
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _batches(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> Batches:
+    rows = iter(rows)
+    while some := list(islice(rows, _ROWS)):
+        columns = [pa.array(column, field.type) for column, field in zip(zip(*some, strict=True), schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,249 @@
+"""Put the records of agents' journals in order, each once, and find how much is missing between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import NamedTuple
+
+from activemq_fleet.audit.verdict_words import MISSING, NO_JOURNAL, OPEN_END
+
+_ID = re.compile(r"(.+):([^:]+):([1-9][0-9]{0,17})", re.DOTALL)
+_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_JSEQ_BITS = 44
+_LARGEST = 1 << _JSEQ_BITS
+
+EpochKey = tuple[str, str]
+"""An agent's name, and the epoch of its store."""
+
+
+class Line(NamedTuple):
+    """A line of a journal that can be attributed to an epoch; ``kind`` is None where it cannot be read otherwise.
+
+    ``came``: the record names a broker or a connection.
+    """
+
+    agent: str
+    epoch: str
+    jseq: int
+    ts: datetime | None
+    kind: str | None
+    event_id: str | None
+    rx_id: str | None
+    topic: str | None
+    came: bool
+    filters: list[str] | None
+    reason: str | None
+
+
+class Part(NamedTuple):
+    """What one file holds of one epoch; ``agent`` and ``epoch`` are None for lines that name none.
+
+    ``known``: the highest jseq. ``began``: the earliest time. ``line``: the last line that can be read. ``torn``: the
+    last line behind which there may have been records, nobody knows whose.
+    """
+
+    host: str
+    file: str
+    agent: str | None
+    epoch: str | None
+    known: int | None
+    began: datetime | None
+    line: int | None
+    torn: int | None
+
+
+class Epoch(NamedTuple):
+    """An epoch of an agent: its ``rank`` among the agent's, by time from 1; ``known``, its highest jseq.
+
+    ``is_torn``: something that cannot be read was written behind that. ``received``: the highest SEQ of its events that
+    somebody received, 0 for none.
+    """
+
+    rank: int
+    known: int
+    is_torn: bool
+    received: int
+
+
+class Placed(NamedTuple):
+    """A record of an event, once, in its agent's order.
+
+    ``place`` orders all records of an agent: its epochs by time, and jseq inside. ``hole`` counts the agent's records
+    that are missing before it: between two records something is missing just when their holes differ. ``is_sent``: a
+    barrier, told of by who publishes it.
+    """
+
+    event_id: str
+    agent: str
+    epoch: str
+    kind: str
+    place: int
+    hole: int
+    topic: str | None
+    ts: datetime | None
+    is_sent: bool
+    reason: str | None
+
+
+class Change(NamedTuple):
+    """That a filter was granted or given up, at a place in the subscriber's journal."""
+
+    subscriber: str
+    filter: str
+    place: int
+    is_subscribed: bool
+
+
+class JournalGap(NamedTuple):
+    """Records that are missing: ``jseq`` is the first, ``records`` their number, None where it cannot be known."""
+
+    agent: str
+    epoch: str
+    jseq: int
+    records: int | None
+    what: str
+
+
+class Missing(NamedTuple):
+    """How many records of all epochs of an agent are missing; an end that is missing counts as one."""
+
+    agent: str
+    records: int
+
+
+class Nameless(NamedTuple):
+    """A record about a message that came without an id."""
+
+    subscriber: str
+    kind: str
+
+
+Found = Placed | Change | JournalGap | Missing | Nameless
+
+
+def id_parts(event_id: str) -> tuple[str, str, int] | None:
+    """Return AGENT, EPOCH and SEQ of an id that an agent made; None for a caller's. AGENT may hold colons."""
+    found = _ID.fullmatch(event_id)
+    return (found[1], found[2], int(found[3])) if found else None
+
+
+def epochs_of(parts: Iterable[Part], named: Mapping[EpochKey, int]) -> dict[EpochKey, Epoch]:
+    """Return every epoch of which there is a journal.
+
+    ``named``: by the agent and epoch that ids of events name, the highest SEQ that somebody received, 0 for none.
+    """
+    parts = list(parts)
+    known, torn = dict[EpochKey, int](), dict[EpochKey, int]()
+    began: dict[EpochKey, datetime | None] = {}
+    for key, part, torn_after in _torn_ends(parts):
+        known[key] = max(known.get(key, 0), part.known or 0)
+        torn[key] = max(torn.get(key, -1), torn_after)
+        began[key] = min((at for at in (began.get(key), part.began) if at is not None), default=None)
+    in_order = sorted(known, key=lambda key: (key[0], began[key] is not None, began[key], key[1]))
+    return {
+        key: Epoch(rank, known[key], torn[key] >= known[key], named.get(key, 0))
+        for _, keys in groupby(in_order, key=lambda key: key[0])
+        for rank, key in enumerate(keys, 1)
+    }
+
+
+def _torn_ends(parts: Iterable[Part]) -> Iterator[tuple[EpochKey, Part, int]]:
+    """Yield each epoch's parts with the jseq behind which something was written that cannot be read; -1 for none."""
+    torn_at = dict[tuple[str, str], int]()
+    readable = set[tuple[str, str]]()
+    for part in parts:
+        file = part.host, part.file
+        if part.torn is not None:
+            torn_at[file] = max(torn_at.get(file, 0), part.torn)
+        if part.line is not None:
+            readable.add(file)
+    # A file with nothing readable may be any journal's of its host.
+    doubtful = {host for host, file in torn_at if (host, file) not in readable}
+    for part in parts:
+        if part.agent is not None and part.epoch is not None:
+            is_torn = part.line is not None and torn_at.get((part.host, part.file), 0) > part.line
+            after = _LARGEST if part.host in doubtful else (part.known or 0) if is_torn else -1
+            yield (part.agent, part.epoch), part, after
+
+
+def without_journal(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch]) -> Iterator[JournalGap]:
+    """Yield a gap for each epoch that ids of events name and that no journal is of; a caller's id is no epoch's."""
+    for agent, epoch in sorted(named):
+        if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
+            yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
+
+
+def in_order(lines: Iterable[Line], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found]:
+    """Yield what lines say that come by agent, rank of their epoch and jseq; of two of one jseq the first counts."""
+    for agent, of_agent in groupby(lines, key=lambda line: line.agent):
+        missing = 0
+        for epoch, of_epoch in groupby(of_agent, key=lambda line: line.epoch):
+            reader = _EpochReader(agent, epoch, epochs[agent, epoch], missing)
+            for line in of_epoch:
+                yield from reader.read(line)
+            yield from reader.end()
+            missing = reader.missing
+        yield Missing(agent, missing)
+
+
+@dataclass(slots=True)
+class _EpochReader:
+    """Reads the lines of one epoch. ``missing``: how many of the agent's records are missing up to here."""
+
+    agent: str
+    epoch: str
+    about: Epoch
+    missing: int
+    _before: int = field(init=False)
+    _previous: int = 0
+    _read: int = 0
+    _own: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        self._before = self.missing
+
+    def read(self, line: Line) -> Iterator[Found]:
+        is_copy = line.jseq == self._previous
+        is_whole = line.kind is not None and not is_copy
+        # The number of a line that cannot be read is itself missing.
+        self.missing += line.jseq - self._previous - (1 if is_whole else 0)
+        self._previous = line.jseq
+        if not is_whole:
+            return
+        yield from self._gap(line.jseq)
+        self._read = line.jseq
+        yield from self._said(line, (self.about.rank << _JSEQ_BITS) + line.jseq)
+
+    def _said(self, line: Line, place: int) -> Iterator[Found]:
+        assert line.kind is not None  # noqa: S101 -- for the type alone
+        if line.event_id is not None:
+            is_sent = line.kind == "barrier" and not line.came and line.event_id.startswith(f"{self.agent}:")
+            parts = id_parts(line.event_id)
+            if parts and parts[:2] == (self.agent, self.epoch) and (line.kind == "accepted" or is_sent):
+                self._own = max(self._own or (0, 0), (parts[2], self.missing))
+            yield Placed(
+                line.event_id, self.agent, self.epoch, line.kind, place, self.missing, line.topic, line.ts, is_sent,
+                line.reason,
+            )  # fmt: skip
+        elif line.rx_id is not None:
+            yield Nameless(self.agent, line.kind)
+        if line.kind in ("subscribed", "unsubscribed"):
+            for one in line.filters or ():
+                yield Change(self.agent, one, place, line.kind == "subscribed")
+
+    def end(self) -> Iterator[Found]:
+        yield from self._gap(self.about.known + 1)
+        # Somebody received an event of which this journal, gapless after its last own one, knows nothing.
+        own, hole = self._own or (0, 0)
+        is_short = self.missing == (hole if self._own else self._before) and self.about.received > own
+        if self.about.is_torn or is_short:
+            self.missing += 1
+            yield JournalGap(self.agent, self.epoch, self.about.known + 1, None, OPEN_END)
+
+    def _gap(self, upto: int) -> Iterator[Found]:
+        if upto > self._read + 1:
+            yield JournalGap(self.agent, self.epoch, self._read + 1, upto - self._read - 1, MISSING)
