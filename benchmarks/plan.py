@@ -100,9 +100,8 @@ def _divided(work: Path, parts: int) -> list[Path]:
 
 def job(hosts: str, out: str, content: str, told: str) -> None:
     """One run of the job, timed."""
-    from activemq_fleet.spark.plan.job import Options, plan
-    from activemq_fleet.spark.plan.sources import source_of
-    from activemq_fleet.spark.plan.waking import waking
+    from activemq_fleet.spark.plan_inputs import source_of
+    from activemq_fleet.spark.plan_job import Options, plan
     from activemq_fleet.spark.session import SessionOptions, session
     from activemq_fleet.spark.settings import for_python
 
@@ -110,8 +109,7 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
     conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}
     with session("benchmark", for_python(SessionOptions(master=MASTER, conf=conf))) as spark:
         started = time.perf_counter()
-        with waking(spark):
-            result = plan(spark, source_of(spark, hosts), out, Options(content=content == "1"), tell=say, warn=say)
+        result = plan(spark, source_of(spark, hosts), out, Options(content=content == "1"), tell=say, warn=say)
         ended = time.perf_counter()
     if result.blocking:
         raise BenchmarkError("the fleet that is measured is not sound")

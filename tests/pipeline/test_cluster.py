@@ -26,12 +26,12 @@ from pyspark.sql import SparkSession
 from activemq_fleet.spark.audit.job import audit
 from activemq_fleet.spark.drift_job import drift
 from activemq_fleet.spark.pack import pack
-from activemq_fleet.spark.plan.job import Options, plan
-from activemq_fleet.spark.plan.sources import source_of
+from activemq_fleet.spark.plan_inputs import source_of
+from activemq_fleet.spark.plan_job import Options, plan
 from tests.pipeline import clusters
 from tests.pipeline.clusters import Cluster, cluster
 from tests.pipeline.collected import Fleet
-from tests.unit.pipeline.planned import lines, pairs
+from tests.unit.planning.planned import lines, pairs
 from tests.waiting import LateError
 
 _LINE = "2026-11-21 05:22:{0:02d},001 | INFO  | Slave stopped {0} | org.apache.activemq.broker.BrokerService | main\n"

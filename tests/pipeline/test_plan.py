@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import FleetError
-from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.plan import job
-from activemq_fleet.spark.plan.earlier import since_of
-from activemq_fleet.spark.plan.job import Options, Result, plan
-from activemq_fleet.spark.plan.packing import TABLES
-from activemq_fleet.spark.plan.sources import source_of
-from tests.unit.pipeline.planned import Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
+from activemq_fleet.planning.compute import DATASETS
+from activemq_fleet.spark.plan_inputs import source_of
+from activemq_fleet.spark.plan_job import Options, Result, plan
+from activemq_fleet.spark.plan_since import since_of
+from tests.unit.planning.planned import BASE, Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
 
 EDITINGS = int(os.environ.get("PLAN_EDITINGS", "1"))
-FOOTER = b"org.apache.spark.sql.parquet.row.metadata"
 # So few rows that to compile their plans takes far longer than to run them.
 QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
 
@@ -100,44 +99,55 @@ def test_a_tangled_fleet_is_planned_as_the_whole_is_and_so_is_every_change(spark
     assert set(told.values()) == {"added", "removed", "changed"}
 
 
-def test_workers_write_what_spark_writes(spark: SparkSession, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosts = {**pairs("a-mq01", links=[{"from": "a", "to": "b"}]), **pairs("b-mq01"), **pairs("c-mq01", ha="pure")}
-    direct = run(spark, work, hosts, {}, out="direct")
-    monkeypatch.setattr(job, "_own_places", lambda *_: {})
+def test_a_plan_is_few_jobs_of_spark(spark: SparkSession, work: Path) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    before = {*tracker.getJobIdsForGroup(None)}
 
-    assert run(spark, work, hosts, {}, out="by_spark") == direct
-    for name in TABLES:
-        one, other = (pq.ParquetDataset(work / out / name) for out in ("direct", "by_spark"))
-        assert in_order(one.read().to_pylist()) == in_order(other.read().to_pylist()), name
-        footers = [dataset.fragments[0].metadata for dataset in (one, other)]
-        columns = [footer.schema.to_arrow_schema().remove_metadata() for footer in footers]
-        assert columns[0] == columns[1], name
-        assert json.loads(footers[0].metadata[FOOTER]) == json.loads(footers[1].metadata[FOOTER]), name
+    run(spark, work, pairs("a-mq01", links=[{"from": "a", "to": "b"}]) | pairs("b-mq01"), {}, out="few")
+
+    # The facts, the table of components, all rows, and a job a dataset.
+    assert len({*tracker.getJobIdsForGroup(None)} - before) == 3 + len(DATASETS)
 
 
-def test_of_a_task_that_is_run_twice_only_what_counts_stays(
-    spark: SparkSession, work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (work / "twice").mkdir()
-    monkeypatch.setattr(Output, "own_place", left_over(Output.own_place))
-    hosts = pairs("a-mq01", "b-mq01")
+def test_a_pattern_that_one_host_sets_is_that_of_all(spark: SparkSession, work: Path) -> None:
+    hosts = {f"b{number}{node}": dict(BASE) for number in (1, 2) for node in "ab"}
+    hosts["b2b"]["activemq_naming_pattern"] = r"^(?P<group>b)(?P<number>\d)(?P<node>[ab])"
 
-    result = run(spark, work, hosts, {}, out="twice")
+    check(work / "pattern", hosts, {}, run(spark, work, hosts, {}, out="pattern"))
 
-    assert result.rows["brokers"] == len(rows(work / "twice", "brokers")) == len(hosts)
+    assert len(rows(work / "pattern", "brokers")) == len(hosts)
 
 
-def left_over(place_of: Callable[[Output, str], Path | None]) -> Callable[[Output, str], Path | None]:
-    """What an attempt that failed has written is there already."""
+def test_hosts_are_read_in_every_form(spark: SparkSession, work: Path) -> None:
+    hosts, groups = tangled()
+    records = [json.loads(line) for line in lines(hosts, groups).splitlines()]
+    table = pa.table({"host": [*hosts], "variables": [json.dumps(record["variables"]) for record in records]})
+    table = table.append_column("groups", pa.array([",".join(record["groups"]) for record in records]))
+    pq.write_table(table, work / "hosts.parquet")
+    write_csv(table, work / "hosts.csv")
+    variables = {record["host"]: record["variables"] for record in records}
+    listing = {"_meta": {"hostvars": variables}, **{name: {"hosts": found} for name, found in groups.items()}}
+    (work / "hosts.json").write_text(json.dumps(listing))
 
-    def own_place(output: Output, name: str) -> Path | None:
-        place = place_of(output, name)
-        if place is not None:
-            place.mkdir(exist_ok=True)
-            (place / "part-failed.zstd.parquet").write_bytes(b"PAR1")
-        return place
+    for name in ("hosts.parquet", "hosts.csv", "hosts.json"):
+        out = work / name.replace(".", "_")
+        source = source_of(spark, str(work / name))
+        result = plan(spark, source, str(out), Options(), tell=lambda _: None, warn=lambda _: None)
+        check(out, hosts, groups, result)
 
-    return own_place
+
+def test_half_a_surrogate_pair_is_one_line_and_no_traceback(spark: SparkSession, work: Path) -> None:
+    (work / "half.jsonl").write_text('{"host": "x-mq01-a\\ud800"}\n{"host": "\\ud800-mq01-a"}\n')
+
+    with pytest.raises(FleetError, match="cannot be a host of a fleet"):
+        plan(
+            spark,
+            source_of(spark, str(work / "half.jsonl")),
+            str(work / "half"),
+            Options(),
+            tell=lambda _: None,
+            warn=lambda _: None,
+        )
 
 
 def changes(before: dict[Any, str], after: dict[Any, str]) -> dict[Any, str]:

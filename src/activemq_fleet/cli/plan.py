@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from activemq_fleet.spark.options import SessionOptions
-    from activemq_fleet.spark.plan.job import Result
-    from activemq_fleet.spark.plan.sources import Source
+    from activemq_fleet.spark.plan_inputs import Source
+    from activemq_fleet.spark.plan_job import Result
 
 _MOST_SHOWN = 20
 _LARGEST = 5000
@@ -73,9 +73,8 @@ def command(
     afternoon does not hold. Secrets are written as @VARIABLE@. A network with an error finding that
     is not waived gets no files, and the exit code is 1.
     """
-    from activemq_fleet.spark.plan.earlier import since_of
-    from activemq_fleet.spark.plan.job import Options, plan
-    from activemq_fleet.spark.plan.waking import waking
+    from activemq_fleet.spark.plan_job import Options, plan
+    from activemq_fleet.spark.plan_since import since_of
     from activemq_fleet.spark.session import session
     from activemq_fleet.spark.settings import for_python
 
@@ -83,7 +82,7 @@ def command(
         raise click.UsageError("say where the hosts are: --hosts FILE, or -i INVENTORY")
     if since and anew:
         raise click.UsageError("--since and --anew exclude each other")
-    with session("plan", for_python(spark)) as running, waking(running):
+    with session("plan", for_python(spark)) as running:
         options = Options(
             content=not without_content,
             largest=largest,
@@ -97,7 +96,7 @@ def command(
 
 
 def _source(running: SparkSession, hosts: str | None, form: str, inventory: InventoryOptions) -> Source:
-    from activemq_fleet.spark.plan.sources import source_of, source_of_inventory
+    from activemq_fleet.spark.plan_inputs import source_of, source_of_inventory
 
     if hosts:
         return source_of(running, hosts, form)

@@ -34,7 +34,7 @@ _JAVA = "spark.driver.extraJavaOptions"
 _JAVA_ELSEWHERE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 # Python that has what the workers of this machine need before Spark asks for the first: see daemon.py.
 _DAEMON = "spark.python.daemon.module"
-_LOADED, _WITH_CORE = "activemq_fleet.spark.daemon", "activemq_fleet.spark.plan.daemon"
+_LOADED = "activemq_fleet.spark.daemon"
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
 """For jobs in which Spark itself does little with a row: to compile code for it takes longer."""
 
@@ -87,7 +87,7 @@ def for_python(options: SessionOptions) -> SessionOptions:
     if options.remote or master is None or not is_local(master):
         return options
     # Else the first task, which wakes Python, waits until code is compiled: 0.5 s of processor time.
-    conf = {**_daemon(_WITH_CORE), **INTERPRETED, **options.conf}
+    conf = {**_daemon(_LOADED), **INTERPRETED, **options.conf}
     chosen = any("GC" in text for text in (said, *(os.environ.get(name, "") for name in _JAVA_ELSEWHERE)))
     if cores_of(master) <= _FEW_CORES and not chosen:
         conf[_JAVA] = f"{_ALONE} {said}".strip()

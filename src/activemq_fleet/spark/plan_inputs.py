@@ -1,22 +1,23 @@
-"""Where the hosts come from -> one DataFrame of records, all read by Spark.
+"""Read the hosts of ``plan`` in any of their forms into one DataFrame of records.
 
-``text`` is JSON. Of ``ansible-inventory --list`` and of an inventory that Ansible read here there are
+The column ``text`` is JSON. Of ``ansible-inventory --list`` and of an inventory that Ansible read here there are
 ``host``, ``groups`` and ``place`` (in the inventory's order) beside it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, listed_hosts, text_of
 from activemq_fleet.spark.paths import local_path, uri_of
-from activemq_fleet.spark.plan.records import HOST_KEYS, text_of
-from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from activemq_fleet.inventory import InventoryData
 
 FORMS = ("auto", "lines", "parquet", "csv", "ansible")
-_ROLES = (AGENTS, BALANCERS, BROKERS)
 _SUFFIXES = {
     ".jsonl": "lines",
     ".ndjson": "lines",
@@ -32,21 +32,21 @@ _SUFFIXES = {
     ".pq": "parquet",
     ".csv": "csv",
 }
-_LISTED = "listed"
+_ROWS = pa.schema(
+    [("host", pa.string()), ("text", pa.string()), ("groups", pa.list_(pa.string())), ("place", pa.int64())]
+)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Records, and how ``facts`` reads them: ``line``, ``table``, ``listed`` or ``given``.
+    """Records, and their form: ``line``, ``table``, ``listed`` or ``given``.
 
-    ``kept`` are frames to let go of when the records have been read; ``lines`` is where JSON lines lie, if
-    that is on this machine.
+    ``lines`` is the path of JSON lines that are on this machine.
     """
 
     frame: DataFrame
     form: str
     warnings: tuple[str, ...] = ()
-    kept: tuple[DataFrame, ...] = ()
     lines: Path | None = None
 
 
@@ -61,7 +61,7 @@ def source_of(spark: SparkSession, path: str, form: str = "auto") -> Source:
     if form == "lines":
         return Source(spark.read.text(where).select(sf.col("value").alias("text")), "line", lines=found)
     if form == "ansible":
-        return _listed(spark, where)
+        return _listed(spark, where, path)
     if form == "parquet":
         frame = spark.read.parquet(where)
     else:
@@ -98,58 +98,30 @@ def _is_record(line: str) -> bool:
     return isinstance(found, dict) and any(isinstance(found.get(key), str) for key in HOST_KEYS)
 
 
-def _listed(spark: SparkSession, where: str) -> Source:
-    """Hosts of ``ansible-inventory --list``, with the groups that count, those of their children included."""
-    whole = spark.read.text(where, wholetext=True).select("value")
-    variables = sf.from_json("value", "_meta struct<hostvars: map<string, string>>")["_meta"]["hostvars"]
-    hosts = whole.select(sf.explode(variables).alias("host", "text"))
-    groups = sf.from_json("value", "map<string, struct<hosts: array<string>, children: array<string>>>")
-    tree = whole.select(sf.explode(groups).alias("name", "inside")).persist()
-    members = _members(tree)
-    roles = members.groupBy("host").agg(sf.collect_set("name").alias("groups"), sf.min("place").alias("place"))
-    # A host that no variable is said of stands in a group only.
-    every = hosts.join(roles, "host", "full_outer")
-    text = sf.coalesce("text", sf.lit("{}")).alias("text")
-    return Source(every.select("host", text, "groups", "place"), _LISTED, kept=(tree,))
+def _listed(spark: SparkSession, where: str, path: str) -> Source:
+    """The hosts of ``ansible-inventory --list``, with the groups that count, those of their children included."""
+    rows: list[tuple[str, str, list[str], int]] = []
+    for row in spark.read.text(where, wholetext=True).toArrow()["value"].to_pylist():
+        try:
+            rows += listed_hosts(row)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    return Source(_frame_of(spark, rows), "listed")
 
 
-def _members(tree: DataFrame) -> DataFrame:
-    """Hosts of the groups that count: (name, host, place), by way of children of any depth."""
-    rows = tree.where(sf.col("inside").isNotNull()).select(
-        "name", sf.col("inside.children").alias("children"), sf.col("inside.hosts").alias("hosts")
-    )
-    below = {row["name"]: list(row["children"] or ()) for row in rows.select("name", "children").collect()}
-    belongs = [(role, name) for role in _ROLES for name in _descendants(role, below)]
-    spark = tree.sparkSession
-    wanted = spark.createDataFrame(belongs or [("", "")], "role string, name string")
-    return (
-        rows.join(sf.broadcast(wanted), "name")
-        .select(sf.col("role").alias("name"), sf.posexplode("hosts").alias("place", "host"))
-        .withColumn("place", sf.col("place").cast("long"))
-    )
-
-
-def _descendants(role: str, below: dict[str, list[str]]) -> list[str]:
-    seen: dict[str, None] = {}
-    waiting = [role] if role in below else []
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen[name] = None
-            waiting += below.get(name, [])
-    return list(seen)
+def _frame_of(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[str], int]]) -> DataFrame:
+    columns = zip(*rows, strict=True) if rows else ((),) * len(_ROWS)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ROWS, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=_ROWS))
 
 
 def source_of_inventory(spark: SparkSession, data: InventoryData) -> Source:
     """The hosts of an inventory that Ansible has read on this machine, values templated."""
     roles: dict[str, list[str]] = {}
     places: dict[str, int] = {}
-    for role in _ROLES:
+    for role in ROLE_GROUPS:
         for place, host in enumerate(data.groups.get(role, ())):
             roles.setdefault(host, []).append(role)
             places.setdefault(host, place)
-    rows = [
-        (host, text_of(variables), roles.get(host, []), places.get(host, 0)) for host, variables in data.hosts.items()
-    ]
-    frame = spark.createDataFrame(rows, "host string, text string, groups array<string>, place bigint")
-    return Source(frame, "given", data.warnings)
+    rows = [(host, text_of(own), roles.get(host, []), places.get(host, 0)) for host, own in data.hosts.items()]
+    return Source(_frame_of(spark, rows), "given", data.warnings)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.plan.records import read_record
-from activemq_fleet.spark.plan.wrong_line import placed
+from activemq_fleet.planning.line_numbers import with_line_number
+from activemq_fleet.planning.records import read_record
 
 RIGHT = '{"host": "a-mq01-a", "variables": {"activemq_users": [{"password": "not to be shown"}]}}'
 
@@ -33,7 +33,7 @@ def test_file_and_line_are_named(tmp_path: Path, line: str, says: str) -> None:
     lines = tmp_path / "hosts.jsonl"
     lines.write_text(f"{RIGHT}\n\n{line}\n{line}\n")
 
-    found = str(placed(lines, error_of(line)))
+    found = str(with_line_number(lines, error_of(line)))
 
     assert found.startswith(f"{lines}, {says}")
     assert found.endswith("correct the line, nothing was written")
@@ -47,7 +47,7 @@ def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: P
         file.write(f"{RIGHT}\nno JSON\n")
     (tmp_path / "part-2.jsonl.gz").write_bytes(b"not packed")
 
-    found = placed(tmp_path, error_of("no JSON"))
+    found = with_line_number(tmp_path, error_of("no JSON"))
 
     assert str(found).startswith(f"{tmp_path / 'part-1.jsonl.gz'}, line 2 is not JSON")
 
@@ -55,6 +55,6 @@ def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: P
 def test_what_names_a_host_or_lies_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
     told, nameless = InputError("a-mq01-a: its variables are not JSON"), error_of("x")
 
-    assert placed(tmp_path, told) is told
-    assert placed(None, nameless) is nameless
-    assert placed(tmp_path, nameless) is nameless  # whoever changed the file meanwhile
+    assert with_line_number(tmp_path, told) is told
+    assert with_line_number(None, nameless) is nameless
+    assert with_line_number(tmp_path, nameless) is nameless  # whoever changed the file meanwhile

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from activemq_fleet.artifacts import load_schema
+from activemq_fleet.planning.records import text_of
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
-from activemq_fleet.spark.plan.records import text_of
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import checked
 

@@ -1,0 +1,276 @@
+"""Divide a fleet into components: groups of brokers that nothing joins to the others.
+
+What the core computes of a component alone is what it computes of it in the whole fleet. Joined are the ends of
+``activemq_links``, groups with one ``activemq_address``, a group and the host that it dials, an agent on a broker's
+machine, and groups with a virtual address.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import chain, pairwise, product
+
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, named
+from activemq_fleet.findings import Finding
+from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
+from activemq_fleet.releases import Release
+from activemq_fleet.settings.broker import LinkSettings, WaiverSettings
+from activemq_fleet.topology.build import unknown_end
+from activemq_fleet.topology.model import MOST_LISTED, KnownGroups
+
+LinkEntry = tuple[LinkSettings, str, int]
+"""An entry of ``activemq_links``, the first host that has it, and its position there."""
+
+
+@dataclass
+class Surroundings:
+    """What a component has to know that its own hosts do not show, as in ``topology.Rest``."""
+
+    links: list[LinkEntry] = field(default_factory=list)
+    stores: dict[tuple[str, ...], str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Division:
+    """A fleet's components.
+
+    ``component_of`` has every key (``key_of``) of hosts with a role. ``surroundings`` are there for components that
+    need any. ``waivers`` are those in force, in the order of the core.
+    """
+
+    brokers: int
+    pattern: str
+    groups: tuple[str, ...]
+    known_groups: KnownGroups
+    releases: tuple[str, ...]
+    waivers: tuple[WaiverSettings, ...]
+    warnings: tuple[str, ...]
+    component_of: Mapping[str, str]
+    surroundings: Mapping[str, Surroundings]
+
+
+def key_of(facts: HostFacts) -> str | None:
+    """Return what decides the component of a host: a broker's group, else its own name; None without a role."""
+    if facts.group is not None:
+        return f"group {facts.group}"
+    return f"host {facts.host}" if facts.has_role else None
+
+
+def settled_pattern(facts: Sequence[HostFacts]) -> str | None:
+    """Return a naming pattern that some hosts set and others do not, and that is to be applied to all; else None."""
+    patterns = {one.pattern for one in facts}
+    return _pattern(facts) if None in patterns and len(patterns) > 1 else None
+
+
+def divide(facts: Sequence[HostFacts], today: date) -> Division:
+    """Divide the hosts of a fleet. Raises FleetError for what is wrong with any host's variables, and for no broker."""
+    refuse_problems(facts)
+    pattern = _pattern(facts)
+    if not any(one.broker or one.by_hand for one in facts):
+        raise InputError(
+            f"no host of this inventory is a broker: none of {len(facts)} names matches {pattern} "
+            "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
+        )
+    brokers = [one for one in facts if one.group is not None]
+    groups = tuple(sorted({one.group or "" for one in brokers}))
+    links = _links(brokers)
+    homes, edges_of_roles = _homes(facts, groups)
+    ends = _groups_by_name({name for link, _, _ in links for name in (link.source, link.to)}, brokers)
+    edges = chain(
+        _edges_of_brokers(brokers, pattern),
+        edges_of_roles,
+        *(product(ends.get(link.source, ()), ends.get(link.to, ())) for link, _, _ in links),
+    )
+    joined = connected(edges)
+    releases = tuple(sorted({one.release for one in brokers if one.release}))
+    waivers, expired = _waivers(facts, today)
+    asks_for_groups = any(one.agent or one.balancer for one in facts)
+    return Division(
+        brokers=len(brokers),
+        pattern=pattern,
+        groups=groups,
+        known_groups=KnownGroups(groups[:MOST_LISTED] if asks_for_groups else (), len(groups)),
+        releases=releases,
+        waivers=tuple(waivers),
+        warnings=(*_warnings(facts, releases), *expired),
+        component_of={f"group {group}": joined.get(group, group) for group in groups}
+        | {f"host {host}": joined.get(home, home) for host, home in homes.items()},
+        surroundings=_surroundings(brokers, links, ends, joined),
+    )
+
+
+def connected(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return for every name in an edge the least name of its connected component."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        parent.setdefault(name, name)
+        while parent[name] != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    for one, other in edges:
+        first, second = sorted((root(one), root(other)))
+        parent[second] = first
+    return {name: root(name) for name in sorted(parent)}
+
+
+def refuse_problems(facts: Iterable[HostFacts]) -> None:
+    """Raise FleetError for what hosts' own variables have wrong; a mistake of many hosts is one line."""
+    hosts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for one in facts:
+        for problem in one.problems:
+            hosts_of[one.problem_kind or 0, problem].append(one.host)
+    if not hosts_of:
+        return
+    kind = min(kind for kind, _ in hosts_of)
+    found = sorted((sorted(set(hosts)), len(hosts), text) for (of, text), hosts in hosts_of.items() if of == kind)
+    if kind == ProblemKind.INPUT:
+        more = f" (and {len(found) - 1} more such records)" if len(found) > 1 else ""
+        raise InputError(f"{found[0][2]}{more}")
+    if kind == ProblemKind.RELEASE:
+        raise ReleaseError("; ".join(f"{named(hosts, many)}: activemq_release: {text}" for hosts, many, text in found))
+    raise SettingsError(*(f"{named(hosts, many)}: {text}" for hosts, many, text in found))
+
+
+def _pattern(facts: Iterable[HostFacts]) -> str:
+    patterns = {one.pattern for one in facts if one.pattern is not None}
+    if len(patterns) > 1:
+        raise InputError("activemq_naming_pattern differs between hosts: set it once, for all")
+    return patterns.pop() if patterns else DEFAULT_PATTERN
+
+
+def _warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
+    texts = list(dict.fromkeys(text for release in releases for text in Release.of(release).warnings))
+    nearly = sorted(one.host for one in facts if one.nearly)
+    if nearly:
+        texts.append(
+            f"{named(nearly)}: the name holds -mq and digits and does not match "
+            "activemq_naming_pattern: not a broker of this fleet"
+        )
+    return texts
+
+
+def _waivers(facts: Iterable[HostFacts], today: date) -> tuple[list[WaiverSettings], list[str]]:
+    """Return the waivers in force, brokers' first, and warnings of those that have expired."""
+    first: dict[str, tuple[int, int, str]] = {}
+    for one in facts:
+        if one.waivers is not None:
+            rank = 0 if one.broker else 1 if one.agent else 2
+            order = rank, one.place if rank else 0, one.host
+            first[one.waivers] = min(order, first.get(one.waivers, order))
+    lists = (json.loads(text) for text in sorted(first, key=lambda text: first[text]))
+    every = list(dict.fromkeys(WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)))
+    expired = [waiver for waiver in every if waiver.until and waiver.until < today]
+    warnings = [f"the waiver of {w.rule} expired on {w.until}: {w.reason}" for w in expired]
+    return [waiver for waiver in every if waiver not in expired], warnings
+
+
+def _links(brokers: Iterable[HostFacts]) -> list[LinkEntry]:
+    """Return every entry of ``activemq_links`` once, with the first host that has it and its position there."""
+    first: dict[str, str] = {}
+    for one in brokers:
+        if one.links is not None:
+            first[one.links] = min(one.host, first.get(one.links, one.host))
+    found: dict[LinkSettings, tuple[str, int]] = {}
+    for text, host in sorted(first.items(), key=lambda item: item[1]):
+        for position, link in enumerate(json.loads(text)):
+            found.setdefault(LinkSettings.model_validate(link), (host, position))
+    return [(link, host, position) for link, (host, position) in found.items()]
+
+
+def _groups_by_name(names: set[str], brokers: Iterable[HostFacts]) -> dict[str, tuple[str, ...]]:
+    """Return the groups that each name of a link's end means: a group of that name, else those of the pair."""
+    groups, of_pair = set(), defaultdict[str, set[str]](set)
+    for one in brokers if names else ():
+        if one.group in names:
+            groups.add(one.group)
+        if one.pair in names:
+            of_pair[one.pair].add(one.group or "")
+    return {name: tuple(sorted(found)) for name, found in of_pair.items()} | {name: (name,) for name in groups}
+
+
+def _homes(facts: Iterable[HostFacts], groups: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the group with which each host is computed that is no broker, and the groups that these hosts join."""
+    facts = [one for one in facts if one.has_role]
+    first, has_balancers = (groups[0] if groups else ""), any(one.balancer for one in facts)
+    with_address = (one.group for one in facts if one.vip and one.group is not None)
+    served = min(with_address, default=first) if has_balancers else first
+    homes, edges = {}, []
+    for one in facts:
+        of_agent = one.agent_group if one.agent_group is not None and one.agent_group in groups else first
+        home = one.group if one.group is not None else of_agent if one.agent else served
+        if one.group is None:
+            homes[one.host] = home
+        if one.agent:
+            edges.append((home, of_agent))
+        if one.balancer or (has_balancers and one.vip and one.group is not None):
+            edges.append((home, served))
+    return homes, edges
+
+
+def _edges_of_brokers(brokers: Sequence[HostFacts], pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of groups that an address, or a name that one dials, joins."""
+    shared = ["address"] if pattern == DEFAULT_PATTERN else ["address", "pair", "unit"]
+    groups_of: dict[tuple[str, str], set[str]] = defaultdict(set)
+    dialled_by: dict[str, set[str]] = defaultdict(set)
+    for one in brokers:
+        group = one.group or ""
+        for column in shared:
+            if (value := getattr(one, column)) is not None:
+                groups_of[column, value].add(group)
+        for name in one.dialled:
+            dialled_by[name].add(group)
+    for groups in groups_of.values():
+        yield from pairwise(sorted(groups))
+    for one in brokers if dialled_by else ():
+        for name in dialled_by.keys() & one.names:
+            for group in dialled_by[name]:
+                yield group, one.group or ""
+
+
+def _surroundings(
+    brokers: Sequence[HostFacts],
+    links: Iterable[LinkEntry],
+    ends: Mapping[str, Sequence[str]],
+    joined: Mapping[str, str],
+) -> dict[str, Surroundings]:
+    found: dict[str, Surroundings] = defaultdict(Surroundings)
+    unknown = []
+    for link, host, position in links:
+        if link.source in ends and link.to in ends:
+            group = ends[link.source][0]
+            found[joined.get(group, group)].links.append((link, host, position))
+        for key, name in (("from", link.source), ("to", link.to)):
+            if name not in ends:
+                unknown.append((host, f"activemq_links[{position}].{key}", name))
+    group_of = {one.host: one.group or "" for one in brokers} if unknown else {}
+    known = sorted({name for one in brokers for name in (one.group or "", one.pair or "")}) if unknown else []
+    for host, variable, name in unknown:
+        near = difflib.get_close_matches(name, known, n=1)
+        finding = unknown_end(host, variable, name, near[0] if near else "", known)
+        found[joined.get(group_of[host], group_of[host])].findings.append(finding)
+    for store, unit, groups in _stores_of_several(brokers):
+        for group in groups:
+            found[joined.get(group, group)].stores[store] = unit
+    return dict(found)
+
+
+def _stores_of_several(brokers: Sequence[HostFacts]) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
+    """Yield each store that several units use, the unit of the first host that does, and the groups of all."""
+    configured = {one.store for one in brokers if one.sets_store} - {None}
+    users: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for one in brokers if configured else ():
+        if one.store is not None and one.store in configured:
+            users[one.store].append((one.host, one.unit or "", one.group or ""))
+    for store, using in users.items():
+        if len({unit for _, unit, _ in using}) > 1:
+            yield tuple(json.loads(store)), min(using)[1], sorted({group for _, _, group in using})

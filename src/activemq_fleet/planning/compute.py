@@ -1,0 +1,233 @@
+"""Compute the rows of one component with the core that ``check`` and ``render`` use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from activemq_fleet import __version__
+from activemq_fleet.errors import FleetError, InputError
+from activemq_fleet.findings import Finding, error
+from activemq_fleet.naming import Naming
+from activemq_fleet.planning.components import Division, Surroundings
+from activemq_fleet.planning.host_facts import parsed_variables
+from activemq_fleet.planning.records import variables_of
+from activemq_fleet.releases import Release
+from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
+from activemq_fleet.schema import Schema
+from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, Rest, build_fleet
+from activemq_fleet.topology.brokers import Member, build_broker
+from activemq_fleet.topology.build import waive
+from activemq_fleet.validation import checked
+
+DATASETS = ("brokers", "links", "findings", "files", "components")
+_MOST_NAMED = 4
+_NO_SURROUNDINGS = Surroundings()
+
+Row = dict[str, Any]
+
+
+class Host(NamedTuple):
+    """A host of a component, with its variables as JSON and its roles."""
+
+    host: str
+    text: str | None
+    place: int
+    broker: bool
+    agent: bool
+    balancer: bool
+    by_hand: bool
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every component is computed with: ``schemas`` are XSDs by release, compressed.
+
+    ``content``: False leaves out what is in files. ``largest``: brokers above which a component is only listed.
+    ``earlier``: fingerprints of an earlier output by component; what has not changed is not computed again.
+    """
+
+    division: Division
+    schemas: Mapping[str, bytes]
+    content: bool = True
+    largest: int = 5000
+    earlier: Mapping[str, str] = field(default_factory=dict)
+
+    def schema_of(self, release: Release) -> Schema:
+        """Return the schema of a release that is in use."""
+        return _compiled(self.schemas[release.text])
+
+
+@dataclass
+class ComponentRows:
+    """The rows of a component by dataset.
+
+    ``unchanged``: it is as in the earlier output, from which its rows are to be taken. ``blocking`` counts findings
+    that nothing waives, ``withheld`` brokers without files. ``error`` is what the core refuses.
+    """
+
+    component: str
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in DATASETS})
+    unchanged: bool = False
+    blocking: int = 0
+    withheld: int = 0
+    error: str | None = None
+
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        """Add findings in the order of a report."""
+        for finding in findings:
+            self.rows["findings"].append(finding.to_dict())
+            self.blocking += finding.blocks
+
+    def add_brokers(self, brokers: Iterable[Broker]) -> None:
+        """Add brokers and their links, with the columns of fleet.json."""
+        for broker in brokers:
+            row = broker.to_dict()
+            self.rows["links"] += [{"host": broker.host, **link} for link in row.pop("links")]
+            self.rows["brokers"].append(row)
+
+    def add_files(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
+        """Add the files of a host; those for a group's clients have no host."""
+        self.rows["files"] += [
+            {
+                "host": host,
+                "path": path,
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "content": data.decode() if content else None,
+            }
+            for path, data in tree.items()
+        ]
+
+
+def component_rows(component: str, hosts: Sequence[Host], context: Context) -> ComponentRows:
+    """Compute a component. ``hosts`` are all of its hosts, in order of name."""
+    computed = ComponentRows(component)
+    mark = fingerprint(component, hosts, context)
+    if context.earlier.get(component) == mark:
+        computed.unchanged = True
+        return computed
+    try:
+        for one, other in pairwise(hosts):
+            if one.host == other.host:
+                raise InputError(f"{one.host}: --hosts has it twice: leave one of its records")
+        brokers = sum(host.broker for host in hosts)
+        if brokers > context.largest:
+            _list_only(hosts, brokers, context, computed)
+        else:
+            _compute(component, hosts, context, computed)
+    except FleetError as problem:
+        computed.error = str(problem)
+        return computed
+    computed.rows["components"] = [{"host": host.host, "component": component, "fingerprint": mark} for host in hosts]
+    return computed
+
+
+def fingerprint(component: str, hosts: Iterable[Host], context: Context) -> str:
+    """Return a hash over all that the rows of a component follow from."""
+    hashed, division = hashlib.sha256(), context.division
+    releases, asks_for_groups = set(), False
+    for host in hosts:
+        # The place decides the order of agents and of balancers, nothing else.
+        hashed.update(json.dumps(host if host.agent or host.balancer else host._replace(place=0)).encode())
+        asks_for_groups |= host.agent or host.balancer
+        if host.broker and host.text is not None and (release := parsed_variables(host.text).release):
+            releases.add(release.text)
+    around = division.surroundings.get(component, _NO_SURROUNDINGS)
+    schemas = [hashlib.sha256(context.schemas[release]).hexdigest() for release in sorted(releases)]
+    waivers = [waiver.model_dump_json() for waiver in division.waivers]
+    links = [(link.model_dump_json(), host, position) for link, host, position in around.links]
+    findings = [finding.to_dict() for finding in around.findings]
+    groups = division.known_groups if asks_for_groups else None
+    settings = [__version__, division.pattern, groups, context.content, context.largest]
+    everything = [settings, schemas, waivers, links, sorted(around.stores.items()), findings]
+    hashed.update(json.dumps(everything).encode())
+    return hashed.hexdigest()[:32]
+
+
+def _compute(component: str, hosts: Sequence[Host], context: Context, computed: ComponentRows) -> None:
+    fleet = _fleet(component, hosts, context.division)
+    trees = render_hosts(fleet)
+    documents = {broker.host: trees[broker.host][ACTIVEMQ_XML] for broker in fleet.brokers}
+    fleet = checked(fleet, documents, context.schema_of)
+    computed.add_brokers(fleet.brokers)
+    computed.add_findings(fleet.findings)
+    if computed.blocking:
+        computed.withheld = len(fleet.brokers)
+        return
+    computed.add_files(None, render_clients(fleet), content=context.content)
+    for host, tree in sorted(trees.items()):
+        computed.add_files(host, tree, content=context.content)
+
+
+def _fleet(component: str, hosts: Sequence[Host], division: Division) -> Fleet:
+    around = division.surroundings.get(component, _NO_SURROUNDINGS)
+    in_order = sorted((host for host in hosts if host.agent or host.balancer), key=lambda host: (host.place, host.host))
+    # One mapping for all hosts that have the same variables: the core parses it once.
+    variables = {text: variables_of(text or "{}") for text in {host.text for host in hosts}}
+    return build_fleet(
+        {host.host: variables[host.text] for host in hosts},
+        {
+            AGENTS: [host.host for host in in_order if host.agent],
+            BALANCERS: [host.host for host in in_order if host.balancer],
+            BROKERS: [host.host for host in hosts if host.by_hand],
+        },
+        naming_pattern=division.pattern,
+        rest=Rest(
+            groups=division.known_groups,
+            links=tuple(around.links),
+            waivers=division.waivers,
+            stores=around.stores,
+            findings=tuple(around.findings),
+        ),
+    )
+
+
+def _list_only(hosts: Sequence[Host], brokers: int, context: Context, computed: ComponentRows) -> None:
+    """List the brokers of a component that one task cannot hold, without links and files, and T028."""
+    groups: dict[str, None] = {}
+    for host in hosts:
+        variables = parsed_variables(host.text) if host.broker and host.text is not None else None
+        if variables is None or variables.settings is None or variables.release is None:
+            continue
+        identity = Naming(context.division.pattern, variables.settings.master_node).identify(host.host)
+        if identity is not None:
+            groups.setdefault(identity.group)
+            broker, findings = build_broker(Member(identity, variables.settings, variables.release))
+            computed.add_brokers([broker])
+            computed.add_findings(waive(findings, context.division.waivers))
+    finding = _too_large(hosts[0].host, list(groups), brokers, context.largest)
+    computed.add_findings(waive([finding], context.division.waivers))
+    computed.withheld = brokers
+
+
+def _too_large(host: str, groups: Sequence[str], brokers: int, largest: int) -> Finding:
+    more = f" and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
+    names = ", ".join(groups[:_MOST_NAMED])
+    network = f"group {names} has" if len(groups) == 1 else f"groups {names}{more} are one network of"
+    return error(
+        "T028",
+        host,
+        f"{network} {brokers} brokers, more than the {largest} that plan looks at together: "
+        "their links, routes and files are not planned",
+        f"raise --largest to {brokers} where workers have the memory, or look why so many belong together "
+        "(activemq_links, one activemq_address of many)",
+        why="who reaches whom is known only of a whole network",
+    )
+
+
+def in_chunks(computed: ComponentRows, size: int) -> Iterator[dict[str, list[Row]]]:
+    """Yield the rows of a component in portions of at most ``size`` rows a dataset."""
+    longest = max(map(len, computed.rows.values()))
+    for start in range(0, max(longest, 1), size):
+        yield {name: rows[start : start + size] for name, rows in computed.rows.items()}
+
+
+@lru_cache(maxsize=256)
+def _compiled(xsd: bytes) -> Schema:
+    return Schema(zlib.decompress(xsd))

@@ -1,0 +1,220 @@
+"""What one host's name and variables say that concerns other hosts of the fleet, or that is wrong with them alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError
+from activemq_fleet.lint.fleet_stores import store_of
+from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
+from activemq_fleet.planning.records import PATTERN, Record, text_of, variables_of
+from activemq_fleet.releases import Release
+from activemq_fleet.settings.broker import Settings, read_settings
+from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
+from activemq_fleet.topology.brokers import Member, store_directory
+from activemq_fleet.topology.build import NAME
+
+_ANY_HOST = "?"
+_HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")
+_MULTICAST_GROUP = re.compile(r"\bgroup=([^&;\"'\s)]+)")
+_MULTICAST = "group:"  # prefix of a multicast group among the names of hosts
+
+
+class ProblemKind(IntEnum):
+    """Kinds of mistakes in the order of reporting: a kind is reported when the fleet has none of those before it."""
+
+    INPUT = 1
+    SETTINGS = 2
+    NO_RELEASE = 3
+    RELEASE = 4
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """One host without its variables.
+
+    ``place`` is its position in its inventory group and ``pattern`` the naming pattern that its variables set. The
+    rest is there for hosts with a role: ``address`` if the variables set one, ``dialled`` names of other hosts or
+    multicast groups in its variables, ``names`` by which others may dial it. ``links``, ``waivers`` and ``store`` are
+    JSON; ``sets_store`` is False for a store whose directory follows from the pair's name.
+    """
+
+    host: str
+    place: int = 0
+    pattern: str | None = None
+    broker: bool = False
+    agent: bool = False
+    balancer: bool = False
+    by_hand: bool = False
+    nearly: bool = False
+    group: str | None = None
+    pair: str | None = None
+    unit: str | None = None
+    release: str | None = None
+    address: str | None = None
+    dialled: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    store: str | None = None
+    sets_store: bool = False
+    links: str | None = None
+    waivers: str | None = None
+    vip: bool = False
+    agent_group: str | None = None
+    problem_kind: int | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def has_role(self) -> bool:
+        """True for a host that a component has to contain."""
+        return self.broker or self.agent or self.balancer or self.by_hand or self.nearly
+
+
+@dataclass(frozen=True)
+class _Variables:
+    """The parsed variables of any number of hosts. ``settings`` are None where there are problems with them."""
+
+    settings: Settings | None
+    release: Release | None = None
+    problem_kind: ProblemKind | None = None
+    problems: tuple[str, ...] = ()
+    links: str | None = None
+    waivers: str | None = None
+    dialled: tuple[str, ...] = ()
+
+
+def host_facts(record: Record, place: int, pattern: str | None) -> tuple[HostFacts, str | None]:
+    """Return the facts of a host and, if it has a role, its variables as JSON.
+
+    ``pattern`` is the naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern
+    that is no regular expression.
+    """
+    own_pattern = record.variables.get(PATTERN) or None
+    letter = str(record.variables.get("activemq_master_node") or "a")
+    naming = _naming(str(pattern or own_pattern or DEFAULT_PATTERN), letter)
+    identity = naming.identify(record.host)
+    roles: dict[str, Any] = {
+        "host": record.host,
+        "place": place,
+        "pattern": None if own_pattern is None else str(own_pattern),
+        "broker": identity is not None,
+        "agent": AGENTS in record.groups,
+        "balancer": BALANCERS in record.groups,
+        "by_hand": BROKERS in record.groups and identity is None,
+        "nearly": identity is None and naming.looks_like_broker(record.host),
+    }
+    has_settings = roles["broker"] or roles["agent"] or roles["balancer"]
+    if (has_settings or roles["by_hand"]) and not NAME.fullmatch(record.host):
+        what = "cannot be a host of a fleet: letters, digits and . - _ : only; rename it"
+        return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(f"{record.host[:80]!r} {what}",)), None
+    if not has_settings:
+        return HostFacts(**roles), None
+    try:
+        text = text_of({name: value for name, value in record.variables.items() if name != PATTERN})
+    except InputError as error:
+        return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(f"{record.host}: {error}",)), None
+    return HostFacts(**roles, **_facts_of_variables(identity, parsed_variables(text))), text
+
+
+def _facts_of_variables(identity: Identity | None, found: _Variables) -> dict[str, Any]:
+    settings, release = found.settings, found.release
+    if settings is None:
+        return {"problem_kind": found.problem_kind, "problems": found.problems}
+    facts: dict[str, Any] = {
+        "waivers": found.waivers,
+        "vip": settings.vip is not None or settings.vip_router_id is not None,
+        "agent_group": settings.agent_group,
+    }
+    if identity is None:
+        return facts
+    if release is None:
+        missing = "activemq_release is not set: say the release that runs there, '5.18.3'"
+        kind = found.problem_kind or ProblemKind.NO_RELEASE
+        return facts | {"problem_kind": kind, "problems": found.problems or (missing,)}
+    lower, short = identity.name.lower(), identity.host.lower()
+    address = settings.address.lower() if settings.address else None
+    return facts | {
+        "group": identity.group,
+        "pair": identity.pair,
+        "unit": identity.pair if settings.profile.has_peer else identity.host,
+        "release": release.text,
+        "address": address,
+        "dialled": (*found.dialled, *_dialled_by_settings(identity, settings)),
+        "names": tuple({lower, short, address or short, _multicast_group(identity.group, settings)}),
+        "store": _shared_store(Member(identity, settings, release)),
+        "sets_store": settings.store_directory is not None or settings.profile.has_database_lease,
+        "links": found.links,
+    }
+
+
+@lru_cache(maxsize=1024)
+def parsed_variables(text: str) -> _Variables:
+    """Parse variables from the JSON of ``records.text_of``; hosts with equal variables share the result."""
+    try:
+        settings = read_settings(_ANY_HOST, variables_of(text))
+    except SettingsError as error:
+        problems = tuple(problem.removeprefix(f"{_ANY_HOST}: ") for problem in error.problems)
+        return _Variables(None, None, ProblemKind.SETTINGS, problems)
+    release, kind, wrong = None, None, tuple[str, ...]()
+    if settings.release is not None:
+        try:
+            release = Release.of(settings.release)
+        except ReleaseError as error:
+            kind, wrong = ProblemKind.RELEASE, (str(error),)
+    return _Variables(
+        settings,
+        release,
+        kind,
+        wrong,
+        _json([link.model_dump(mode="json", by_alias=True) for link in settings.links]),
+        _json([waiver.model_dump(mode="json") for waiver in settings.waivers]),
+        _dialled_in_texts(settings),
+    )
+
+
+def _dialled_in_texts(settings: Settings) -> tuple[str, ...]:
+    """Hosts and multicast groups named in what users write freely: Java options, attributes, fragments, files."""
+    parts = [*settings.java_options, *settings.broker_attributes.values()]
+    parts += [fragment.xml for fragment in settings.xml_fragments]
+    parts += [file.content for file in settings.extra_files]
+    text = "\n".join(map(str, parts))
+    groups = _MULTICAST_GROUP.findall(text) if "multicast:" in text else []
+    hosts = [(bracketed or name).lower() for bracketed, name in _HOST_AND_PORT.findall(text)]
+    return tuple(dict.fromkeys([*hosts, *(_MULTICAST + name for name in groups)]))
+
+
+def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
+    dialled = []
+    if settings.environment:
+        dialled.append(_multicast_group(identity.group, settings))
+    if settings.address and settings.address.lower() not in (identity.name.lower(), identity.host.lower()):
+        dialled.append(settings.address.lower())
+    if settings.vip:
+        dialled.append(settings.vip.lower())
+    return dialled
+
+
+def _multicast_group(group: str, settings: Settings) -> str:
+    return f"{_MULTICAST}{settings.environment}-{group}" if settings.environment else _MULTICAST + group
+
+
+def _shared_store(member: Member) -> str | None:
+    """Return the store as JSON if other units can use it too; None for one on the machine's own disk."""
+    if not member.settings.profile.shares_store:
+        return None
+    address = member.settings.address or member.identity.name
+    store = store_of(member.settings, address, store_directory(member))
+    return None if store[0] == "machine" else json.dumps(store)
+
+
+@lru_cache(maxsize=64)
+def _naming(pattern: str, letter: str) -> Naming:
+    return Naming(pattern, letter)
+
+
+def _json(items: list[Any]) -> str | None:
+    return json.dumps(items) if items else None

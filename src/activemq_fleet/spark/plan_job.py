@@ -1,0 +1,250 @@
+"""The Spark job ``plan``: hosts, their component, one call of the core a component, datasets.
+
+What is decided of a fleet is decided in ``activemq_fleet.planning``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.types import ArrayType
+
+from activemq_fleet.artifacts import schema_for
+from activemq_fleet.errors import InputError
+from activemq_fleet.planning.components import Division, divide, key_of, settled_pattern
+from activemq_fleet.planning.compute import DATASETS, Context, Host, component_rows, in_chunks
+from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
+from activemq_fleet.planning.line_numbers import with_line_number
+from activemq_fleet.planning.records import (
+    Record,
+    own_variables,
+    printable_text,
+    read_listed,
+    read_record,
+    variables_of,
+)
+from activemq_fleet.printable import counted
+from activemq_fleet.releases import Release
+from activemq_fleet.spark.datasets import Output
+from activemq_fleet.spark.plan_since import Earlier
+from activemq_fleet.spark.schemas import SCHEMAS
+from activemq_fleet.spark.settings import cores_of, temporarily
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from activemq_fleet.spark.plan_inputs import Source
+
+Report = Callable[[str], None]
+
+_TEXT, _BOOL, _TEXTS = pa.string(), pa.bool_(), pa.list_(pa.string())
+_FACTS = pa.schema(
+    [
+        *((name, _TEXT) for name in ("host", "pattern", "group", "pair", "unit", "release", "address", "store")),
+        *((name, _TEXT) for name in ("links", "waivers", "agent_group")),
+        *((name, _BOOL) for name in ("broker", "agent", "balancer", "by_hand", "nearly", "sets_store", "vip")),
+        *((name, _TEXTS) for name in ("dialled", "names", "problems")),
+        ("place", pa.int64()),
+        ("problem_kind", pa.int32()),
+        ("key", _TEXT),
+        ("text", _TEXT),  # the variables, as JSON
+    ]
+)
+_COMPUTED = pa.schema(
+    [
+        ("component", _TEXT),
+        ("unchanged", _BOOL),
+        ("blocking", pa.int64()),
+        ("withheld", pa.int64()),
+        ("error", _TEXT),
+        *((name, to_arrow_type(ArrayType(SCHEMAS[name]))) for name in DATASETS),
+    ]
+)
+_BROKERS_A_TASK = 2500
+_ROWS_AT_ONCE = 1000  # of files, each of some kilobytes: what Spark takes as one row
+
+
+@dataclass(frozen=True)
+class Options:
+    """``largest``: brokers of a component that one task looks at. ``since``: an earlier output to build on."""
+
+    content: bool = True
+    largest: int = 5000
+    since: str | None = None
+    today: date = field(default_factory=date.today)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Numbers of rows; ``blocking``: findings that nothing waives; ``withheld``: brokers that have no files."""
+
+    rows: dict[str, int]
+    blocking: int
+    withheld: int
+
+
+def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tell: Report, warn: Report) -> Result:
+    """Write the datasets of a fleet to ``out``. ``tell`` takes progress, ``warn`` warnings, a line each.
+
+    Raises FleetError for what ``check`` or ``render`` would refuse. Then ``out`` stays what it was.
+    """
+    with Output(spark, out, kind="plan") as output, temporarily(spark, _settings(options)):
+        facts, division = _read_facts(source, options.today)
+        try:
+            for warning in (*source.warnings, *division.warnings):
+                warn(warning)
+            tell(
+                f"{counted(division.brokers, 'broker')} in {counted(len(division.groups), 'group')}, "
+                f"{counted(len(division.releases), 'release')}"
+            )
+            earlier = Earlier(spark, options.since) if options.since else None
+            context = Context(
+                division=division,
+                schemas={
+                    text: zlib.compress(schema_for(Release.of(text), progress=tell)) for text in division.releases
+                },
+                content=options.content,
+                largest=options.largest,
+                earlier=earlier.fingerprints() if earlier else {},
+            )
+            hosts = _by_component(spark, facts, division)
+            return _write(
+                hosts.mapInArrow(partial(_compute, context=context), from_arrow_schema(_COMPUTED)),
+                output,
+                earlier,
+                tell,
+            )
+        finally:
+            facts.unpersist()
+
+
+def _settings(options: Options) -> dict[str, str]:
+    # With an earlier output whole datasets are joined, in as many partitions as Spark sees fit.
+    return {} if options.since else {"spark.sql.adaptive.enabled": "false"}
+
+
+def _read_facts(source: Source, today: date) -> tuple[DataFrame, Division]:
+    """Return the facts of all hosts, persisted, and their division. Raises what is wrong with hosts' variables."""
+    frame, facts = _collect_facts(source, None)
+    try:
+        pattern = settled_pattern(facts)
+        if pattern is not None:
+            frame.unpersist()
+            frame, facts = _collect_facts(source, pattern)
+        return frame, divide(facts, today)
+    except InputError as error:
+        frame.unpersist()
+        raise with_line_number(source.lines, error) from None
+    except Exception:
+        frame.unpersist()
+        raise
+
+
+def _collect_facts(source: Source, pattern: str | None) -> tuple[DataFrame, list[HostFacts]]:
+    read = partial(_facts, form=source.form, pattern=pattern)
+    frame = source.frame.mapInArrow(read, from_arrow_schema(_FACTS)).persist()
+    return frame, [HostFacts(**row) for row in frame.drop("key", "text").toArrow().to_pylist()]
+
+
+def _facts(batches: Iterable[pa.RecordBatch], *, form: str, pattern: str | None) -> Iterator[pa.RecordBatch]:
+    """Rows of the input -> rows of ``_FACTS``."""
+    for batch in batches:
+        rows = []
+        for row in batch.to_pylist():
+            text = row["text"]
+            if text is None or not text.strip():
+                continue
+            try:
+                record = _record(form, text, row.get("host") or "", row.get("groups") or ())
+                facts, variables = host_facts(record, row.get("place") or 0, pattern)
+            except InputError as error:
+                host, variables = row.get("host") or "", None
+                facts = HostFacts(host, problem_kind=ProblemKind.INPUT, problems=(str(error),))
+            rows.append({**vars(facts), "key": key_of(facts), "text": variables})
+        yield _batch(rows, _FACTS)
+
+
+def _record(form: str, text: str, host: str, groups: Iterable[str]) -> Record:
+    if form == "listed":
+        return read_listed(host, text, groups)
+    if form == "given":
+        return Record(host, own_variables(variables_of(text)), tuple(groups))
+    return read_record(text, cells=form == "table")
+
+
+def _by_component(spark: SparkSession, facts: DataFrame, division: Division) -> DataFrame:
+    """Return the hosts that have a role with their component, sorted, those of a component in one partition."""
+    keys = pa.table({"key": [*division.component_of], "component": [*division.component_of.values()]})
+    components = spark.createDataFrame(keys.cast(pa.schema([("key", _TEXT), ("component", _TEXT)])))
+    cores = cores_of(spark.conf.get("spark.master", None) or "")
+    tasks = max(cores, -(-division.brokers // _BROKERS_A_TASK))
+    hosts = facts.join(sf.broadcast(components), "key").select("component", *Host._fields)
+    return hosts.repartition(tasks, "component").sortWithinPartitions("component", "host", "place")
+
+
+def _compute(batches: Iterable[pa.RecordBatch], *, context: Context) -> Iterator[pa.RecordBatch]:
+    """Hosts in order of component -> rows of ``_COMPUTED``, one a component or several for a large one."""
+    hosts = (row for batch in batches for row in batch.to_pylist())
+    for component, rows in groupby(hosts, key=lambda row: row.pop("component")):
+        computed = component_rows(component, [Host(**row) for row in rows], context)
+        told: dict[str, Any] = {
+            "component": component,
+            "unchanged": computed.unchanged,
+            "blocking": computed.blocking,
+            "withheld": computed.withheld,
+            "error": computed.error,
+        }
+        for chunk in in_chunks(computed, _ROWS_AT_ONCE):
+            yield _batch([told | chunk], _COMPUTED)
+            told = {"component": component}
+
+
+def _write(hosts: DataFrame, output: Output, earlier: Earlier | None, tell: Report) -> Result:
+    computed = hosts.persist()
+    try:
+        told = computed.agg(
+            sf.min("error").alias("error"),
+            *(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in ("blocking", "withheld")),
+        ).collect()[0]
+        if told["error"] is not None:
+            raise InputError(told["error"])
+        if earlier:
+            earlier.keep(computed)
+        rows = {}
+        for name in DATASETS:
+            frame = computed.select(sf.inline(name))
+            rows[name] = output.write(name, earlier.with_kept(name, frame) if earlier else frame, ordered=True)
+            tell(f"{name}: {rows[name]} rows")
+        if not earlier:
+            output.commit()
+            return Result(rows, told["blocking"], told["withheld"])
+        rows["changes"] = output.write("changes", earlier.changes(computed.select(sf.inline("files"))))
+        tell(f"changes: {rows['changes']} rows")
+        output.commit()
+        return Result(rows, *earlier.blocking_and_withheld(output.path))
+    finally:
+        computed.unpersist()
+
+
+def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema)
+    except UnicodeEncodeError:
+        return pa.RecordBatch.from_pylist([_printable(row) for row in rows], schema)
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _printable(inside) for name, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(inside) for inside in value]
+    return printable_text(value) if isinstance(value, str) else value

@@ -1,0 +1,83 @@
+"""Take over from an earlier output of ``plan`` what a new one would only repeat: components of equal fingerprint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.render import ACTIVEMQ_XML
+from activemq_fleet.spark.datasets import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def since_of(spark: SparkSession, out: str, since: str | None) -> str | None:
+    """Return the output to build on: ``since``, else OUT itself where it holds a plan, else None.
+
+    Raises InputError for a ``since`` that is no plan.
+    """
+    try:
+        read(spark, since or out, "components")
+    except (InputError, OSError):
+        if since:
+            raise InputError(f"--since {since}: is no output of plan") from None
+        return None
+    return since or out
+
+
+class Earlier:
+    """An earlier output, of which components are taken over that have not changed."""
+
+    def __init__(self, spark: SparkSession, since: str) -> None:
+        self._spark = spark
+        self._since = since
+        self._components = read(spark, since, "components")
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return the fingerprint of every component."""
+        found = self._components.select("component", "fingerprint").distinct().toArrow()
+        return dict(zip(found["component"].to_pylist(), found["fingerprint"].to_pylist(), strict=True))
+
+    def keep(self, computed: DataFrame) -> None:
+        """Take over the components of ``computed`` that are ``unchanged``."""
+        unchanged = computed.where("unchanged").select("component")
+        self._kept = self._components.join(unchanged, "component", "left_semi").select("host")
+        self._groups = read(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
+
+    def with_kept(self, name: str, computed: DataFrame) -> DataFrame:
+        """Return a whole dataset: the rows that were computed, and those taken over."""
+        return computed.unionByName(self._rows(name, "left_semi").select(*computed.columns))
+
+    def changes(self, computed: DataFrame) -> DataFrame:
+        """Return (host, path, op) of every file that was added, removed or changed."""
+        before, now = (
+            frame.select("host", "path", sf.coalesce("host", sf.lit("")).alias("of"), sf.col("sha256").alias(which))
+            for frame, which in ((self._rows("files", "left_anti"), "before"), (computed, "now"))
+        )
+        op = sf.when(sf.col("before").isNull(), "added").when(sf.col("now").isNull(), "removed").otherwise("changed")
+        return (
+            before.join(now.withColumnRenamed("host", "new_host"), ["of", "path"], "full_outer")
+            .where(~sf.col("before").eqNullSafe(sf.col("now")))
+            .select(sf.coalesce("host", "new_host").alias("host"), "path", op.alias("op"))
+        )
+
+    def blocking_and_withheld(self, out: str) -> tuple[int, int]:
+        """Return the numbers of findings that block and of brokers without files in the whole of a new output."""
+        blocking = read(self._spark, out, "findings").where("severity = 'error' and waived is null").count()
+        if not blocking:
+            return 0, 0
+        files = read(self._spark, out, "files").where(sf.col("path") == ACTIVEMQ_XML).select("host")
+        return blocking, read(self._spark, out, "brokers").join(files, "host", "left_anti").count()
+
+    def _rows(self, name: str, how: str) -> DataFrame:
+        """Return the earlier dataset's rows that are taken over (left_semi), or that are not (left_anti)."""
+        before = read(self._spark, self._since, name)
+        rows = before.where("host is not null").join(self._kept, "host", how)
+        if name == "files":  # those for a group's clients have no host
+            group = sf.split("path", "/")[1]
+            clients = before.where("host is null").withColumn("group", group).join(self._groups, "group", how)
+            rows = rows.unionByName(clients.drop("group"))
+        return rows

@@ -1,0 +1,65 @@
+"""What the job ``plan`` does, without Spark: hosts, their components, the rows of each."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+from activemq_fleet.artifacts import schema_for
+from activemq_fleet.planning.components import Division, divide, key_of, settled_pattern
+from activemq_fleet.planning.compute import ComponentRows, Context, Host, component_rows
+from activemq_fleet.planning.host_facts import HostFacts, host_facts
+from activemq_fleet.planning.records import Record
+from activemq_fleet.releases import Release
+from tests.unit.planning.planned import Groups, Hosts
+
+NO_GROUPS: Groups = {}
+TODAY = date(2026, 11, 23)
+
+Facts = list[tuple[HostFacts, str | None]]
+
+
+def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
+    """The facts of every host, with its variables."""
+
+    def read(pattern: str | None) -> Facts:
+        return [
+            host_facts(Record(host, variables, tuple(name for name in groups if host in groups[name])), 0, pattern)
+            for host, variables in hosts.items()
+        ]
+
+    found = read(None)
+    pattern = settled_pattern([facts for facts, _ in found])
+    return found if pattern is None else read(pattern)
+
+
+def divided(hosts: Hosts, groups: Groups = NO_GROUPS, today: date = TODAY) -> Division:
+    return divide([facts for facts, _ in facts_of(hosts, groups)], today)
+
+
+def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **more: Any) -> Context:
+    division = divided(hosts, groups)
+    return Context(division, {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}, **more)
+
+
+def hosts_by_component(hosts: Hosts, context: Context, groups: Groups = NO_GROUPS) -> dict[str, list[Host]]:
+    found: dict[str, list[Host]] = defaultdict(list)
+    for one, text in facts_of(hosts, groups):
+        key = key_of(one)
+        if key is not None:
+            host = Host(one.host, text, one.place, one.broker, one.agent, one.balancer, one.by_hand)
+            found[context.division.component_of[key]].append(host)
+    return {component: sorted(members) for component, members in found.items()}
+
+
+def computed(hosts: Hosts, context: Context, groups: Groups = NO_GROUPS) -> dict[str, ComponentRows]:
+    """The rows of every component, by its name."""
+    members = hosts_by_component(hosts, context, groups)
+    return {component: component_rows(component, found, context) for component, found in members.items()}
+
+
+def rows_of(components: Sequence[ComponentRows], dataset: str) -> list[dict[str, Any]]:
+    return [row for component in components for row in component.rows[dataset]]

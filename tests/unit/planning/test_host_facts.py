@@ -1,0 +1,79 @@
+"""What a host's name and variables say that concerns others, and what is wrong with them alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
+from activemq_fleet.planning.records import Record
+from tests.unit.planning.planned import BASE, pairs
+
+HOST = "orders-mq01-a.example.com"
+
+
+def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> HostFacts:
+    return host_facts(Record(host, variables, groups), 0, None)[0]
+
+
+def test_a_host_is_known_by_its_name_and_by_what_its_variables_reach() -> None:
+    hosts = pairs("orders-mq01", links=[{"from": "a", "to": "b"}], address="10.0.0.1", java_options=["-Dx=db.x:99"])
+
+    found = facts(hosts[HOST])
+
+    assert (found.group, found.pair, found.unit) == ("orders", "orders-mq01", "orders-mq01")
+    assert json.loads(found.links or "") == [
+        {"from": "a", "to": "b", "duplex": False, "name": None, "include": [], "exclude": [], "ttl": None}
+    ]
+    assert found.dialled == ("db.x", "10.0.0.1")
+    assert set(found.names) == {HOST, "orders-mq01-a", "10.0.0.1", "group:orders"}
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("variables", "kind", "problem"),
+    [
+        ({}, ProblemKind.NO_RELEASE, "activemq_release is not set"),
+        ({"activemq_release": "5.2"}, ProblemKind.RELEASE, ""),
+        ({"activemq_heap": 3}, ProblemKind.SETTINGS, "activemq_heap "),
+        (
+            {"activemq_hepa": "1g"},
+            ProblemKind.SETTINGS,
+            "activemq_hepa is not a variable of activemq.fleet: did you mean activemq_heap?",
+        ),
+    ],
+)
+def test_a_problem_does_not_name_the_host_so_that_many_hosts_share_its_line(
+    variables: dict[str, Any], kind: ProblemKind, problem: str
+) -> None:
+    found = facts(variables)
+
+    assert found.problem_kind == kind
+    assert [text[: len(problem)] for text in found.problems] == [problem]
+    assert HOST not in found.problems[0]
+
+
+def test_hosts_of_no_role_may_have_any_variables() -> None:
+    found, text = host_facts(Record("db.example.com", {"activemq_heap": 3}), 0, None)
+
+    assert (found.has_role, found.problems, text) == (False, (), None)
+
+
+def test_a_name_that_no_file_could_have_is_a_problem_of_a_host_with_a_role() -> None:
+    assert facts({}, host="/x-mq01-a").problem_kind == ProblemKind.INPUT
+    assert facts({}, host="../x", groups=("activemq_agents",)).problem_kind == ProblemKind.INPUT
+    assert facts({}, host="../x").problems == ()
+
+
+def test_a_pattern_of_the_inventory_wins_over_that_of_a_host() -> None:
+    own = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
+
+    assert facts(own, host="x1a").group == "x"
+    found, text = host_facts(Record("x1a", own), 0, DEFAULT_PATTERN)
+    assert (found.group, found.pattern, text) == (None, own["activemq_naming_pattern"], None)
+    with pytest.raises(InputError, match="lacks the named group"):
+        facts({"activemq_naming_pattern": "x"})

@@ -1,0 +1,97 @@
+"""Records of --hosts: what each form says, and one line for what none can say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.planning.records import Record, listed_hosts, read_listed, read_record, text_of, variables_of
+from activemq_fleet.settings.encrypted import EncryptedValue
+
+HOST = "orders-mq01-a.example.com"
+VAULT = "$ANSIBLE_VAULT;1.1;AES256\n6162"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"host": HOST, "variables": {"activemq_heap": "1g", "other": 1}},
+        {"host": HOST, "vars": '{"activemq_heap": "1g"}'},
+        {"inventory_hostname": HOST, "activemq_heap": "1g", "region": "north"},
+    ],
+)
+def test_variables_stand_in_an_object_in_its_text_or_beside_the_host(record: dict[str, Any]) -> None:
+    assert read_record(json.dumps(record)) == Record(HOST, {"activemq_heap": "1g"})
+
+
+@pytest.mark.parametrize("groups", [["activemq_agents", "x"], "activemq_agents, x", '["activemq_agents", "x"]'])
+def test_groups_are_a_list_or_its_text(groups: Any) -> None:
+    assert read_record(json.dumps({"host": HOST, "groups": groups})).groups == ("activemq_agents", "x")
+
+
+def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
+    row = {"host": HOST, "activemq_users": '[{"name": "a", "password": "b"}]', "activemq_release": "5.18.3"}
+
+    found = read_record(json.dumps(row), cells=True).variables
+
+    assert found == {"activemq_users": [{"name": "a", "password": "b"}], "activemq_release": "5.18.3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ('{"name": "x"}', r"has no host: name its column host \(it has name\)"),
+        ('{"host": "h", "variables": 3}', "h: its variables are not an object"),
+        ('{"host": "h", "variables": "3"}', "h: its variables are not an object"),
+        ('{"host": "h", "groups": 3}', "h: groups is not a list"),
+    ],
+)
+def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_record(text)
+
+
+def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
+    found = read_listed(HOST, json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}}), ()).variables
+
+    assert found["activemq_network_password"] == EncryptedValue(VAULT)
+    assert variables_of(text_of(found)) == found
+
+
+def test_a_template_that_ansible_inventory_leaves_is_refused_with_its_host() -> None:
+    with pytest.raises(InputError, match=rf"{HOST}: activemq_heap is a template.*-i"):
+        read_listed(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
+
+
+def test_what_the_inventory_plugin_adds_makes_no_variables_of_a_hosts_own() -> None:
+    assert read_record(json.dumps({"host": HOST, "activemq_identity": {"group": "orders"}})).variables == {}
+
+
+def test_of_a_listing_hosts_have_the_roles_of_their_groups_and_of_the_children_of_those() -> None:
+    listing = {
+        "_meta": {"hostvars": {"a": {"activemq_heap": "1g"}, "other": {}}},
+        "activemq_agents": {"children": ["shops", "absent"], "hosts": ["z"]},
+        "shops": {"hosts": ["y", "a"], "children": ["activemq_agents"]},
+        "activemq_loadbalancers": {"hosts": ["a"]},
+        "all": {"children": ["activemq_agents"]},
+    }
+
+    found = {host: row for host, *row in listed_hosts(json.dumps(listing))}
+
+    assert found == {
+        "a": ['{"activemq_heap": "1g"}', ["activemq_agents", "activemq_loadbalancers"], 0],
+        "other": ["{}", [], 0],
+        "y": ["{}", ["activemq_agents"], 0],
+        "z": ["{}", ["activemq_agents"], 0],
+    }
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "3", '{"all": {}}', '{"_meta": {"hostvars": 3}}'])
+def test_what_ansible_inventory_does_not_print_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is not what ansible-inventory --list prints"):
+        listed_hosts(text)
