@@ -103,11 +103,10 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
     from activemq_fleet.spark.plan_inputs import source_of
     from activemq_fleet.spark.plan_job import Options, plan
     from activemq_fleet.spark.session import SessionOptions, session
-    from activemq_fleet.spark.settings import for_python
 
     began = time.perf_counter()
     conf = {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}
-    with session("benchmark", for_python(SessionOptions(master=MASTER, conf=conf))) as spark:
+    with session("benchmark", SessionOptions(master=MASTER, conf=conf)) as spark:
         started = time.perf_counter()
         result = plan(spark, source_of(spark, hosts), out, Options(content=content == "1"), tell=say, warn=say)
         ended = time.perf_counter()

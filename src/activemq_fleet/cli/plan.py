@@ -76,13 +76,12 @@ def command(
     from activemq_fleet.spark.plan_job import Options, plan
     from activemq_fleet.spark.plan_since import since_of
     from activemq_fleet.spark.session import session
-    from activemq_fleet.spark.settings import for_python
 
     if bool(hosts) == bool(inventory):
         raise click.UsageError("say where the hosts are: --hosts FILE, or -i INVENTORY")
     if since and anew:
         raise click.UsageError("--since and --anew exclude each other")
-    with session("plan", for_python(spark)) as running:
+    with session("plan", spark) as running:
         options = Options(
             content=not without_content,
             largest=largest,

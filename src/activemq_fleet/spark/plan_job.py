@@ -69,8 +69,8 @@ _COMPUTED = pa.schema(
         *((name, to_arrow_type(ArrayType(SCHEMAS[name]))) for name in DATASETS),
     ]
 )
-_BROKERS_A_TASK = 2500
-_ROWS_AT_ONCE = 1000  # of files, each of some kilobytes: what Spark takes as one row
+_BROKERS_A_TASK, _BROKERS_A_FILE = 1000, 20_000
+_ROWS_AT_ONCE = 1000  # files of some kilobytes each, which Spark holds as one row
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,11 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
                 largest=options.largest,
                 earlier=earlier.fingerprints() if earlier else {},
             )
-            hosts = _by_component(spark, facts, division)
-            return _write(
-                hosts.mapInArrow(partial(_compute, context=context), from_arrow_schema(_COMPUTED)),
-                output,
-                earlier,
-                tell,
-            )
+            cores = cores_of(spark.conf.get("spark.master", None) or "")
+            tasks, files = (max(cores, -(-division.brokers // many)) for many in (_BROKERS_A_TASK, _BROKERS_A_FILE))
+            hosts = _by_component(facts, division, tasks)
+            computed = hosts.mapInArrow(partial(_compute, context=context), from_arrow_schema(_COMPUTED))
+            return _write(computed, files, output, earlier, tell)
         finally:
             facts.unpersist()
 
@@ -181,12 +179,10 @@ def _record(form: str, text: str, host: str, groups: Iterable[str]) -> Record:
     return read_record(text, cells=form == "table")
 
 
-def _by_component(spark: SparkSession, facts: DataFrame, division: Division) -> DataFrame:
+def _by_component(facts: DataFrame, division: Division, tasks: int) -> DataFrame:
     """Return the hosts that have a role with their component, sorted, those of a component in one partition."""
     keys = pa.table({"key": [*division.component_of], "component": [*division.component_of.values()]})
-    components = spark.createDataFrame(keys.cast(pa.schema([("key", _TEXT), ("component", _TEXT)])))
-    cores = cores_of(spark.conf.get("spark.master", None) or "")
-    tasks = max(cores, -(-division.brokers // _BROKERS_A_TASK))
+    components = facts.sparkSession.createDataFrame(keys.cast(pa.schema([("key", _TEXT), ("component", _TEXT)])))
     hosts = facts.join(sf.broadcast(components), "key").select("component", *Host._fields)
     return hosts.repartition(tasks, "component").sortWithinPartitions("component", "host", "place")
 
@@ -208,8 +204,9 @@ def _compute(batches: Iterable[pa.RecordBatch], *, context: Context) -> Iterator
             told = {"component": component}
 
 
-def _write(hosts: DataFrame, output: Output, earlier: Earlier | None, tell: Report) -> Result:
-    computed = hosts.persist()
+def _write(computed: DataFrame, files: int, output: Output, earlier: Earlier | None, tell: Report) -> Result:
+    """Write every dataset from rows of ``_COMPUTED``, what was computed as so many ``files``."""
+    computed.persist()
     try:
         told = computed.agg(
             sf.min("error").alias("error"),
@@ -221,16 +218,15 @@ def _write(hosts: DataFrame, output: Output, earlier: Earlier | None, tell: Repo
             earlier.keep(computed)
         rows = {}
         for name in DATASETS:
-            frame = computed.select(sf.inline(name))
+            frame = computed.coalesce(files).select(sf.inline(name))
             rows[name] = output.write(name, earlier.with_kept(name, frame) if earlier else frame, ordered=True)
             tell(f"{name}: {rows[name]} rows")
-        if not earlier:
-            output.commit()
-            return Result(rows, told["blocking"], told["withheld"])
-        rows["changes"] = output.write("changes", earlier.changes(computed.select(sf.inline("files"))))
-        tell(f"changes: {rows['changes']} rows")
+        if earlier:
+            rows["changes"] = output.write("changes", earlier.changes(computed.select(sf.inline("files"))))
+            tell(f"changes: {rows['changes']} rows")
         output.commit()
-        return Result(rows, *earlier.blocking_and_withheld(output.path))
+        blocking, withheld = told["blocking"], told["withheld"]
+        return Result(rows, *(earlier.blocking_and_withheld(output.path) if earlier else (blocking, withheld)))
     finally:
         computed.unpersist()
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,14 +25,7 @@ _METASPACE = "-XX:MetaspaceSize=256m"
 # audit of a few logs: they are filled with zeroes, and so large that the collector looks through all memory for each.
 # A task may have 8,192 of them: with more memory than this Spark's own size is right.
 _WITH_SMALL_PAGES = re.compile(r"\d{1,4}m|[1-8]g")
-# Java's own choice on two cores is a collector that works beside the program, on the same two.
-_ALONE, _FEW_CORES = "-XX:+UseSerialGC", 2
-_PYTHON = "PYSPARK_PYTHON"
 _JAVA = "spark.driver.extraJavaOptions"
-_JAVA_ELSEWHERE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
-# Python that has what the workers of this machine need before Spark asks for the first: see daemon.py.
-_DAEMON = "spark.python.daemon.module"
-_LOADED = "activemq_fleet.spark.daemon"
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
 """For jobs in which Spark itself does little with a row: to compile code for it takes longer."""
 
@@ -76,29 +67,6 @@ def master_of(options: SessionOptions) -> str | None:
     return "local[*]"
 
 
-def for_python(options: SessionOptions) -> SessionOptions:
-    """The options for a job whose work is Python's, with the core: workers of this machine begin with it.
-
-    On few cores Java's collector is to take nothing from them. Measured with plan of 100,000 brokers on two
-    cores: all facts are there after 9.8 s instead of 12.1. One that the user chose stays, as Java starts with
-    one only.
-    """
-    master, said = master_of(options), options.conf.get(_JAVA, "")
-    if options.remote or master is None or not is_local(master):
-        return options
-    # Else the first task, which wakes Python, waits until code is compiled: 0.5 s of processor time.
-    conf = {**_daemon(_LOADED), **INTERPRETED, **options.conf}
-    chosen = any("GC" in text for text in (said, *(os.environ.get(name, "") for name in _JAVA_ELSEWHERE)))
-    if cores_of(master) <= _FEW_CORES and not chosen:
-        conf[_JAVA] = f"{_ALONE} {said}".strip()
-    return replace(options, conf=conf)
-
-
-def _daemon(module: str) -> dict[str, str]:
-    """Only where workers run this very Python: another may lack the module, and is told so in one line."""
-    return {_DAEMON: module} if os.environ.get(_PYTHON, sys.executable) == sys.executable else {}
-
-
 def remote_settings(options: SessionOptions) -> dict[str, str]:
     """What is set in a session of Spark Connect."""
     packed = {"spark.sql.execution.pyspark.python": packed_python(options)} if options.archives else {}
@@ -134,7 +102,6 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
         found |= {
             "spark.local.dir": str(scratch),
             "spark.driver.memory": f"{_driver_megabytes()}m",
-            **_daemon(_LOADED),
         }
         if _WITH_SMALL_PAGES.fullmatch(options.conf.get("spark.driver.memory", "4g").lower()):
             found["spark.buffer.pageSize"] = "1m"

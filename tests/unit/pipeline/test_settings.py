@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.spark.options import SessionOptions
-from activemq_fleet.spark.settings import cores_of, for_python, master_of, remote_settings, settings_of
+from activemq_fleet.spark.settings import cores_of, master_of, remote_settings, settings_of
 
 _SCRATCH = Path("/scratch")
 _JAVA = "spark.driver.extraJavaOptions"
@@ -84,64 +83,3 @@ def test_the_packed_python_runs_over_connect_whatever_the_archive_is_called() ->
 )
 def test_a_local_master_says_how_many_cores_it_takes(master: str, cores: int) -> None:
     assert cores_of(master) == cores
-
-
-@pytest.mark.parametrize(
-    ("options", "alone"),
-    [
-        (SessionOptions(master="local[2]"), True),
-        (SessionOptions(master="local[2]", conf={_JAVA: "-Dmine=1"}), True),
-        (SessionOptions(master="local[2]", conf={_JAVA: "-XX:+UseG1GC"}), False),
-        (SessionOptions(master="local[3]"), False),
-        (SessionOptions(master="spark://far:7077"), False),
-        (SessionOptions(remote="sc://far"), False),
-    ],
-)
-def test_java_collects_alone_where_it_would_take_cores_from_python(options: SessionOptions, *, alone: bool) -> None:
-    found = for_python(options).conf.get(_JAVA, "")
-
-    assert ("UseSerialGC" in found) is alone
-    assert found.endswith(options.conf.get(_JAVA, ""))
-
-
-def test_a_collector_chosen_for_all_of_java_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseParallelGC")
-
-    assert _JAVA not in for_python(SessionOptions(master="local[2]")).conf
-
-
-_DAEMON = "spark.python.daemon.module"
-
-
-def test_workers_of_this_machine_begin_with_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-
-    for options in (SessionOptions(master="local[2]"), for_python(SessionOptions(master="local[2]"))):
-        module = settings_of(options, "local[2]", tmp_path)[_DAEMON]
-        assert find_spec(module) is not None
-
-
-@pytest.mark.parametrize("master", ["spark://far:7077", "yarn"])
-def test_workers_elsewhere_begin_as_spark_has_it(master: str, tmp_path: Path) -> None:
-    options = SessionOptions(master=master)
-
-    assert _DAEMON not in settings_of(for_python(options), master, tmp_path)
-
-
-def test_workers_of_another_python_begin_as_spark_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/other/bin/python")
-
-    assert _DAEMON not in settings_of(for_python(SessionOptions(master="local[2]")), "local[2]", tmp_path)
-
-
-def test_a_daemon_that_the_user_chose_stays(tmp_path: Path) -> None:
-    options = for_python(SessionOptions(master="local[2]", conf={_DAEMON: "mine"}))
-
-    assert settings_of(options, "local[2]", tmp_path)[_DAEMON] == "mine"
-
-
-def test_no_code_is_compiled_for_a_session_of_python_unless_the_user_wants_it(tmp_path: Path) -> None:
-    key = "spark.sql.codegen.wholeStage"
-    for said, wanted in (({}, "false"), ({key: "true"}, "true")):
-        options = for_python(SessionOptions(master="local[2]", conf=said))
-        assert settings_of(options, "local[2]", tmp_path)[key] == wanted
