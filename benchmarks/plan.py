@@ -1,28 +1,34 @@
 """``plan`` on Spark, two cores of this machine: brokers a second, and how that grows with the fleet.
 
-Beside it what a user would pick instead: the same core in one plain process, and in two, each with half
-of the fleet, which read the same JSON lines and write the same files into a directory. Session start
-is not in the figures and shown. Fleets are those of ``plan_fleet``: of kinds of sites, and once the worst there
-can be, in which every site has settings of its own.
+Beside it the same functions in one plain process, and in two, each with half of the fleet, which read the same
+JSON lines and write the same rows as Parquet. Session start is not in the figures and shown. Fleets are those of
+``plan_fleet``: every site has settings of its own, and in a second row kinds of sites come again.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 import subprocess
 import sys
 import time
+import zlib
+from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.measure import BenchmarkError, run, say
 from benchmarks.plan_fleet import KINDS, records, write
 
-WITH_FILES = (10_000, 100_000)
+if TYPE_CHECKING:
+    from activemq_fleet.planning.compute import Context, Host
+
+WITH_FILES = (20_000, 100_000)
 WITHOUT_CONTENT = (100_000, 1_000_000)
-WORST = 100_000
-PLAIN = 10_000
+PLAIN = 20_000
 MASTER = "local[2]"
 MEMORY = "3g"
 
@@ -47,9 +53,9 @@ def measure(work: Path) -> tuple[list[Figure], dict[str, float]]:
     """The job at each size, each in a process of its own; and plain processes' brokers a second."""
     figures = []
     for brokers, content, kinds in [
-        *((brokers, True, KINDS) for brokers in WITH_FILES),
-        *((brokers, False, KINDS) for brokers in WITHOUT_CONTENT),
-        (WORST, True, None),
+        *((brokers, True, None) for brokers in WITH_FILES),
+        (WITH_FILES[-1], True, KINDS),
+        *((brokers, False, None) for brokers in WITHOUT_CONTENT),
     ]:
         say(f"plan of {brokers:,} brokers, {'with' if content else 'without'} content, {kinds or 'no'} kinds of sites")
         figures.append(_job(work, brokers, content=content, kinds=kinds))
@@ -86,7 +92,7 @@ def _divided(work: Path, parts: int) -> list[Path]:
     """The fleet as files of whole groups; a link leads to the group before, so that it is cut where there is none."""
     lines: list[list[str]] = [[] for _ in range(parts)]
     part, last = 0, ""
-    for number, record in enumerate(records(PLAIN)):
+    for number, record in enumerate(records(PLAIN, kinds=None)):
         group = record["host"].partition("-")[0]
         if group != last and number > (part + 1) * PLAIN // parts and "activemq_links" not in record["variables"]:
             part += 1
@@ -117,23 +123,46 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
 
 
 def plain(hosts: str, out: str) -> None:
-    """What ``render`` does, for hosts that are read already: check everything, write every file."""
-    from activemq_fleet.artifacts import load_schema
-    from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
-    from activemq_fleet.topology import build_fleet
-    from activemq_fleet.validation import checked
+    """What the job does, in one process without Spark: the same functions, and the same rows in Parquet files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    with open(hosts) as file:
-        found = {record["host"]: record["variables"] for record in map(json.loads, file)}
-    fleet = build_fleet(found, {})
-    files = render_fleet(fleet)
-    documents = {broker.host: files[f"hosts/{broker.host}/{ACTIVEMQ_XML}"] for broker in fleet.brokers}
-    if checked(fleet, documents, load_schema).blocking:
-        raise BenchmarkError("the fleet that is measured is not sound")
-    for path, content in files.items():
-        place = Path(out) / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
+    from activemq_fleet.planning.compute import DATASETS, component_rows
+    from activemq_fleet.spark.footers import schema_of
+
+    context, members = _components(Path(hosts))
+    Path(out).mkdir(parents=True)
+    schemas = {name: schema_of(name) for name in DATASETS}
+    with ExitStack() as files:
+        writers = {
+            name: files.enter_context(pq.ParquetWriter(Path(out) / f"{name}.parquet", schema, compression="zstd"))
+            for name, schema in schemas.items()
+        }
+        for component, found in members.items():
+            computed = component_rows(component, sorted(found), context)
+            if computed.blocking or computed.error:
+                raise BenchmarkError("the fleet that is measured is not sound")
+            for name, rows in computed.rows.items():
+                writers[name].write_table(pa.Table.from_pylist(rows, schemas[name]))
+
+
+def _components(hosts: Path) -> tuple[Context, dict[str, list[Host]]]:
+    from activemq_fleet.artifacts import schema_for
+    from activemq_fleet.planning.components import divide, key_of
+    from activemq_fleet.planning.compute import Context, Host
+    from activemq_fleet.planning.host_facts import host_facts
+    from activemq_fleet.planning.records import read_record
+    from activemq_fleet.releases import Release
+
+    with hosts.open() as lines:
+        facts = [host_facts(read_record(line), 0, None) for line in lines]
+    division = divide([one for one, _ in facts], datetime.date.today())
+    members: dict[str, list[Host]] = defaultdict(list)
+    for one, text in facts:
+        host = Host(one.host, text, one.place, one.broker, one.agent, one.balancer, one.by_hand)
+        members[division.component_of[key_of(one) or ""]].append(host)
+    schemas = {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}
+    return Context(division, schemas), members
 
 
 def table(figures: list[Figure], plain_speeds: dict[str, float]) -> str:
@@ -148,7 +177,7 @@ def table(figures: list[Figure], plain_speeds: dict[str, float]) -> str:
     lines += ["", f"| plain, {PLAIN:,} brokers | brokers/s |", "|---|---|"]
     lines += [f"| {name} | {speed:,.0f} |" for name, speed in plain_speeds.items()]
     for content in (True, False):
-        sizes = [one for one in figures if one.content is content and one.kinds]
+        sizes = [one for one in figures if one.content is content and not one.kinds]
         if len(sizes) > 1:
             few, many = sizes[0], sizes[-1]
             ratio = (many.seconds / many.brokers) / (few.seconds / few.brokers)

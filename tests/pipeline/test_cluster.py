@@ -211,6 +211,20 @@ def test_all_of_it_runs_over_connect(jobs: Jobs, fleet: Fleet, expected: str, tm
     assert rows_hash(tmp_path / "out", "drift") == expected
 
 
+@FULL
+def test_plan_over_connect_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.jsonl"
+    hosts.write_text(lines(pairs("north-mq01", "north-mq02", "south-mq01"), {}))
+    with jobs.cluster.connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m") as url:
+        for _ in ("anew", "with an earlier output"):
+            done = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"), where=("--remote", url))
+            assert done.returncode in (0, 1), (done.stderr, jobs.cluster.ends())
+    source = source_of(spark, str(hosts))
+    plan(spark, source, str(tmp_path / "here"), Options(), tell=lambda _: None, warn=lambda _: None)
+    datasets = ("brokers", "links", "findings", "files", "components")
+    assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "here", *datasets)
+
+
 def _family(pid: int) -> list[psutil.Process]:
     process = psutil.Process(pid)
     return [process, *process.children(recursive=True)]

@@ -34,7 +34,7 @@ class ProblemKind(IntEnum):
     RELEASE = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """One host without its variables.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from functools import partial
 from itertools import groupby
@@ -59,6 +59,7 @@ _FACTS = pa.schema(
         ("text", _TEXT),  # the variables, as JSON
     ]
 )
+_FACT_NAMES = tuple(column.name for column in fields(HostFacts))
 _COMPUTED = pa.schema(
     [
         ("component", _TEXT),
@@ -150,7 +151,8 @@ def _read_facts(source: Source, today: date) -> tuple[DataFrame, Division]:
 def _collect_facts(source: Source, pattern: str | None) -> tuple[DataFrame, list[HostFacts]]:
     read = partial(_facts, form=source.form, pattern=pattern)
     frame = source.frame.mapInArrow(read, from_arrow_schema(_FACTS)).persist()
-    return frame, [HostFacts(**row) for row in frame.drop("key", "text").toArrow().to_pylist()]
+    batches = frame.drop("key", "text").toArrow().to_batches()
+    return frame, [HostFacts(**row) for batch in batches for row in batch.to_pylist()]
 
 
 def _facts(batches: Iterable[pa.RecordBatch], *, form: str, pattern: str | None) -> Iterator[pa.RecordBatch]:
@@ -167,7 +169,8 @@ def _facts(batches: Iterable[pa.RecordBatch], *, form: str, pattern: str | None)
             except InputError as error:
                 host, variables = row.get("host") or "", None
                 facts = HostFacts(host, problem_kind=ProblemKind.INPUT, problems=(str(error),))
-            rows.append({**vars(facts), "key": key_of(facts), "text": variables})
+            row_of_facts = {name: getattr(facts, name) for name in _FACT_NAMES}
+            rows.append({**row_of_facts, "key": key_of(facts), "text": variables})
         yield _batch(rows, _FACTS)
 
 
