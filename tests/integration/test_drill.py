@@ -19,13 +19,14 @@ from typing import Any
 import psutil
 import pytest
 
-from activemq_fleet.drills import DrillResult, html_report, judge
+from activemq_fleet.drills import DrillResult, judge
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import Lab
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
 from activemq_fleet.lab.drill import DrillOptions, drill
 from activemq_fleet.lab.drill_files import settle
 from activemq_fleet.lab.load_spec import load_spec
+from activemq_fleet.reports import drill_report
 from activemq_fleet.topology import Fleet, Pair
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
@@ -106,7 +107,7 @@ def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixtur
     assert [fault.host for fault in result.faults[1:]] == [fault.successor for fault in result.faults[:-1]]
     assert all(fault.takeover and fault.silence and fault.publish_gap and fault.back for fault in result.counted)
     assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
-    assert html_report(result).count('class="fault-line"') == len(result.faults)
+    assert drill_report(result).count('class="fault-line"') == len(result.faults)
     wait_whole(lab)  # it ran before, and still runs
 
 

@@ -3,64 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
-from activemq_fleet.drills import DrillResult, Unit, html_report
+from activemq_fleet.drills import DrillResult, Unit
+from activemq_fleet.reports import drill_report
 from tests.unit.drilled import ACCOUNT, FAULT, many, result_of
-
-VOID = frozenset({"meta", "line", "rect", "circle", "br"})
-
-
-class Page(HTMLParser):
-    """Checks that elements nest, and keeps texts by the class of their element."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.texts: list[tuple[str, str]] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self._classes: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attributes)))
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-            self._classes.append(dict(attributes).get("class") or "")
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-        self._classes.pop()
-
-    def handle_data(self, data: str) -> None:
-        if data.strip() and self.open:
-            self.texts.append((self._classes[-1], data.strip()))
-
-    def of(self, kind: str) -> list[str]:
-        return [text for of, text in self.texts if of == kind]
-
-    def elements(self, tag: str, kind: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.tags if name == tag and attributes.get("class") == kind]
+from tests.unit.html_pages import Page, assert_whole_and_obeys_nothing, with_evil_texts
 
 
 def page_of(result: DrillResult) -> Page:
-    return Page(html_report(result))
+    return Page(drill_report(result))
 
 
 def test_the_page_is_whole_and_loads_nothing() -> None:
-    text = html_report(many(20))
-
-    assert Page(text).open == []
-    assert not re.search(r"\b(?:src|href)=|@import|url\((?!#)|<script", text)
+    assert_whole_and_obeys_nothing(drill_report(many(20)))
 
 
 def test_every_fault_has_a_line_a_number_a_gap_and_three_dots() -> None:
@@ -117,11 +76,19 @@ def test_a_void_fault_is_in_brackets_and_says_why() -> None:
     assert any("void, repeated: 31 events a second" in text for _, text in page.texts)
 
 
-def test_names_are_escaped() -> None:
-    text = html_report(result_of([replace(FAULT, problem="<b>&")], [ACCOUNT]))
+def test_no_text_of_strangers_is_obeyed() -> None:
+    void, bad = replace(FAULT, void="too little"), replace(FAULT, number=2, problem="lost", note="late")
+    account = replace(ACCOUNT, lost=1, handled=999, units=(Unit("e:7", "lost", "it is gone"),))
+    result = result_of([void, bad], [account])
+    conditions = replace(result.conditions, notes=("a note",))
 
-    assert "<b>&" not in text
-    assert "&lt;b&gt;&amp;" in text
+    text = drill_report(
+        with_evil_texts(replace(result, conditions=conditions), kept=["what", "where", "state", "verdict"])
+    )
+
+    assert_whole_and_obeys_nothing(text)
+    assert text.count("&lt;script&gt;") > 20
+    assert "\\u0000" in text
 
 
 def test_a_drill_in_which_nothing_was_measured_has_a_report_too() -> None:

@@ -6,12 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from activemq_fleet.printable import counted
+
 Verdict = Literal["clean", "findings", "incomplete"]
 
 UNREAD = 0.02
 """The share of a host's records above which what could not be read makes the audit incomplete."""
 _GAPS = 1000
 """Gaps that audit.json lists; it counts all."""
+_INCIDENTS = {
+    "takeover": ("take-over", "take-overs"),
+    "failed_takeover": ("failed take-over", "failed take-overs"),
+    "refused_credentials": ("refusal of credentials", "refusals of credentials"),
+    "duplicate_bridge": ("double bridge", "double bridges"),
+}
+"""Incidents, one and many, whose name is not their kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +117,32 @@ def judge(gaps: Sequence[Gap], counts: Counts) -> Verdict:
     broken = counts.bridges.get("failed", 0) + counts.bridges.get("not rebuilt", 0)
     unplanned = sum(counts.incidents.values()) - counts.planned
     return "findings" if bad or broken or unplanned else "clean"
+
+
+def headline(result: Result) -> str:
+    """Return the outcome of an audit as one sentence."""
+    incidents = [counted(count, *incident_names(kind)) for kind, count in result.counts.incidents.items() if count]
+    planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""
+    parts = [_losses(result.counts.messages), (", ".join(incidents) or "no incident") + planned]
+    sentence = "; ".join(part for part in parts if part)
+    return sentence[0].upper() + sentence[1:]
+
+
+def incident_names(kind: str) -> tuple[str, str]:
+    """Return the name of one incident of a kind, and of many."""
+    name = kind.replace("_", " ")
+    return _INCIDENTS.get(kind, (name, f"{name}s"))
+
+
+def _losses(messages: Mapping[str, int]) -> str:
+    """Return how many events were lost, by counts of verdicts, as part of a sentence; empty without events."""
+    events = sum(messages.values())
+    if not events:
+        return ""
+    if lost := messages.get("lost"):
+        return f"{counted(lost, 'event')} of {events:,} lost"
+    if stuck := messages.get("stuck"):
+        return f"no event known to be lost, {stuck:,} of {events:,} stuck"
+    if unknown := messages.get("indeterminate"):
+        return f"no event known to be lost; of {unknown:,} it cannot be told"
+    return f"none of {counted(events, 'event')} lost"

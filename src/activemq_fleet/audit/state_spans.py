@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from activemq_fleet.audit.broker_runs import Term
@@ -34,6 +34,13 @@ def spans_of(runs: Sequence[Term]) -> list[Span]:
             if ended is None or ended > began:
                 found.append(Span(term.host, state, began, ended))
     return found[-MOST:]
+
+
+def until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:
+    """Yield spans, active ones at most until another node took over: a log may not say when its node ended."""
+    for span in spans:
+        ends = [at for at in takeovers if span.began < at and (span.ended is None or at < span.ended)]
+        yield replace(span, ended=min(ends)) if span.state == "active" and ends else span
 
 
 def _moments(term: Term) -> Iterator[tuple[datetime, str]]:

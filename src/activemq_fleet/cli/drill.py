@@ -92,14 +92,14 @@ def add_drill(
         ]
         if missing:
             raise InputError(f"the agents need {' and '.join(missing)}: pip install 'activemq-fleet[lab]'")
-        from activemq_fleet.drills import html_report
         from activemq_fleet.lab.drill import DrillOptions, drill
+        from activemq_fleet.reports import drill_report
 
         options = DrillOptions(faults=faults, what=what, target=target, rate=rate, seed=seed)
         with interruptible():
             result = drill(lab, options, lambda line: echo(line, err=True))
         if report is not None:
-            write_file(Path(report), html_report(result).encode())
+            write_file(Path(report), drill_report(result).encode())
         echo(json.dumps(result.to_dict(), indent=2) if output == "json" else as_text(result))
         return 0 if result.verdict == "clean" else 1
 

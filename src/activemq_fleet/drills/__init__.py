@@ -1,4 +1,4 @@
-"""Evaluate and report drills: faults injected into a fleet under load, and the outcome of every event. Pure.
+"""Evaluate drills: faults injected into a fleet under load, and the outcome of every event. Pure.
 
 ``lab.drill`` runs a drill on loopback, the playbook ``drill`` on hosts; both use these functions.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from activemq_fleet.drills.accounting import account, in_flight, longest_silence
 from activemq_fleet.drills.judging import LOWEST_RATE, headline, judge
 from activemq_fleet.drills.model import Account, Conditions, DrillResult, Fault, Span, Unit, What
-from activemq_fleet.drills.report import html_report
 
 __all__ = [
     "LOWEST_RATE",
@@ -21,7 +20,6 @@ __all__ = [
     "What",
     "account",
     "headline",
-    "html_report",
     "in_flight",
     "judge",
     "longest_silence",

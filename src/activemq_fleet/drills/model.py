@@ -131,6 +131,12 @@ class DrillResult:
         """Return the sum of the accounts' counts called ``name``, such as ``lost``."""
         return sum(int(getattr(account, name)) for account in self.accounts)
 
+    @property
+    def sums(self) -> Account:
+        """The counts of all pairs, as one account."""
+        names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
+        return Account(pair="all", protocol="", **{name: self.total(name) for name in names})
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as ``lab drill --format json`` prints it."""
         return {"schema_version": 1, **asdict(self)}

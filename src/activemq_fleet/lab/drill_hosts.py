@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from activemq_fleet.drills import DrillResult, What, html_report
+from activemq_fleet.drills import DrillResult, What
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, drill_candidates, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
 from activemq_fleet.operations.drill import refuse_production, schedule
+from activemq_fleet.reports import drill_report
 from activemq_fleet.topology import Fleet
 
 NOTES = ("The playbook drill injected the faults; the load was on the controller.",)
@@ -79,5 +80,5 @@ def _read(options: Mapping[str, Any]) -> tuple[What, int, float, int]:
 def write(result: DrillResult, report: Path) -> None:
     """The report, and its data beside it (``.json``)."""
     report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(html_report(result), encoding="utf-8")
+    report.write_text(drill_report(result), encoding="utf-8")
     report.with_suffix(".json").write_text(json.dumps(result.to_dict(), indent=2), encoding="utf-8")

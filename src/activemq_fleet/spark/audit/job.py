@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 
 from activemq_fleet.audit.evidence import SKEW
-from activemq_fleet.audit.report import html_report
 from activemq_fleet.audit.result import Gap, Result, judge
+from activemq_fleet.reports import audit_report
 from activemq_fleet.spark.audit import gathering
 from activemq_fleet.spark.audit.shown import shown_of
 from activemq_fleet.spark.beside import beside
@@ -173,7 +173,7 @@ def conclude(
             result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
             picture = shown_of(logs.written, of_host, records, datasets, inputs, counts)
             output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-            output.write_text("report.html", html_report(result, picture))
+            output.write_text("report.html", audit_report(result, picture))
     finally:
         for frame in (evidence, of_host, *([records] if journals else ())):
             frame.unpersist()

@@ -1,0 +1,11 @@
+"""Draw the reports of audits and drills: each one HTML page without external resources. Pure.
+
+The pages are light, dark or on paper. All text is escaped, since log lines and host names may be hostile.
+"""
+
+from __future__ import annotations
+
+from activemq_fleet.reports.audit import audit_report
+from activemq_fleet.reports.drill import drill_report
+
+__all__ = ["audit_report", "drill_report"]

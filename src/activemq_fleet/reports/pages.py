@@ -1,0 +1,66 @@
+"""Render HTML pages from the templates beside this module; every value in them is escaped."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from activemq_fleet.audit.evidence import label
+from activemq_fleet.printable import counted, printable
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the page that a template makes of the values."""
+    return _ENVIRONMENT.get_template(template).render(values)
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration in seconds as text; a dash where the duration is None."""
+    return "–" if value is None else f"{value:.1f} s"
+
+
+def moment(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
+    """Return a time in UTC as text; ``at`` may be seconds since the epoch."""
+    return (at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)).astimezone(UTC).strftime(form)
+
+
+def duration(value: float | None) -> str:
+    """Return a duration in seconds in the unit that suits it; a dash where it is None."""
+    if value is None:
+        return "–"
+    if value < 0.9995:
+        return f"{value * 1000:.3g} ms"
+    if value < 120:
+        return f"{value:.3g} s"
+    return f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
+
+
+def _clock(at: datetime) -> str:
+    return moment(at, "%d %b %H:%M:%S.%f")[:-3]
+
+
+def _visible(value: Any) -> Any:
+    """Return text with its control and invisible characters written out; anything else as it is."""
+    return printable(value, lines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("activemq_fleet.reports"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_visible,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters.update(
+    seconds=seconds,
+    duration=duration,
+    moment=moment,
+    clock=_clock,
+    number="{:,}".format,
+    counted=counted,
+    short_name=label,
+)

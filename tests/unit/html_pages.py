@@ -1,0 +1,68 @@
+"""HTML pages as tests look at them, and data whose every text is hostile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+EVIL = '"><script>alert(1)</script>\x00<img src=x onerror=alert(2)>'
+
+
+class Page(HTMLParser):
+    """Checks that elements nest; keeps all tags with their attributes, and texts by the class of their element."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self._classes: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+            self._classes.append(dict(attrs).get("class") or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        self._classes.pop()
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and self.open:
+            self.texts.append((self._classes[-1], data.strip()))
+
+    def of(self, kind: str) -> list[str]:
+        return [text for of, text in self.texts if of == kind]
+
+    def elements(self, tag: str, kind: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag and attributes.get("class") == kind]
+
+
+def assert_whole_and_obeys_nothing(text: str) -> None:
+    """The page's elements nest, it loads nothing, and it runs nothing."""
+    page = Page(text)
+    assert page.open == []
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "img", "iframe", "object"}
+    assert not any(name.startswith("on") or name in ("src", "href") for _, found in page.tags for name in found)
+    assert not re.search(r"https?://|url\((?!#)|@import", text)
+
+
+def with_evil_texts(data: Any, kept: Collection[str] = ()) -> Any:
+    """The same data with ``EVIL`` in place of every text, but for fields called as ``kept``."""
+    if isinstance(data, str):
+        return EVIL
+    if is_dataclass(data) and not isinstance(data, type):
+        changed = [field.name for field in fields(data) if field.name not in kept]
+        return replace(data, **{name: with_evil_texts(getattr(data, name), kept) for name in changed})
+    if isinstance(data, Mapping):
+        return {with_evil_texts(key): with_evil_texts(value) for key, value in data.items()}
+    return type(data)(with_evil_texts(one, kept) for one in data) if isinstance(data, list | tuple) else data
