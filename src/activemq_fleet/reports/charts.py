@@ -29,7 +29,7 @@ class Chart:
     ``height`` is where the next row begins; ``title`` describes the chart to screen readers.
     """
 
-    def __init__(self, title: str, began: float, ended: float, left: float = 178, right: float = 986) -> None:
+    def __init__(self, title: str, began: float, ended: float, left: float = 178, right: float = 962) -> None:
         self.title, self.began, self.ended, self.left, self.right = title, began, max(ended, began + 0.5), left, right
         self.height = 6.0
         self.shapes: list[Shape] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -85,6 +86,13 @@ def test_no_text_of_strangers_is_obeyed() -> None:
     assert_whole_and_obeys_nothing(text)
     assert text.count("&lt;script&gt;") > 30
     assert "\\u0000" in text
+
+
+def test_the_last_time_below_a_chart_has_room() -> None:
+    days = Page(audit_report(result(), replace(picture(), ended=after(2 * 86400))))
+
+    places = [float(one["x"] or 0) for one in days.elements("text", "small") if one["text-anchor"] == "middle"]
+    assert 900 < max(places) <= 1000 - 36  # half of "03 Mar 12:00" is 36 wide
 
 
 def test_it_is_light_dark_and_printable() -> None:
