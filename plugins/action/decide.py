@@ -9,7 +9,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
-from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import look_into
+from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
 _ARGUMENTS = {
     "operation": {"type": "str", "required": True},
@@ -45,7 +45,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
 
     def _inspect_release_archive(self, path: str, install: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = look_into(path, install, self._find)
+        found: dict[str, Any] | None = inspect_release_archive(path, install, self._find)
         return found
 
     def _find(self, path: str) -> str | None:

@@ -47,11 +47,11 @@ _value:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
 
 
 def failover_uri(brokers: Any, options: Mapping[str, Any] | None = None, scheme: str = "tcp") -> str:
-    with speaking("failover_uri", brokers):
+    with filter_errors("failover_uri", brokers):
         addresses = library("endpoints").endpoints(brokers, "openwire")
         return str(library("uris").failover(addresses, options, scheme=scheme))
 

@@ -40,12 +40,12 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
 
 
 def identity(name: str, pattern: str | None = None, master_node: str = "a") -> dict[str, str]:
     naming = library("naming")
-    with speaking("identity", name):
+    with filter_errors("identity", name):
         if not isinstance(name, str):
             raise TypeError(f"needs a host name, not {type(name).__name__}")
         found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node).identify(name)

@@ -46,11 +46,11 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
 
 
 def jndi_properties(brokers: Any, group: str, scheme: str = "tcp") -> str:
-    with speaking("jndi_properties", brokers):
+    with filter_errors("jndi_properties", brokers):
         if not isinstance(group, str) or not group.isprintable():
             raise ValueError("the group must be one line of text")
         uri = library("uris").failover(library("endpoints").endpoints(brokers, "openwire"), scheme=scheme)

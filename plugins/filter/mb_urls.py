@@ -38,11 +38,11 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
 
 
 def mb_urls(brokers: Any) -> str:
-    with speaking("mb_urls", brokers):
+    with filter_errors("mb_urls", brokers):
         return str(library("addresses").format_list(library("endpoints").endpoints(brokers, "mqtt")))
 
 

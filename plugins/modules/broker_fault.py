@@ -94,7 +94,7 @@ def main() -> None:
             result |= fault_injection.resume(base, unit)
         elif act == "stay":
             if unit:
-                fault_injection.stay(unit)
+                fault_injection.cancel_return_timer(unit)
         else:
             result |= fault_injection.inject(base, unit, act, module.params["again"])
     except (InstallError, OSError) as error:

@@ -66,7 +66,7 @@ import sys
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import Place, install, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import WatchdogPaths, install, remove
 from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.program_archive import program
 
 
@@ -83,7 +83,7 @@ def main() -> None:
         required_if=[("state", "present", ["unit"])],
     )
     parameters = module.params
-    place = Place(parameters["instance"], parameters["directory"], parameters["units"], module.check_mode)
+    place = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], module.check_mode)
     try:
         is_wanted = parameters["state"] == "present"
         done = install(place, program(sys.executable), parameters["unit"]) if is_wanted else remove(place)

@@ -27,7 +27,7 @@ def library(module: str) -> ModuleType:
 
 
 @contextmanager
-def speaking(plugin: str, value: object) -> Iterator[None]:
+def filter_errors(plugin: str, value: object) -> Iterator[None]:
     """Context manager: raise the library's errors as one AnsibleFilterError that names plugin and input."""
     fleet_error: type[Exception] = library("errors").FleetError
     try:

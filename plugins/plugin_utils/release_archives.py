@@ -18,7 +18,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import
 _CHUNK = 1 << 20
 
 
-def look_into(path: str, install: str, find: Callable[[str], str | None]) -> dict[str, Any] | None:
+def inspect_release_archive(path: str, install: str, find: Callable[[str], str | None]) -> dict[str, Any] | None:
     """Return the releases in an archive or directory, as the fields of ``operations.Archive``; None for a URL.
 
     ``install`` is ``archive`` or ``jars``. ``find`` returns the file that Ansible takes for a relative path, None if

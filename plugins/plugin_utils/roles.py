@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, speaking
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
 
 
 def has_role(role: str, name: str, pattern: str | None, master_node: str) -> bool:
@@ -13,7 +13,7 @@ def has_role(role: str, name: str, pattern: str | None, master_node: str) -> boo
     Raises AnsibleFilterError for a name that is no text or a pattern that is invalid.
     """
     naming = library("naming")
-    with speaking(role, name):
+    with filter_errors(role, name):
         if not isinstance(name, str):
             raise TypeError(f"needs a host name, not {type(name).__name__}")
         found = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node).identify(name)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import HostFacts, Selection, Subject, fleet_findings, host_findings
+from activemq_fleet.lint import BrokerSettings, HostFacts, Selection, fleet_findings, host_findings
 from activemq_fleet.lint.files import SCHEMA_RULE, without_echoes
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
@@ -82,7 +82,7 @@ def preflight(
         finding
         for host, own in facts.items()
         for finding in host_findings(
-            Subject.of(host, brokers[host]), own, facts.get(brokers[host].get("peer") or "", HostFacts())
+            BrokerSettings.of(host, brokers[host]), own, facts.get(brokers[host].get("peer") or "", HostFacts())
         )
     ]
     return waive(found, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])

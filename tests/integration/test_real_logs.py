@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.audit import arrow_rows as audit_rows
-from activemq_fleet.audit.evidence import Incident, Seen
-from activemq_fleet.audit.log_evidence import KINDS, TEXT, signs
+from activemq_fleet.audit.evidence import Incident, LogEvidence
+from activemq_fleet.audit.log_evidence import KINDS, TEXT, evidence_in
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from tests.integration.planted import Ground
@@ -53,7 +53,7 @@ def test_what_was_done_to_the_brokers_is_told_by_kinds(logs: Path) -> None:
     kinds = {row["kind"] for row in rows_of(logs)}
     planted = json.loads((logs / "planted.json").read_text())
     done = {incident["kind"] for incident in planted if incident["note"] != SILENT}
-    signs = {
+    evidence_in = {
         "takeover": {"LIFE-STARTED", "LIFE-STARTED-OLD"},
         "demotion": {"LOCK-LOST"},
         "store_error": {"KDB-MISSING", "LIFE-START-FAILED"},
@@ -61,7 +61,7 @@ def test_what_was_done_to_the_brokers_is_told_by_kinds(logs: Path) -> None:
         "refused_credentials": {"TR-ADD-FAILED", "X-PROTOCOL-ERROR"},
     }
     assert done >= {"takeover", "store_error", "refused_credentials"}
-    assert [kind for kind in done if not signs[kind] & kinds] == []
+    assert [kind for kind in done if not evidence_in[kind] & kinds] == []
 
 
 def incidents_of(logs: Path) -> list[Incident]:
@@ -76,19 +76,19 @@ def incidents_of(logs: Path) -> list[Incident]:
             "host": home.name,
             "fields": [*known.items(), ("complete", "true")],
         }
-        mine += [node, *(sign_row(sign) for sign in signs(seen_of(home, about.get("release"))))]
-    found = [incident for mine in evidence.values() for incident in audit_rows.settle(mine)]
+        mine += [node, *(sign_row(sign) for sign in evidence_in(seen_of(home, about.get("release"))))]
+    found = [incident for mine in evidence.values() for incident in audit_rows.incidents_of(mine)]
     told = {name for incident in found for name in incident.names}
     return [incident for incident in found if not incident.peer or incident.peer not in told]
 
 
-def seen_of(home: Path, release: str | None) -> list[Seen]:
+def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
     """A host's records that matter; of several files the one that begins first comes first."""
     batches = [list(Scanner(Source(release)).scan(path.read_bytes())) for path in home.glob("activemq.log*")]
     tables = [pa.Table.from_batches(found, schema=SCHEMA).to_pylist() for found in batches if found]
     ordered = [row for rows in sorted(tables, key=lambda rows: str(rows[0]["time"])) for row in rows]
     return [
-        Seen(
+        LogEvidence(
             home.name,
             number,
             row["time"],
@@ -102,7 +102,7 @@ def seen_of(home: Path, release: str | None) -> list[Seen]:
     ]
 
 
-def sign_row(sign: Seen) -> dict[str, object]:
+def sign_row(sign: LogEvidence) -> dict[str, object]:
     return {
         "kind": sign.kind,
         "host": sign.host,

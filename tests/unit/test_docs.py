@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from activemq_agent.config_keys import KEYS, spell
+from activemq_agent.config_keys import KEYS, format_value
 from activemq_agent.metrics import _COUNTS
 from activemq_fleet.settings.agent import VARIABLES
 
@@ -26,7 +26,7 @@ def agent_keys() -> str:
     """The table of docs/agent.md, as the agent's own table of keys has it."""
     rows = ["| key | default | variable | |", "|---|---|---|---|"]
     for entry in KEYS:
-        default = spell(entry.default) if isinstance(entry.default, str | int | float | tuple) else ""
+        default = format_value(entry.default) if isinstance(entry.default, str | int | float | tuple) else ""
         variable = f"`{VARIABLES[entry.name]}`" if entry.name in VARIABLES else ""
         rows.append(
             f"| `{entry.name}` | {default} | {variable} | {entry.what} |".replace("|  |", "| |").replace("|  |", "| |")

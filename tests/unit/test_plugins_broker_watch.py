@@ -10,15 +10,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import Try, summary, watch
+from ansible_collections.activemq.fleet.plugins.module_utils.host.round_trips import ProbeRound, summary, watch
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 A, B = "tcp://a:61616", "tcp://b:61616"
 
 
-def tries(*answers: str | None) -> list[Try]:
+def tries(*answers: str | None) -> list[ProbeRound]:
     """One a second, each lasting half of it."""
-    return [Try(1000.0 + second, 1000.5 + second, answer) for second, answer in enumerate(answers)]
+    return [ProbeRound(1000.0 + second, 1000.5 + second, answer) for second, answer in enumerate(answers)]
 
 
 def test_a_pair_that_always_serves_has_no_gap() -> None:

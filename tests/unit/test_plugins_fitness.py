@@ -16,7 +16,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.host.process import
 from ansible_collections.activemq.fleet.plugins.module_utils.host.versions import Layout
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import File
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_install import Owners, install
-from ansible_collections.activemq.fleet.plugins.module_utils.install.pending_restart import Owed
+from ansible_collections.activemq.fleet.plugins.module_utils.install.pending_restart import PendingRestart
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.store_marker import MARKER
 
 from tests.unit.release_jars import jar, lay_out
@@ -54,7 +54,7 @@ def base(tmp_path: Path) -> Layout:
 
 
 def gather(
-    layout: Layout, running: Process | None = None, owed: Owed | None = None, store: str = ""
+    layout: Layout, running: Process | None = None, owed: PendingRestart | None = None, store: str = ""
 ) -> dict[str, object]:
     found: dict[str, object] = health.gather(layout, running, owed, store)
     return found
@@ -144,10 +144,10 @@ def test_half_a_version_is_not_complete(base: Layout) -> None:
 
 def test_the_way_back_is_there_or_not(base: Layout) -> None:
     name = base.current_name()
-    assert gather(base, owed=Owed(name, (), "boot"))["previous_intact"] is True
+    assert gather(base, owed=PendingRestart(name, (), "boot"))["previous_intact"] is True
     (Path(base.current) / "conf/x").write_text("2")
-    assert gather(base, owed=Owed(name, (), "boot"))["previous_intact"] is False
-    assert gather(base, owed=Owed("gone", (), "boot"))["previous_intact"] is False
+    assert gather(base, owed=PendingRestart(name, (), "boot"))["previous_intact"] is False
+    assert gather(base, owed=PendingRestart("gone", (), "boot"))["previous_intact"] is False
     assert gather(base)["previous_intact"] is None
 
 

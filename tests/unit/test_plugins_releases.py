@@ -12,7 +12,7 @@ from ansible.playbook import Playbook
 from ansible_collections.activemq.fleet.plugins.action import decide as decide_action
 from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import processes_in
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
-from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import look_into
+from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.operations import RefusalError, Request, decide
@@ -41,7 +41,7 @@ def ask(
         brokers=brokers,
         evidence=looks,
         options={"upgrades": upgrades},
-        inspect_release_archive=lambda path, install: look_into(path, install, find),
+        inspect_release_archive=lambda path, install: inspect_release_archive(path, install, find),
     )
     assert decide("releases", request) == {}
 
@@ -79,7 +79,9 @@ def test_a_url_is_left_to_the_host() -> None:
 
 
 def test_a_path_of_the_home_directory_is_looked_for() -> None:
-    assert look_into("~/files/x.tar.gz", "archive", nowhere) == {"problem": "is not there on the controller"}
+    assert inspect_release_archive("~/files/x.tar.gz", "archive", nowhere) == {
+        "problem": "is not there on the controller"
+    }
 
 
 def found_from(playbook: Path, name: str) -> str | None:
@@ -106,12 +108,12 @@ def test_a_relative_archive_is_the_one_that_copy_takes(tmp_path: Path) -> None:
 
 def test_jars_may_be_a_directory_or_an_archive(tmp_path: Path) -> None:
     jars = lay_out(tmp_path / "home", "5.18.3") / "lib"
-    assert look_into(str(jars), "jars", nowhere) == {"found": ("5.18.3",)}
+    assert inspect_release_archive(str(jars), "jars", nowhere) == {"found": ("5.18.3",)}
     packed = pack(tmp_path / "jars.tar.gz", {"./activemq-broker-5.18.6.jar": jar(record="5.18.6")})
-    found = look_into(str(packed), "jars", nowhere)
+    found = inspect_release_archive(str(packed), "jars", nowhere)
     assert found
     assert found["found"] == ("5.18.6",)
-    directory = look_into(str(jars), "archive", nowhere)
+    directory = inspect_release_archive(str(jars), "archive", nowhere)
     assert directory
     assert directory["problem"] == "cannot be read as a tar archive: Is a directory"
 

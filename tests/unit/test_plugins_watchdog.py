@@ -182,7 +182,7 @@ def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
     ],
 )
 def test_the_journal_says_state_and_remedy(action: str, ha: str, kills: bool, said: str) -> None:
-    line = hang_detection.said_of_hung("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
+    line = hang_detection.hung_message("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
     assert line.startswith("the broker is hung: 3 looks in 24 s had no answer; seen. ")
     assert said in line
 

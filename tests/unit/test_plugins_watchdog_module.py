@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.install import pending_restart
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import Place, install, remove
+from ansible_collections.activemq.fleet.plugins.module_utils.watchdog.installation import WatchdogPaths, install, remove
 
 UNIT = "/var/lib/activemq/x/current/systemd/x-watchdog.service"
 SYSTEMCTL = """#!/bin/sh
@@ -28,7 +28,7 @@ class Host:
     def __init__(self, root: Path) -> None:
         self.log, self.state = root / "log", root / "state"
         (root / "units").mkdir()
-        self.place = Place("x", str(root / "sbin"), str(root / "units"))
+        self.place = WatchdogPaths("x", str(root / "sbin"), str(root / "units"))
         self.says(LoadState="not-found", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
 
     def says(self, **state: str) -> None:
@@ -76,7 +76,7 @@ def test_a_new_program_and_a_new_unit_restart_it(host: Host) -> None:
 
 
 def test_check_mode_says_what_would_be_done_and_does_nothing(host: Host) -> None:
-    place = Place("x", host.place.directory, host.place.units, check=True)
+    place = WatchdogPaths("x", host.place.directory, host.place.units, check=True)
     assert install(place, b"program", UNIT) == [f"installed {place.program}", f"linked {place.link}"]
     install(host.place, b"program", UNIT)
     host.told()

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from activemq_agent.agent_topics import canary_topic
 from activemq_agent.config import DAY, Broker, Config
-from activemq_agent.config_keys import KEYS, spell, value_of
+from activemq_agent.config_keys import KEYS, format_value, value_of
 from activemq_agent.errors import AgentError, ConfigError
 from activemq_agent.programs import unsafe_handlers
 from activemq_agent.session import (
@@ -49,9 +49,9 @@ class Trial:
         )
 
 
-def effective(config: Config) -> list[str]:
+def effective_lines(config: Config) -> list[str]:
     """Return the configuration as lines ``key = value`` of agent.conf, defaults included, secrets masked."""
-    lines = ((entry.name, spell(value_of(config, entry))) for entry in KEYS)
+    lines = ((entry.name, format_value(value_of(config, entry))) for entry in KEYS)
     return [f"{name} = {text}".rstrip() for name, text in lines]
 
 

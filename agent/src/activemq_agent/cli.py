@@ -64,9 +64,9 @@ def run(path: Path, drop_expired: bool) -> int:
 def check(path: Path) -> int:
     """Show the configuration that is in effect, and try every broker: 0 if one of them serves."""
     config = _config(path)
-    from activemq_agent.check import effective, refuse_short_memory, refuse_unsafe_handlers, trials
+    from activemq_agent.check import effective_lines, refuse_short_memory, refuse_unsafe_handlers, trials
 
-    for line in effective(config):
+    for line in effective_lines(config):
         click.echo(line)
     refuse_short_memory(config)
     refuse_unsafe_handlers(config)

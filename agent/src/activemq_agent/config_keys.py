@@ -348,7 +348,7 @@ def value_of(config: Config, entry: Entry) -> Any:
     return _at(config, entry.path)
 
 
-def spell(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a configuration value as agent.conf spells it: secrets as asterisks, None as the empty string."""
     match value:
         case None:
@@ -362,5 +362,5 @@ def spell(value: Any) -> str:
         case (str() as host, int() as port):
             return join(host, port)
         case tuple():
-            return ",".join(map(spell, value))
+            return ",".join(map(format_value, value))
     return str(value)

@@ -31,7 +31,7 @@ _MOMENTS = 50_000
 Record = dict[str, Any]
 
 
-class Tail:
+class JournalTail:
     """Reads an agent's journal files as they grow: ``counts`` of records by kind, times of the last 50,000 of each."""
 
     def __init__(self, directory: Path) -> None:
@@ -45,7 +45,7 @@ class Tail:
         self._connection: tuple[str, float] | None = None
         self._moments: dict[str, deque[float]] = {}
 
-    def read(self) -> Tail:
+    def read(self) -> JournalTail:
         """Read the records written since the last call; return the Tail itself."""
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
@@ -100,7 +100,7 @@ class AgentProcess:
         self.config = directory / "agent.conf"
         self.socket = sockets / f"{len(list(sockets.iterdir()))}.sock"
         self.socket.with_suffix(".taken").touch()
-        self.tail = Tail(directory / "agent")
+        self.tail = JournalTail(directory / "agent")
         self._output = directory / "output.log"
         self._process: subprocess.Popen[bytes] | None = None
         own = {"state.directory": str(directory), "socket": str(self.socket), "drain.seconds": str(DRAIN)}

@@ -63,7 +63,7 @@ def resume(base: str, unit: str | None) -> dict[str, Any]:
     return {"at": time.time(), "changed": was_frozen}
 
 
-def stay(unit: str) -> None:
+def cancel_return_timer(unit: str) -> None:
     """Cancel the timer with which systemd would start or resume the broker of ``unit`` after an injected fault."""
     _systemctl("stop", f"{_timer(unit)}.timer", must=False)
 
@@ -138,7 +138,7 @@ def _timer(unit: str) -> str:
 
 def _come_back(unit: str, act: str, seconds: int) -> None:
     then = ["kill", "--signal=SIGCONT", unit] if act == "pause" else ["start", unit]
-    stay(unit)
+    cancel_return_timer(unit)
     command = ["systemd-run", "--collect", f"--unit={_timer(unit)}", f"--on-active={seconds}", "systemctl", *then]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -20,7 +20,7 @@ from typing import Any
 from ..install import jars
 from ..install.configuration_archive import InstallError
 from ..install.disk import Owner
-from ..install.pending_restart import Owed
+from ..install.pending_restart import PendingRestart
 from ..kahadb.store_marker import read_marker
 from .broker_configuration import has_messages
 from .process import Process, uptime
@@ -31,7 +31,7 @@ _HOME = "-Dactivemq.home="
 _PATIENCE = 10.0
 
 
-def gather(layout: Layout, process: Process | None, owed: Owed | None, store: str) -> dict[str, Any]:
+def gather(layout: Layout, process: Process | None, owed: PendingRestart | None, store: str) -> dict[str, Any]:
     """Return what ``broker_info`` tells of a broker beside its state: release, store access, free bytes …
 
     ``owed`` is a restart that is still pending, or None.

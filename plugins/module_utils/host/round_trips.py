@@ -18,7 +18,7 @@ from .versions import Layout
 
 
 @dataclass(frozen=True)
-class Try:
+class ProbeRound:
     """One round of probes over all addresses: ``address`` is the one that answered, None if none did.
 
     ``began`` and ``ended`` are seconds since the epoch.
@@ -39,7 +39,7 @@ def watch(
     places = {text: _place(text) for text in addresses}
     login = _login(base) if base else probe.Login()
     last: dict[str, str] = {}
-    tries: list[Try] = []
+    tries: list[ProbeRound] = []
     end, flagged = time.monotonic() + seconds, False
     # Do not end during a gap, whose length would then stay unknown.
     while time.monotonic() < end and not (flagged and flag and tries[-1].address and not os.path.lexists(flag)):
@@ -75,7 +75,7 @@ def _round(
     timeout: float,
     before: str | None,
     last: dict[str, str],
-) -> Try:
+) -> ProbeRound:
     """Probe until one address answers, beginning with the address ``before`` that answered last."""
     began = time.time()
     for text in sorted(places, key=lambda text: text != before):
@@ -83,11 +83,11 @@ def _round(
         answer = probe.ask(scheme, address, login, timeout)
         last[text] = answer.detail
         if answer.answered:
-            return Try(began, time.time(), text)
-    return Try(began, time.time(), None)
+            return ProbeRound(began, time.time(), text)
+    return ProbeRound(began, time.time(), None)
 
 
-def summary(tries: Iterable[Try]) -> dict[str, Any]:
+def summary(tries: Iterable[ProbeRound]) -> dict[str, Any]:
     """Return the time spans in which each address answered, the gaps between them, and ``longest``, in seconds. Pure.
 
     A gap lasts from the end of the last answer to the end of the first one after, so it is never
@@ -95,9 +95,9 @@ def summary(tries: Iterable[Try]) -> dict[str, Any]:
     """
     spans: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []
-    answered: Try | None = None
-    silent: Try | None = None
-    made: Try | None = None
+    answered: ProbeRound | None = None
+    silent: ProbeRound | None = None
+    made: ProbeRound | None = None
     trips = 0
     for made in tries:
         if made.address is None:
@@ -115,7 +115,7 @@ def summary(tries: Iterable[Try]) -> dict[str, Any]:
     return {"trips": trips, "spans": spans, "gaps": gaps, "longest": max([gap["seconds"] for gap in gaps], default=0.0)}
 
 
-def _gap(began: float, ended: float, before: Try | None, after: str | None) -> dict[str, Any]:
+def _gap(began: float, ended: float, before: ProbeRound | None, after: str | None) -> dict[str, Any]:
     return {
         "began": _moment(began),
         "ended": _moment(ended),

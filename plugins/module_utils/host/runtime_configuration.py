@@ -137,12 +137,12 @@ def _text(element: ElementTree.Element) -> str:
     return ElementTree.canonicalize(ElementTree.tostring(element, encoding="unicode"), strip_text=True)
 
 
-def show(layout: Layout, version: str) -> None:
+def trigger_reload(layout: Layout, version: str) -> None:
     """Touch a version's activemq.xml, so that the broker's runtimeConfigurationPlugin reads it."""
     os.utime(os.path.join(layout.directory(version), DOCUMENT))
 
 
-def hide(layout: Layout, version: str, previous: str | None) -> None:
+def suppress_reload(layout: Layout, version: str, previous: str | None) -> None:
     """Give a version's activemq.xml the time of the previous one, so that runtimeConfigurationPlugin ignores it.
 
     Used for a change that needs a restart, of which the plugin would take a part.

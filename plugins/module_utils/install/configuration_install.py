@@ -180,7 +180,7 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
     if owed is None:
         return Outcome(False, name, None)
     if owed.uptime is None and not check:
-        owed = pending_restart.date(layout, owed)
+        owed = pending_restart.mark_in_force(layout, owed)
     return Outcome(False, name, owed.previous, reasons=owed.reasons)
 
 
@@ -266,25 +266,25 @@ def _let_it_be_taken(
 
     A restart is pending until then.
     """
-    runtime_configuration.show(layout, version)
+    runtime_configuration.trigger_reload(layout, version)
     end = runtime_configuration.mark(layout)
     _switch(layout, version, previous, reasons, live=True)
     if not runtime_configuration.is_taken(end, wanted):
         return False
-    pending_restart.settle(layout)
+    pending_restart.clear_restart(layout)
     return True
 
 
 def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str], live: bool = False) -> None:
     """Move the link ``current`` to a version; the restart that this makes necessary is recorded before."""
-    owed = pending_restart.merge(layout, previous, reasons) if reasons and previous else None
+    owed = pending_restart.record_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
-        runtime_configuration.hide(layout, version, previous)
+        runtime_configuration.suppress_reload(layout, version, previous)
     disk.point(layout.current, layout.target(version))
     if owed:
-        pending_restart.date(layout, owed)
+        pending_restart.mark_in_force(layout, owed)
     elif pending_restart.is_known_to_broker(layout, version):
-        pending_restart.settle(layout)
+        pending_restart.clear_restart(layout)
 
 
 def _clean(layout: Layout) -> None:

@@ -29,7 +29,7 @@ _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Owed:
+class PendingRestart:
     """A pending restart: a broker that was started before ``uptime`` (seconds since boot ``boot``) must be restarted.
 
     ``uptime`` is None while the link has not moved yet. ``previous`` is the last version that a
@@ -61,22 +61,22 @@ def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -
     return bool(_MONITORED.search(old.read(path) or b"")) and bool(_MONITORED.search(tree[path].content))
 
 
-def read(layout: Layout) -> Owed | None:
+def read(layout: Layout) -> PendingRestart | None:
     """Return the pending restart, or None if there is none or a broker was started since the change."""
     owed = _load(layout.pending)
     process = find_broker(layout.base) if owed else None
     return None if owed and process and owed.is_settled_by(process) else owed
 
 
-def _load(path: str) -> Owed | None:
+def _load(path: str) -> PendingRestart | None:
     try:
         known = json.loads(read_file(path, _LARGEST))
-        return Owed(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
+        return PendingRestart(known["previous"], tuple(known["reasons"]), known["boot"], known["uptime"])
     except FileNotFoundError:
         return None
     except (UntrustedPathError, ValueError, KeyError, TypeError):
         # Written in one step, so this is someone's hand: owe the restart rather than forget it.
-        return Owed("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
+        return PendingRestart("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
 
 
 def is_known_to_broker(layout: Layout, version: str) -> bool:
@@ -85,11 +85,11 @@ def is_known_to_broker(layout: Layout, version: str) -> bool:
     return owed is not None and owed.previous == version
 
 
-def merge(layout: Layout, previous: str, more: Iterable[str]) -> Owed:
+def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> PendingRestart:
     """Record a pending restart, adding to the reasons of one that is pending already; return the record."""
     before = read(layout)
     known = before.reasons if before else ()
-    owed = Owed(
+    owed = PendingRestart(
         previous=before.previous if before and before.previous else previous,
         reasons=(*known, *(reason for reason in more if reason not in known)),
         boot=boot_id(),
@@ -97,16 +97,16 @@ def merge(layout: Layout, previous: str, more: Iterable[str]) -> Owed:
     return _write(layout, owed)
 
 
-def date(layout: Layout, owed: Owed) -> Owed:
+def mark_in_force(layout: Layout, owed: PendingRestart) -> PendingRestart:
     """Record that a change of configuration is in force as of now; return the record of the pending restart."""
     return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
 
 
-def settle(layout: Layout) -> None:
+def clear_restart(layout: Layout) -> None:
     """Remove the record of a pending restart."""
     disk.remove(layout.pending)
 
 
-def _write(layout: Layout, owed: Owed) -> Owed:
+def _write(layout: Layout, owed: PendingRestart) -> PendingRestart:
     disk.replace_file(layout.pending, json.dumps(asdict(owed), sort_keys=True).encode() + b"\n", 0o640)
     return owed

@@ -54,7 +54,7 @@ class Command:
 
 
 @dataclass
-class Tail:
+class JournalEnd:
     """The end of a journal (data file number and offset), and how many places and records could not be read."""
 
     file: int = 0
@@ -81,7 +81,7 @@ def data_file_sizes(store: str) -> list[list[int]]:
     return found
 
 
-def commands(store: str, tail: Tail) -> Iterator[Command]:
+def commands(store: str, tail: JournalEnd) -> Iterator[Command]:
     """Yield every record of the journal that can be read, and fill in ``tail``; nothing where there is no store.
 
     A broken end of the last file is no damage: a killed broker was writing it. A file that a running
@@ -118,7 +118,7 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
         )
 
 
-def _batches(data: mmap.mmap, tail: Tail, last: bool) -> Iterator[Command]:
+def _batches(data: mmap.mmap, tail: JournalEnd, last: bool) -> Iterator[Command]:
     at, end = 0, len(data)
     while at + _CONTROL.size <= end:
         length, kind, magic, size, _ = _CONTROL.unpack_from(data, at)
@@ -138,7 +138,7 @@ def _batches(data: mmap.mmap, tail: Tail, last: bool) -> Iterator[Command]:
         tail.damaged += 1
 
 
-def _records(data: mmap.mmap, at: int, end: int, tail: Tail) -> Iterator[Command]:
+def _records(data: mmap.mmap, at: int, end: int, tail: JournalEnd) -> Iterator[Command]:
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:

@@ -175,7 +175,7 @@ UNSEEN: dict[str, Any] = {
 
 def look(store: str) -> dict[str, Any]:
     """Return the contents of a store, ready for JSON. Nothing is opened for writing. Raises InstallError, OSError."""
-    tail, contents = journal.Tail(), Contents()
+    tail, contents = journal.JournalEnd(), Contents()
     contents.read(journal.commands(store, tail))
     items = contents.items()
     files = journal.data_file_sizes(store)

@@ -53,7 +53,7 @@ def count(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Cou
         open_directory(directory).close()
     except FileNotFoundError:
         raise InstallError(f"{directory}: there is no such directory") from None
-    replay, tail = Replay(), journal.Tail()
+    replay, tail = Replay(), journal.JournalEnd()
     try:
         for command in journal.commands(directory, tail):
             replay.apply(command)

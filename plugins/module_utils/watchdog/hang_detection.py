@@ -138,7 +138,7 @@ def may_kill(kills: Sequence[float], now: float) -> bool:
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 
 
-def said_of_hung(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
+def hung_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
     """Return the journal's line about a hung broker: its state, what follows, what to do."""
     hung = f"the broker is hung: {MISSES} looks in {seconds:.0f} s had no answer; {text}."
     held = {

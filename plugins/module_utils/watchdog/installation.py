@@ -15,7 +15,7 @@ _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"
 
 
 @dataclass(frozen=True)
-class Place:
+class WatchdogPaths:
     """The paths of an instance's watchdog. With ``check`` nothing is changed, and what would be done is returned."""
 
     instance: str
@@ -36,7 +36,7 @@ class Place:
         return os.path.join(self.units, self.name)
 
 
-def install(place: Place, program: bytes, unit: str) -> list[str]:
+def install(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
     """Install the watchdog's program and link its unit, enable and start it; return what was done, one line each.
 
     Raises InstallError, OSError.
@@ -56,7 +56,7 @@ def install(place: Place, program: bytes, unit: str) -> list[str]:
     return [*done, *_run(place, new=bool(done))]
 
 
-def _run(place: Place, *, new: bool) -> list[str]:
+def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
     shown = _show(place)
     done = []
     if new or shown.get("NeedDaemonReload") == "yes":
@@ -77,7 +77,7 @@ def _run(place: Place, *, new: bool) -> list[str]:
     return done
 
 
-def remove(place: Place) -> list[str]:
+def remove(place: WatchdogPaths) -> list[str]:
     """Stop the watchdog and remove what was installed; return what was done, one line each."""
     done = []
     if os.path.lexists(place.link):
@@ -111,12 +111,12 @@ def _target(link: str) -> str | None:
         return None
 
 
-def _show(place: Place) -> dict[str, str]:
+def _show(place: WatchdogPaths) -> dict[str, str]:
     text = _call("systemctl", "show", f"--property={_SHOWN}", place.name)
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
-def _systemctl(place: Place, *words: str, refused: bool = False) -> None:
+def _systemctl(place: WatchdogPaths, *words: str, refused: bool = False) -> None:
     if not place.check:
         _call("systemctl", *words, refused=refused)
 

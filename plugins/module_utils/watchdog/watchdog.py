@@ -142,7 +142,7 @@ class Watchdog:
         options = self._options
         kills = read_kills(self._kills)
         allowed = hang_detection.may_kill(kills, now)
-        line = hang_detection.said_of_hung(
+        line = hang_detection.hung_message(
             found.text,
             action=options.action,
             ha=options.ha,

@@ -13,10 +13,10 @@ from lxml import etree
 
 from activemq_fleet.adopt import companion_files
 from activemq_fleet.adopt.agents import AgentFile, propose_agents
-from activemq_fleet.adopt.bridges import propose_addresses, propose_letters
+from activemq_fleet.adopt.bridges import propose_addresses, propose_master_nodes
 from activemq_fleet.adopt.brokers import HEAP, accounts, propose_acl, propose_brokers, propose_users
 from activemq_fleet.adopt.inventory_writer import labels_in, write_inventory
-from activemq_fleet.adopt.leftovers import propose_missing
+from activemq_fleet.adopt.leftovers import propose_fragments
 from activemq_fleet.adopt.network import propose_network
 from activemq_fleet.adopt.profiles import propose_profiles
 from activemq_fleet.adopt.proposal import Proposal
@@ -78,7 +78,7 @@ def adopt(
     companion_files.propose_host(proposal)
     propose_brokers(proposal)
     companion_files.propose_console(proposal)
-    propose_letters(proposal)
+    propose_master_nodes(proposal)
     propose_addresses(proposal, addresses)
     _propose_instances(proposal)
     propose_network(proposal)
@@ -89,7 +89,7 @@ def adopt(
     fleet = proposal.fleet()
     companion_files.propose_java_options(proposal, fleet)
     for document in proposal.documents:
-        propose_missing(proposal, document, _rendered(fleet.broker(document.host)))
+        propose_fragments(proposal, document, _rendered(fleet.broker(document.host)))
     _propose_waivers(proposal, findings)
     fleet = proposal.fleet()
     found = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from activemq_fleet.addresses import parse
 from activemq_fleet.adopt.proposal import Proposal, Variables
-from activemq_fleet.adopt.values import NAMES, fits, literal
+from activemq_fleet.adopt.values import NAMES, is_valid_value, literal
 from activemq_fleet.topology import Broker, Fleet
 
 AGENT_CONF = "agent.conf"
@@ -68,7 +68,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
         variables["agent_password"] = proposal.secrets.of(name, "", f"password of the agent {name}")
         if len({broker.group for broker in brokers.values()}) > 1:
             variables["agent_group"] = home.group
-        proposal.agents[file.host] = {name: value for name, value in variables.items() if fits(name, value)}
+        proposal.agents[file.host] = {name: value for name, value in variables.items() if is_valid_value(name, value)}
         homes = {agent.host: agent.pair for agent in proposal.fleet().agents}
         if file.host not in homes:
             del proposal.agents[file.host]

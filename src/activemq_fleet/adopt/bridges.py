@@ -87,13 +87,13 @@ def _destinations(holder: XmlElement | None) -> tuple[str, ...] | None:
         text = f"{node.name}://{node.get('physicalName')}"
         if node.name not in ("queue", "topic") or set(node.attributes) != {"physicalName"} or node.children:
             return None
-        if not values.fits("links", [{"from": "a", "to": "b", "include": [text]}]):
+        if not values.is_valid_value("links", [{"from": "a", "to": "b", "include": [text]}]):
             return None
         found.append(text)
     return tuple(found)
 
 
-def propose_letters(proposal: Proposal) -> None:
+def propose_master_nodes(proposal: Proposal) -> None:
     """Propose ``activemq_master_node`` for pairs that share a store.
 
     The preferred master is the node that its file marks as preferred, otherwise the node that bridges of other brokers

@@ -98,7 +98,7 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
     for node in connectors(document):
         parsed = _LISTENS.fullmatch(node.get("uri"))
         name = node.get("name")
-        if id(node) in proposal.stood_for or not parsed or names[name] > 1 or name in _OTHER_PORTS:
+        if id(node) in proposal.replaced_elements or not parsed or names[name] > 1 or name in _OTHER_PORTS:
             continue
         scheme, bind, port, query = parsed.groups()
         options = _options(query or "")
@@ -106,9 +106,9 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
         if scheme not in document.release.schemes or scheme == "vm":
             continue
         secret = any(holds_secret(option, value) for option, value in options.items())
-        if secret or not values.fits("connectors", [listener.to_setting()]):
+        if secret or not values.is_valid_value("connectors", [listener.to_setting()]):
             listener = replace(listener, options={})
-        if values.fits("connectors", [listener.to_setting()]):
+        if values.is_valid_value("connectors", [listener.to_setting()]):
             yield listener
 
 
@@ -186,7 +186,7 @@ def propose_users(proposal: Proposal) -> None:
                 continue
             secret = proposal.secrets.of(name, account.get("password"), f"password of user {name}")
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
-            if values.fits("users", [user]):
+            if values.is_valid_value("users", [user]):
                 users.append(user)
             if is_agents:
                 agents[name] = None
@@ -237,7 +237,7 @@ def _permission(node: XmlElement) -> dict[str, Any] | None:
         groups = [group.strip() for group in node.get(right).split(",") if group.strip()]
         if groups:
             entry[right] = groups
-    return entry if values.fits("acl", [entry]) else None
+    return entry if values.is_valid_value("acl", [entry]) else None
 
 
 def _without_ours(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[dict[str, Any]]:

@@ -23,14 +23,14 @@ _OUR_REFERENCE = "${activemq."
 _OUR_OWN = ("brokerName", "id")
 
 
-def propose_missing(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
+def propose_fragments(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
     """Propose broker attributes and XML fragments for one host.
 
     ``rendered`` is the host's document as rendered from variables alone, without fragments.
     """
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)
-    skip = proposal.stood_for
+    skip = proposal.replaced_elements
     found = []
     for child in document.broker.children:
         same = next((other for other in broker.children if other.tag == child.tag), None)
@@ -56,7 +56,7 @@ def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlEle
     for name, value in document.broker.attributes.items():
         if name in _OUR_OWN or rendered.attributes.get(name) == value or holds_secret(name, value):
             continue
-        if values.fits("broker_attributes", {name: value}):
+        if values.is_valid_value("broker_attributes", {name: value}):
             attributes[name] = values.literal(value)
     if attributes:
         proposal[document.host]["broker_attributes"] = attributes

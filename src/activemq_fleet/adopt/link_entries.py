@@ -12,7 +12,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class AdoptedLink:
     """One adopted link between two units (a pair, or a broker without a peer).
 
     ``source`` and ``target`` are names of units; ``hosts`` are all brokers of the source, each of which carries the
@@ -41,7 +41,7 @@ class Entry:
 
     source: str
     target: str
-    links: tuple[Carried, ...]
+    links: tuple[AdoptedLink, ...]
 
     def to_setting(self, *, with_ttl: bool) -> dict[str, Any]:
         """Return the entry as ``activemq_links`` holds it."""
@@ -59,11 +59,11 @@ class Entry:
         return entry
 
 
-def entries_for(links: Sequence[Carried], fleet: Fleet) -> tuple[list[Entry], list[Carried]]:
+def entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[Entry], list[AdoptedLink]]:
     """Return entries of ``activemq_links``, those of groups before those of pairs, and the links no entry can make."""
     members = _members(fleet)
     home = {broker.unit: broker for broker in fleet.brokers}
-    groups: dict[Any, dict[tuple[str, str], Carried]] = defaultdict(dict)
+    groups: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)
     kinds = {}
     for link in links:
         kind = link.own_name, link.duplex, link.ttl, link.include, link.exclude

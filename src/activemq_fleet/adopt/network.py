@@ -18,7 +18,7 @@ from activemq_fleet.adopt.bridges import (
     network_connectors,
 )
 from activemq_fleet.adopt.brokers import accounts, groups_of
-from activemq_fleet.adopt.link_entries import Carried, Entry, entries_for
+from activemq_fleet.adopt.link_entries import AdoptedLink, Entry, entries_for
 from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal
@@ -37,7 +37,7 @@ class _Found:
     ``raw`` holds, by (host, name), the reason why a bridge stays in an XML fragment.
     """
 
-    carried: list[Carried] = field(default_factory=list)
+    carried: list[AdoptedLink] = field(default_factory=list)
     pair_links: dict[str, Bridge] = field(default_factory=dict)
     raw: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -176,7 +176,7 @@ def _carried(
     documents: Sequence[Document],
     by_host: dict[str, tuple[Bridge, str]],
     found: _Found,
-) -> Carried | None:
+) -> AdoptedLink | None:
     """Return the link that replaces a unit's bridges of one name, or None where its brokers' bridges differ."""
     hosts = [document.host for document in documents]
     pure = proposal.profile(hosts[0]).replicates
@@ -198,7 +198,7 @@ def _carried(
     bridge, target = first
     # One address says nothing of how a pair is dialled.
     kind = bridge.kind if len(bridge.addresses) > 1 else ""
-    return Carried(
+    return AdoptedLink(
         unit, target, bridge.name, bridge.duplex, bridge.ttl, bridge.include, bridge.exclude, kind, tuple(hosts)
     )
 
@@ -254,14 +254,14 @@ def _propose_discovery(proposal: Proposal, base: Fleet, found: _Found, multicast
             proposal[document.host]["discovery"] = kind
 
 
-def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> list[Carried]:
+def _propose_topology(proposal: Proposal, base: Fleet, found: _Found, multicast: set[str]) -> list[AdoptedLink]:
     """Propose each group's ``activemq_topology``, the shape that makes most of its links; return the links it makes."""
     plain = {
         (link.source, link.target, link.name, link.duplex): link
         for link in found.carried
         if not link.include and not link.exclude
     }
-    fitting: dict[str, dict[str, list[Carried]]] = {group.name: {"none": []} for group in base.groups}
+    fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {"none": []} for group in base.groups}
     for shape in _SHAPES:
         expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
         for broker in proposal.fleet(topology=shape, links=None, pair_links=None).brokers:
@@ -316,7 +316,7 @@ def _propose_ttl(proposal: Proposal, found: _Found, entries: Sequence[Entry], mu
     )
 
 
-def _wrong_ttl(proposal: Proposal, found: _Found) -> list[Carried]:
+def _wrong_ttl(proposal: Proposal, found: _Found) -> list[AdoptedLink]:
     fleet = proposal.fleet()
     wrong = []
     for carried in found.carried:

@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_fleet.adopt.secrets import Secrets, build_value
 from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.values import fits
+from activemq_fleet.adopt.values import is_valid_value
 from activemq_fleet.adopt.xml_diff import XmlElement
 from activemq_fleet.naming import Naming
 from activemq_fleet.profiles import PROFILES, Profile
@@ -22,8 +22,8 @@ Variables = dict[str, Any]
 class Proposal:
     """The variables that an adoption proposes, by host, without the prefix ``activemq_``.
 
-    ``stood_for`` are ids of XML elements that a variable replaces although it renders another element, so that no XML
-    fragment may restore them.
+    ``replaced_elements`` are ids of XML elements that a variable replaces although it renders another element, so that
+    no XML fragment may restore them.
     """
 
     documents: tuple[Document, ...]
@@ -33,7 +33,7 @@ class Proposal:
     """Variables of hosts that run an agent, by host."""
     secrets: Secrets = field(default_factory=Secrets)
     notes: list[str] = field(default_factory=list)
-    stood_for: set[int] = field(default_factory=set)
+    replaced_elements: set[int] = field(default_factory=set)
 
     @classmethod
     def of(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
@@ -49,7 +49,7 @@ class Proposal:
 
     def set(self, host: str, name: str, value: Any) -> bool:
         """Propose a value for a host's variable; return False and change nothing where the value is not valid."""
-        if value is None or not fits(name, value):
+        if value is None or not is_valid_value(name, value):
             return False
         self.variables[host][name] = value
         return True
@@ -85,4 +85,4 @@ class Proposal:
 
     def stands_for(self, *nodes: XmlElement | None) -> None:
         """Keep the given XML elements out of the proposed fragments."""
-        self.stood_for |= {id(node) for node in nodes if node is not None}
+        self.replaced_elements |= {id(node) for node in nodes if node is not None}

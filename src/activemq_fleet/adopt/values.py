@@ -14,7 +14,7 @@ NAMES = tuple(Settings.model_fields)
 _principal, _name = TypeAdapter(fields.Principal), TypeAdapter(fields.Name)
 
 
-def fits(name: str, value: Any) -> bool:
+def is_valid_value(name: str, value: Any) -> bool:
     """Return whether variable ``activemq_NAME`` accepts the value, whatever the other variables are."""
     try:
         Settings.model_validate({name: build_value(value)})

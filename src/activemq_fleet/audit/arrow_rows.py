@@ -12,8 +12,8 @@ import pyarrow as pa
 from activemq_fleet.audit import log_evidence as of_signs
 from activemq_fleet.audit.bridges import Bridge, bridges_of
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
-from activemq_fleet.audit.broker_runs import terms
-from activemq_fleet.audit.evidence import SKEW, Busy, Incident, Loss, Node, Seen
+from activemq_fleet.audit.broker_runs import observed_runs
+from activemq_fleet.audit.evidence import SKEW, Busy, Incident, LogEvidence, Loss, Node
 from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_incidents import pair_incidents
@@ -67,7 +67,7 @@ def log_evidence(batches: Iterator[pa.RecordBatch], turns: Mapping[tuple[str, st
         rows = batch.to_pylist()
         for row in rows:
             row["sequence"] = turns[row["host"], row["file"]] * LINES + row["line"]
-        found = [_of_sign(one) for one in of_signs.signs(map(_seen, rows))]
+        found = [_of_sign(one) for one in of_signs.evidence_in(map(_seen, rows))]
         if found:
             yield pa.RecordBatch.from_pylist(found, schema=_SIGNS)
 
@@ -83,7 +83,7 @@ def of_host(table: pa.Table) -> pa.Table:
         {**_of_bridge(bridge), "is": "bridge"}
         for bridge in bridges_of(one for one in seen if one.kind in OF_RUNS or one.kind in of_signs.OF_LINKS)
     ]
-    found += [{**asdict(span), "is": "state"} for span in spans_of(terms(of_runs))]
+    found += [{**asdict(span), "is": "state"} for span in spans_of(observed_runs(of_runs))]
     names = {one.fields["broker"] for one in of_runs if one.kind in _NAMED and "broker" in one.fields}
     found += [{"host": seen[0].host, "peer": name, "is": "name"} for name in sorted(names)]
     return pa.Table.from_pylist(found, schema=_OF_HOST)
@@ -91,7 +91,7 @@ def of_host(table: pa.Table) -> pa.Table:
 
 def incidents(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> pa.Table:
     """Return the incidents of one pair, or of a host that is in none, from all evidence about it."""
-    found = [_of_incident(incident) for incident in settle(evidence, skew)]
+    found = [_of_incident(incident) for incident in incidents_of(evidence, skew)]
     return pa.Table.from_pylist(found, schema=_INCIDENTS)
 
 
@@ -113,9 +113,9 @@ def operation_row(operation: Operation) -> dict[str, Any]:
     }
 
 
-def settle(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> list[Incident]:
+def incidents_of(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> list[Incident]:
     """The incidents of a pair. Rows may come in any order."""
-    seen: dict[str, list[Seen]] = {}
+    seen: dict[str, list[LogEvidence]] = {}
     for row in evidence:
         if row["kind"] not in _NO_RECORDS:
             seen.setdefault(row["host"], []).append(_seen(row))
@@ -125,7 +125,7 @@ def settle(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> lis
     found: list[Incident] = []
     for node in sorted(nodes, key=lambda node: node.host):
         mine = sorted(seen.get(node.host, ()), key=lambda one: one.sequence)
-        runs[node.host] = terms((one for one in mine if one.kind in OF_RUNS), busy)
+        runs[node.host] = observed_runs((one for one in mine if one.kind in OF_RUNS), busy)
         found += host_incidents(node, mine, runs[node.host])
     # An agent's connections tell of the pair that its host is in; of a host in none they tell nothing.
     agents = _agents(evidence) if any(node.pair for node in nodes) else ()
@@ -187,8 +187,8 @@ def _node(row: Mapping[str, Any]) -> Node:
     return Node(row["host"], fields.get("group"), fields.get("pair"), fields.get("store"), complete)
 
 
-def _seen(row: Mapping[str, Any]) -> Seen:
-    return Seen(
+def _seen(row: Mapping[str, Any]) -> LogEvidence:
+    return LogEvidence(
         host=row["host"],
         sequence=row["sequence"],
         at=_aware(row["time"]),
@@ -205,7 +205,7 @@ def _aware(moment: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _of_sign(seen: Seen) -> dict[str, Any]:
+def _of_sign(seen: LogEvidence) -> dict[str, Any]:
     return {
         "host": seen.host,
         "sequence": seen.sequence,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from activemq_fleet.audit.broker_runs import event_of
-from activemq_fleet.audit.evidence import Seen
+from activemq_fleet.audit.evidence import LogEvidence
 from activemq_fleet.logs import BridgeUp, BrokerRun
 from activemq_fleet.logs.broker_run import REACTIONS
 
@@ -58,7 +58,7 @@ class _Links:
     dialled: set[tuple[str, int]] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
 
-    def dial(self, seen: Seen) -> None:
+    def dial(self, seen: LogEvidence) -> None:
         uri = seen.fields.get("remote", "")
         self.dialled |= _places(uri)
         found = _THREAD.search(seen.thread)  # multicast: its listener dials
@@ -67,7 +67,7 @@ class _Links:
         elif uri not in self.by_uri:
             self.pending.append((seen.thread, uri))
 
-    def connector(self, seen: Seen) -> None:
+    def connector(self, seen: LogEvidence) -> None:
         name = link_name(seen.fields.get("connector", ""))
         self.names.add(name)
         for thread, uri in self.pending:
@@ -95,7 +95,7 @@ def _places(uri: str) -> set[tuple[str, int]]:
     return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
 
 
-def bridges_of(seen: Iterable[Seen]) -> list[Bridge]:
+def bridges_of(seen: Iterable[LogEvidence]) -> list[Bridge]:
     """The bridges that a host's log tells of, in the order of its log."""
     reader = _Reader()
     for one in seen:
@@ -113,7 +113,7 @@ class _Reader:
         self._last: dict[tuple[str | None, ...], Bridge] = {}
         self._passive: list[str] = []
 
-    def take(self, seen: Seen) -> None:
+    def take(self, seen: LogEvidence) -> None:
         before = {bridge.local: bridge for bridge in self._story.bridges}
         if seen.kind == "LIFE-STORE-CHOSEN":
             self._close_all(seen, "the broker ended without a word")
@@ -128,7 +128,7 @@ class _Reader:
         for local in before.keys() - now.keys():
             self._ended(local, seen)
 
-    def _other(self, seen: Seen, had: dict[str, BridgeUp]) -> None:
+    def _other(self, seen: LogEvidence, had: dict[str, BridgeUp]) -> None:
         if seen.kind == "NET-DIAL":
             self._links.dial(seen)
         elif seen.kind == "NET-CONNECTOR-UP":
@@ -138,7 +138,7 @@ class _Reader:
         elif seen.kind in _FAILED and seen.fields.get("local", "") not in had:
             self._in_vain(seen)
 
-    def _established(self, local: str, up: BridgeUp, seen: Seen) -> None:
+    def _established(self, local: str, up: BridgeUp, seen: LogEvidence) -> None:
         if local in self._up:
             self._finish(self._up.pop(local), seen.at, "it was replaced")
         # An address that was dialled without a name is logged like that of somebody who dialled.
@@ -151,14 +151,14 @@ class _Reader:
     def _take_passive(self) -> str | None:
         return self._passive.pop(0) if self._passive else None
 
-    def _ended(self, local: str, seen: Seen) -> None:
+    def _ended(self, local: str, seen: LogEvidence) -> None:
         bridge = self._up.pop(local, None)
         if bridge is None:
             return
         bridge.seen_loss = seen.kind in _LOST
         self._finish(bridge, seen.at, _cause(seen))
 
-    def _close_all(self, seen: Seen, cause: str) -> None:
+    def _close_all(self, seen: LogEvidence, cause: str) -> None:
         for bridge in self._up.values():
             # The log says nothing: all that is known is that it ended before the next run.
             self._came_back(bridge, self._last.get(_key(bridge)))
@@ -188,7 +188,7 @@ class _Reader:
         if known is not None and not known.rebuilt:
             known.rebuilt, known.back, known.back_peer = True, bridge.began, bridge.peer
 
-    def _in_vain(self, seen: Seen) -> None:
+    def _in_vain(self, seen: LogEvidence) -> None:
         """A dial that came to nothing, counted for the link that was lost, where that is known."""
         for known in self._last.values():
             if known.direction == "out" and not known.rebuilt:
@@ -206,7 +206,7 @@ def _key(bridge: Bridge) -> tuple[str | None, ...]:
     return (bridge.link, bridge.direction, bridge.peer if bridge.direction == "in" else None)
 
 
-def _cause(seen: Seen) -> str:
+def _cause(seen: LogEvidence) -> str:
     if seen.kind == "NET-REMOTE-ERR":
         return f"error at the other end: {_error(seen)}"
     if seen.kind == "NET-LOCAL-ERR":
@@ -216,5 +216,5 @@ def _cause(seen: Seen) -> str:
     return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker gave up"
 
 
-def _error(seen: Seen) -> str:
+def _error(seen: LogEvidence) -> str:
     return seen.fields.get("e", "").split("\n", 1)[0][:200] or "unknown"

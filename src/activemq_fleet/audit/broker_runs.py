@@ -1,7 +1,7 @@
 """A node's log -> its runs: when it waited, got the lock, was active, and how that ended. Pure.
 
 What a line means for a broker's state is ``logs.BrokerRun``'s business; here a story is cut into runs.
-Everything in a ``Term`` is by one clock, that of its host.
+Everything in a ``ObservedRun`` is by one clock, that of its host.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from activemq_fleet.audit.evidence import Busy, Seen
+from activemq_fleet.audit.evidence import Busy, LogEvidence
 from activemq_fleet.logs import BrokerRun, Event, Record
 from activemq_fleet.logs.broker_run import REACTIONS
 
@@ -28,7 +28,7 @@ _OWN = frozenset(
     | _UNCLEAN
 )
 KINDS = frozenset(REACTIONS) | _OWN
-"""The kinds that ``terms`` wants to see."""
+"""The kinds that ``observed_runs`` wants to see."""
 # What only a process that starts writes.
 _OF_STARTS = frozenset({"LIFE-CONFIG-INVALID", "LIFE-START-FAILED"})
 _STARTS = timedelta(minutes=3)
@@ -38,7 +38,7 @@ _AT_ONCE = 0.9
 
 
 @dataclass(slots=True)
-class Term:
+class ObservedRun:
     """One run of a broker, from the choice of its store to its end.
 
     ``chosen`` is None for a run whose beginning the log does not have. ``waited`` is since when it
@@ -89,7 +89,7 @@ class Term:
         return self.released or self.ended or self.last
 
 
-def terms(seen: Iterable[Seen], busy: Sequence[Busy] = ()) -> list[Term]:
+def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[Busy] = ()) -> list[ObservedRun]:
     """The runs that a node's log tells of, in the order of its log."""
     reader = _Reader()
     for one in seen:
@@ -102,11 +102,11 @@ def terms(seen: Iterable[Seen], busy: Sequence[Busy] = ()) -> list[Term]:
 class _Reader:
     def __init__(self) -> None:
         self._story = BrokerRun()
-        self._terms: list[Term] = []
-        self._term: Term | None = None
+        self._terms: list[ObservedRun] = []
+        self._term: ObservedRun | None = None
         self._tried: datetime | None = None
 
-    def take(self, seen: Seen) -> None:
+    def take(self, seen: LogEvidence) -> None:
         if seen.kind == "LIFE-STORE-CHOSEN" or self._is_another_start(seen):
             self._begin(seen)
         term = self._term or self._begin_unseen(seen)
@@ -119,18 +119,18 @@ class _Reader:
         if seen.kind in ("KDB-STOPPED", "LOCK-LEASE-RELEASED", "LIFE-STOPPED", "LIFE-STOPPED-OLD"):
             term.released = term.released or seen.at
 
-    def close(self) -> list[Term]:
+    def close(self) -> list[ObservedRun]:
         if self._term is not None:
             self._terms.append(self._term)
         return self._terms
 
-    def _is_another_start(self, seen: Seen) -> bool:
+    def _is_another_start(self, seen: LogEvidence) -> bool:
         """Whether a record comes from a process that starts, and the run before it ended without a word."""
         if seen.kind == "LIFE-REFRESH":
             return True
         return seen.kind in _OF_STARTS and self._term is not None and self._term.is_active and self._term.end == "open"
 
-    def _begin(self, seen: Seen) -> None:
+    def _begin(self, seen: LogEvidence) -> None:
         """A run begins; one that has only begun to read its files goes on."""
         chosen = seen.at if seen.kind == "LIFE-STORE-CHOSEN" else None
         if self._term is not None and self._term.is_new:
@@ -142,16 +142,18 @@ class _Reader:
                 self._term.end = "silent"
             self._terms.append(self._term)
         self._story = BrokerRun()
-        self._term = Term(seen.host, seen.sequence, chosen=chosen, store=seen.fields.get("adapter"), last=seen.at)
+        self._term = ObservedRun(
+            seen.host, seen.sequence, chosen=chosen, store=seen.fields.get("adapter"), last=seen.at
+        )
         self._term.is_new, self._term.first = chosen is None, seen.at
         self._tried = None
 
-    def _begin_unseen(self, seen: Seen) -> Term:
+    def _begin_unseen(self, seen: LogEvidence) -> ObservedRun:
         """The log begins in the middle of a run."""
-        self._term = Term(seen.host, seen.sequence, last=seen.at)
+        self._term = ObservedRun(seen.host, seen.sequence, last=seen.at)
         return self._term
 
-    def _read(self, term: Term, seen: Seen, before: str) -> None:
+    def _read(self, term: ObservedRun, seen: LogEvidence, before: str) -> None:
         story = self._story
         term.pure |= story.phase == "attached" or seen.kind.startswith("PMS-") or story.promoted
         term.unclean |= seen.kind in _UNCLEAN
@@ -168,7 +170,7 @@ class _Reader:
         term.last = max(term.last or seen.until, seen.until)
         self._become_active(term, seen)
 
-    def _wait(self, term: Term, seen: Seen) -> None:
+    def _wait(self, term: ObservedRun, seen: LogEvidence) -> None:
         if term.started is not None or term.was_active_before:
             return
         if seen.kind in ("LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT", "LOCK-LEASE-WAIT"):
@@ -186,7 +188,7 @@ class _Reader:
     def _tried_long(self, now: datetime) -> bool:
         return self._tried is not None and (now - self._tried).total_seconds() >= _AT_ONCE
 
-    def _become_active(self, term: Term, seen: Seen) -> None:
+    def _become_active(self, term: ObservedRun, seen: LogEvidence) -> None:
         if self._story.phase == "started" and term.started is None:
             term.started = seen.at
             term.promoted = self._story.promoted
@@ -196,13 +198,13 @@ class _Reader:
             term.was_active_before = True
 
 
-def event_of(seen: Seen) -> Event:
+def event_of(seen: LogEvidence) -> Event:
     """As ``logs.BrokerRun`` takes it."""
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return Event(seen.kind, record, seen.fields)
 
 
-def _ends(seen: Seen, phase: str, before: str, term: Term) -> bool:
+def _ends(seen: LogEvidence, phase: str, before: str, term: ObservedRun) -> bool:
     if seen.kind in ("LOCK-LOST", "RLD-DEMOTED", "LIFE-MASTERFAIL-STOP"):
         return True
     if seen.kind == "IO-STOP-BROKER":
@@ -210,7 +212,7 @@ def _ends(seen: Seen, phase: str, before: str, term: Term) -> bool:
     return phase in ("stopping", "stopped", "failed") and phase != before
 
 
-def _was_active(term: Term, seen: Seen) -> bool:
+def _was_active(term: ObservedRun, seen: LogEvidence) -> bool:
     """Whether the line that ends a run shows that it had served, where its beginning is not in the log."""
     if term.chosen is not None or term.started is not None or term.waited is not None:
         return False
@@ -219,7 +221,7 @@ def _was_active(term: Term, seen: Seen) -> bool:
     )
 
 
-def _how(seen: Seen, phase: str) -> End:
+def _how(seen: LogEvidence, phase: str) -> End:
     if seen.kind in ("LOCK-LOST", "RLD-DEMOTED"):
         return "lost_lock"
     if seen.kind == "IO-STOP-BROKER":
@@ -227,7 +229,7 @@ def _how(seen: Seen, phase: str) -> End:
     return "failed" if phase == "failed" else "stopped"
 
 
-def _spread(found: Sequence[Term], busy: Sequence[Busy]) -> None:
+def _spread(found: Sequence[ObservedRun], busy: Sequence[Busy]) -> None:
     """Lines that say nothing of the state still show that the run went on."""
     for index, term in enumerate(found):
         begin = term.chosen or term.first

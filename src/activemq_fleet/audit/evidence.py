@@ -30,7 +30,7 @@ SKEW = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LogEvidence:
     """A record of a broker's log whose kind matters here, by the clock of ``host``.
 
     ``count`` records of the same sense came from ``at`` to ``last``: refusals come by the thousand.

@@ -10,8 +10,8 @@ from itertools import groupby
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.bridges import Bridge, bridges_of, link_name
-from activemq_fleet.audit.broker_runs import Term
-from activemq_fleet.audit.evidence import Incident, Node, Seen, label, seconds_between
+from activemq_fleet.audit.broker_runs import ObservedRun
+from activemq_fleet.audit.evidence import Incident, LogEvidence, Node, label, seconds_between
 from activemq_fleet.audit.log_evidence import REFUSED, STARTS_FAILED, STORE, TWICE
 
 STARTS = 3
@@ -40,7 +40,7 @@ _BEFORE = timedelta(minutes=2)
 """So long before a lost lock its reason may stand."""
 
 
-def host_incidents(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> list[Incident]:
+def host_incidents(node: Node, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> list[Incident]:
     """Demotions, failing starts, store errors, refusals and double bridges of a host, from its signs in any order."""
     ordered = sorted(seen, key=lambda one: (one.at, one.sequence))
     return [
@@ -57,7 +57,7 @@ def host_incidents(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> li
     ]
 
 
-def _demotions(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> Iterator[Incident]:
+def _demotions(node: Node, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
     """An active node that lost its lock, until it stood by or was active again."""
     for index, term in enumerate(runs):
         if term.end != "lost_lock" or not term.is_active or term.ended is None:
@@ -86,16 +86,16 @@ def _demotions(node: Node, seen: Sequence[Seen], runs: Sequence[Term]) -> Iterat
         )
 
 
-def _reason(seen: Sequence[Seen], lost: datetime) -> Seen | None:
+def _reason(seen: Sequence[LogEvidence], lost: datetime) -> LogEvidence | None:
     """The last record before a lost lock that gives a reason."""
     reasons = [one for one in seen if one.kind in advice.LOST_LOCKS and lost - _BEFORE <= one.at <= lost]
     strong = [one for one in reasons if one.kind != "LOCK-KEEPALIVE-ERR"]
     return strong[-1] if strong else reasons[-1] if reasons else None
 
 
-def _failing_starts(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+def _failing_starts(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Starts that failed, one after the other, without one between them that came to serve or to stand by."""
-    failed: list[Seen] = []
+    failed: list[LogEvidence] = []
     for one in seen:
         if failed and (one.kind in _STARTED or one.at - failed[-1].at > STARTS_WITHIN):
             yield from _failing_start(node, failed)
@@ -105,7 +105,7 @@ def _failing_starts(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
     yield from _failing_start(node, failed)
 
 
-def _failing_start(node: Node, failed: Sequence[Seen]) -> Iterator[Incident]:
+def _failing_start(node: Node, failed: Sequence[LogEvidence]) -> Iterator[Incident]:
     # One start may write a record of each kind.
     starts = max(Counter(one.kind for one in failed).values(), default=0)
     if starts >= STARTS:
@@ -114,9 +114,9 @@ def _failing_start(node: Node, failed: Sequence[Seen]) -> Iterator[Incident]:
         yield _of_spell(node, spell, "failing_start", cause, advice.FAILING_START)
 
 
-def _spells(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
+def _spells(seen: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
     """Signs that follow each other closely."""
-    spell: list[Seen] = []
+    spell: list[LogEvidence] = []
     for one in seen:
         if spell and one.at - max(last.until for last in spell) > APART:
             yield spell
@@ -126,7 +126,7 @@ def _spells(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
         yield spell
 
 
-def _store_errors(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+def _store_errors(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
     for spell in _spells(seen):
         found = {one.fields["what"] for one in spell}
         # The one that says most: a full disk is also a failed write, a missing file also a corrupt reference.
@@ -138,7 +138,9 @@ def _store_errors(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
         )
 
 
-def _refusals(node: Node, seen: Sequence[Seen], bridges: Sequence[Seen], names: tuple[str, ...]) -> Iterator[Incident]:
+def _refusals(
+    node: Node, seen: Sequence[LogEvidence], bridges: Sequence[LogEvidence], names: tuple[str, ...]
+) -> Iterator[Incident]:
     """One for all that was refused in a while, whoever it was."""
     for spell in _spells(seen):
         kinds = {one.fields["what"] for one in spell}
@@ -156,7 +158,7 @@ def _refusals(node: Node, seen: Sequence[Seen], bridges: Sequence[Seen], names: 
         yield replace(incident, mark="", peer=peer, names=() if peer else names)
 
 
-def _refused(spell: Sequence[Seen]) -> Iterator[str]:
+def _refused(spell: Sequence[LogEvidence]) -> Iterator[str]:
     """In words, by what was refused and the account."""
     times: Counter[tuple[str, str]] = Counter()
     for one in spell:
@@ -169,7 +171,7 @@ def _refused(spell: Sequence[Seen]) -> Iterator[str]:
         yield f"and {len(times) - _NAMED} more accounts"
 
 
-def _peer(spell: Sequence[Seen], bridges: Sequence[Seen]) -> str:
+def _peer(spell: Sequence[LogEvidence], bridges: Sequence[LogEvidence]) -> str:
     """The broker that refused, where all of it is what this host's bridges were told.
 
     The record of the refusal does not name it. Those around it do; up to 5.7 a bridge may be refused so soon that
@@ -184,13 +186,13 @@ def _peer(spell: Sequence[Seen], bridges: Sequence[Seen]) -> str:
     return peers.pop() if len(peers) == 1 else ""
 
 
-def _end_after(sign: Seen, bridges: Sequence[Seen]) -> Seen | None:
+def _end_after(sign: LogEvidence, bridges: Sequence[LogEvidence]) -> LogEvidence | None:
     """The first end of a bridge behind its refusal."""
     ends = (one for one in bridges if one.kind == "NET-DOWN" and one.sequence > sign.sequence)
     return next((one for one in ends if one.at - sign.at <= _ENDS_WITHIN), None)
 
 
-def _double_bridges(node: Node, seen: Sequence[Seen]) -> Iterator[Incident]:
+def _double_bridges(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Two bridges for one client id, told twice, or once where the host is both ends of links of one name.
 
     Once alone it may be a bridge that came back before its old connection was given up.
@@ -257,7 +259,7 @@ def _overlaps(mine: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tuple[
         until[direction] = max(ended, until.get(direction, ended))
 
 
-def _of_spell(node: Node, spell: Sequence[Seen], kind: str, cause: str, advised: advice.Advice) -> Incident:
+def _of_spell(node: Node, spell: Sequence[LogEvidence], kind: str, cause: str, advised: advice.Advice) -> Incident:
     began, ended = spell[0].at, max(one.until for one in spell)
     return Incident(
         kind=kind,  # type: ignore[arg-type]  # one of the literals, from here only

@@ -1,7 +1,7 @@
 """Records that are a sign of trouble at one host, and thousands of them as one. Pure.
 
 A client with a wrong password tries again every second. So records that say the same within a
-minute become one ``Seen`` with a count, before anything is sent to where hosts are looked at.
+minute become one ``LogEvidence`` with a count, before anything is sent to where hosts are looked at.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
-from activemq_fleet.audit.evidence import Seen
+from activemq_fleet.audit.evidence import LogEvidence
 from activemq_fleet.root_cause import root_cause
 
 TEXT = 2000
@@ -66,12 +66,12 @@ _DATABASE = re.compile(r"SQLException|SQLNonTransient|JDBC")
 _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock")
 
 
-def signs(records: Iterable[Seen]) -> Iterator[Seen]:
+def evidence_in(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
     """Records of runs and links, and signs of refusals, double bridges and store errors, minute by minute.
 
     Only records of failed starts keep their text.
     """
-    minutes: dict[tuple[str, str, str, str, datetime], Seen] = {}
+    minutes: dict[tuple[str, str, str, str, datetime], LogEvidence] = {}
     for record in records:
         if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in _LOCKS:
             yield replace(record, text=_start_error(record.text) if record.kind in STARTS_FAILED else "")
@@ -92,7 +92,7 @@ def _start_error(text: str) -> str:
     return f"{first[:_START_ERROR]}: {cause[:_START_ERROR]}" if cause else first[:_START_ERROR]
 
 
-def sign_of(record: Seen) -> Seen | None:
+def sign_of(record: LogEvidence) -> LogEvidence | None:
     """What a record is a sign of, None for most."""
     if record.kind in _OF_STORE:
         return _sign(record, STORE, _store_error(record.text) or _OF_STORE[record.kind], "")
@@ -109,7 +109,7 @@ def sign_of(record: Seen) -> Seen | None:
     return _refusal(record)
 
 
-def _refusal(record: Seen) -> Seen | None:
+def _refusal(record: LogEvidence) -> LogEvidence | None:
     is_bridge = record.kind.startswith("NET-")
     refused = _CREDENTIALS.search(record.text)
     if refused:
@@ -130,7 +130,7 @@ def _store_error(text: str) -> str | None:
     return None
 
 
-def _sign(record: Seen, kind: str, what: str, who: str) -> Seen:
+def _sign(record: LogEvidence, kind: str, what: str, who: str) -> LogEvidence:
     first = record.text.split("\n", 1)[0][:300]
     fields = {"what": what, "who": who[:200], "of": record.kind}
     if record.kind.startswith("NET-") and "local" in record.fields:
@@ -138,7 +138,7 @@ def _sign(record: Seen, kind: str, what: str, who: str) -> Seen:
     return replace(record, kind=kind, fields=fields, text=first, thread="")
 
 
-def _together(known: Seen, sign: Seen) -> Seen:
+def _together(known: LogEvidence, sign: LogEvidence) -> LogEvidence:
     first = known if known.sequence <= sign.sequence else sign
     return replace(
         first,

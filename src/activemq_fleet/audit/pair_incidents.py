@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.broker_runs import Term
+from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import SKEW, Certainty, Incident, Loss, Node, label, seconds_between
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.planned_work import planned
@@ -32,13 +32,13 @@ _LAST_WORDS = timedelta(seconds=30)
 class _Takeover:
     """``term`` took over."""
 
-    term: Term
+    term: ObservedRun
     incident: Incident
 
 
 def pair_incidents(
     nodes: Sequence[Node],
-    runs: Mapping[str, Sequence[Term]],
+    runs: Mapping[str, Sequence[ObservedRun]],
     losses: Sequence[Loss] = (),
     skew: timedelta = SKEW,
     operations: Sequence[Operation] = (),
@@ -69,13 +69,15 @@ def pair_incidents(
     return found
 
 
-def _master(term: Term, runs: Mapping[str, Sequence[Term]]) -> Term | None:
+def _master(term: ObservedRun, runs: Mapping[str, Sequence[ObservedRun]]) -> ObservedRun | None:
     """The master of a promoted slave, where it was killed before it said that it was started."""
     others = [one for host, mine in runs.items() for one in mine if host != term.host]
     return others[-1] if term.promoted and others else None
 
 
-def _took_over(term: Term, before: Term | None, nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]]) -> bool:
+def _took_over(
+    term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, Node], runs: Mapping[str, Sequence[ObservedRun]]
+) -> bool:
     """It stood by and then was active; who was active before it was another node, or is not known."""
     if term.started is None:
         return False
@@ -90,11 +92,11 @@ def _took_over(term: Term, before: Term | None, nodes: Mapping[str, Node], runs:
     return any(not nodes[host].complete or _begins_late(runs.get(host, ())) for host in others) or not others
 
 
-def _begins_late(runs: Sequence[Term]) -> bool:
+def _begins_late(runs: Sequence[ObservedRun]) -> bool:
     return not runs or runs[0].chosen is None
 
 
-def _takeover(term: Term, before: Term | None, nodes: Mapping[str, Node], measured: Measured) -> Incident:
+def _takeover(term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, Node], measured: Measured) -> Incident:
     how = "unknown" if before is None else "pure" if term.promoted else before.end
     advised = advice.TAKEOVERS["silent" if how == "open" else how]
     remedy, rules = advised.remedy, advised.rules
@@ -119,7 +121,7 @@ def _takeover(term: Term, before: Term | None, nodes: Mapping[str, Node], measur
     )
 
 
-def _cause(term: Term, before: Term | None, measured: Measured) -> str:
+def _cause(term: ObservedRun, before: ObservedRun | None, measured: Measured) -> str:
     if before is None:
         what = f"{label(term.host)} had stood by and became active; the log of the node before it is missing"
     else:
@@ -138,7 +140,9 @@ def _cause(term: Term, before: Term | None, measured: Measured) -> str:
     return f"{what}{recovered}.{measured.note}"
 
 
-def _failed(nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]], order: Sequence[Term]) -> Iterator[Incident]:
+def _failed(
+    nodes: Mapping[str, Node], runs: Mapping[str, Sequence[ObservedRun]], order: Sequence[ObservedRun]
+) -> Iterator[Incident]:
     """A node that stood by, got the lock, and did not become active."""
     for host, mine in runs.items():
         for index, term in enumerate(mine):
@@ -171,7 +175,7 @@ def _failed(nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]], order
 
 
 def _split_brains(
-    nodes: Mapping[str, Node], runs: Mapping[str, Sequence[Term]], skew: timedelta
+    nodes: Mapping[str, Node], runs: Mapping[str, Sequence[ObservedRun]], skew: timedelta
 ) -> Iterator[tuple[str, int, Incident]]:
     """Two nodes that both show activity on one store, longer than clocks can differ; with the later run's place."""
     locks = any(term.certainly_waited for mine in runs.values() for term in mine)
@@ -184,7 +188,7 @@ def _split_brains(
                 yield second.host, second.place, _split(first, second, until, nodes)
 
 
-def _both_active(first: Term, second: Term, skew: timedelta) -> datetime | None:
+def _both_active(first: ObservedRun, second: ObservedRun, skew: timedelta) -> datetime | None:
     """Until when, by the first node's clock, both were active; None where the clocks can explain it."""
     first_last, begin, second_last = _last_sign(first), second.begin, _last_sign(second)
     if first_last is None or begin is None or second_last is None or first.begin is None:
@@ -196,14 +200,14 @@ def _both_active(first: Term, second: Term, skew: timedelta) -> datetime | None:
     return None
 
 
-def _last_sign(term: Term) -> datetime | None:
+def _last_sign(term: ObservedRun) -> datetime | None:
     """The last line that shows a node at work."""
     if term.end == "lost_lock" and term.ended and term.last and term.last > term.ended - _LAST_WORDS:
         return None if term.begin is None else max(term.begin, min(term.last, term.ended - _LAST_WORDS))
     return term.last
 
 
-def _one_store(first: Term, second: Term, nodes: Mapping[str, Node], locks: bool) -> bool:
+def _one_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, Node], locks: bool) -> bool:
     """Whether both have one store: by what is known of the hosts, else by its path and because a node ever waited.
 
     Two hosts' own disks have the same paths as well.
@@ -219,7 +223,7 @@ def _path(store: str) -> str:
     return _OBJECT.sub("", store)
 
 
-def _split(first: Term, second: Term, until: datetime, nodes: Mapping[str, Node]) -> Incident:
+def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapping[str, Node]) -> Incident:
     node = nodes[second.host]
     return Incident(
         kind="split_brain",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from activemq_fleet.audit.broker_runs import Term
+from activemq_fleet.audit.broker_runs import ObservedRun
 
 MOST = 80
 """Spans of a host that are drawn: the newest."""
@@ -22,7 +22,7 @@ class Span:
     ended: datetime | None
 
 
-def spans_of(runs: Sequence[Term]) -> list[Span]:
+def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
     """A host's states, in order, without those that last no time."""
     found = []
     for index, term in enumerate(runs):
@@ -43,7 +43,7 @@ def until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Ite
         yield replace(span, ended=min(ends)) if span.state == "active" and ends else span
 
 
-def _moments(term: Term) -> Iterator[tuple[datetime, str]]:
+def _moments(term: ObservedRun) -> Iterator[tuple[datetime, str]]:
     if term.chosen is not None:
         yield term.chosen, "starting"
     elif term.was_active_before and term.last is not None and term.place == 1:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from activemq_fleet.audit.broker_runs import Term
+from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import BeganFrom, Loss, label, seconds_between
 
 _SLACK = timedelta(seconds=1)
@@ -35,7 +35,7 @@ class Measured:
 
 
 def measure(
-    term: Term, before: Term | None, losses: Sequence[Loss], skew: timedelta, right: Collection[str] = ()
+    term: ObservedRun, before: ObservedRun | None, losses: Sequence[Loss], skew: timedelta, right: Collection[str] = ()
 ) -> Measured:
     """When the take-over by ``term`` began: by an agent, else a bridge, else a log.
 
@@ -104,7 +104,7 @@ def _seen_by(loss: Loss) -> str:
     return f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {label(loss.witness)} saw the loss."
 
 
-def _by_log(term: Term, before: Term, ended: datetime) -> Measured:
+def _by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> Measured:
     """The old node says when it ended, by its clock; the lock tells whether the clocks can be right.
 
     Who stands by has a lock soon after it is free, and never before.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from activemq_fleet.audit.broker_runs import Term
+from activemq_fleet.audit.broker_runs import ObservedRun
 
 _NONE = timedelta(0)
 _STEP = timedelta(milliseconds=1)
@@ -22,7 +22,7 @@ Offset = Mapping[str, timedelta]
 """What is added to a host's times."""
 
 
-def offsets(by_host: Mapping[str, Sequence[Term]], skew: timedelta) -> Offset:
+def offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Offset:
     """How the clocks of a pair's nodes stand to each other. For one, or three and more, they are taken as right."""
     hosts = sorted(by_host)
     if len(hosts) != 2:
@@ -37,7 +37,7 @@ def offsets(by_host: Mapping[str, Sequence[Term]], skew: timedelta) -> Offset:
     return {first: _NONE, second: best}
 
 
-def in_order(by_host: Mapping[str, Sequence[Term]], offset: Offset) -> list[Term]:
+def in_order(by_host: Mapping[str, Sequence[ObservedRun]], offset: Offset) -> list[ObservedRun]:
     """Every run that served, in the order in which they began to."""
     found = [(shifted(term.begin, offset[host]), term) for host, mine in by_host.items() for term in mine]
     known = [(at, term) for at, term in found if term.is_active and at is not None]
@@ -49,7 +49,7 @@ def shifted(moment: datetime | None, offset: timedelta) -> datetime | None:
     return None if moment is None else moment + offset
 
 
-def _candidates(a: Sequence[Term], b: Sequence[Term], skew: timedelta) -> Iterator[timedelta]:
+def _candidates(a: Sequence[ObservedRun], b: Sequence[ObservedRun], skew: timedelta) -> Iterator[timedelta]:
     """No offset, and those at which the order of two runs changes."""
     yield _NONE
     count = 0
@@ -66,7 +66,7 @@ def _candidates(a: Sequence[Term], b: Sequence[Term], skew: timedelta) -> Iterat
                 return
 
 
-def _contradictions(a: Sequence[Term], b: Sequence[Term], offset: timedelta) -> tuple[int, timedelta]:
+def _contradictions(a: Sequence[ObservedRun], b: Sequence[ObservedRun], offset: timedelta) -> tuple[int, timedelta]:
     """How many runs waited for a lock that nobody else had, and how long both had it at once."""
     runs = sorted([*_spans(a, _NONE), *_spans(b, offset)], key=lambda run: (run[0], run[2].host, run[2].place))
     alone, before = 0, None
@@ -78,7 +78,7 @@ def _contradictions(a: Sequence[Term], b: Sequence[Term], offset: timedelta) -> 
     return alone, overlap
 
 
-def _overlap(runs: Sequence[tuple[datetime, datetime, Term]], index: int) -> timedelta:
+def _overlap(runs: Sequence[tuple[datetime, datetime, ObservedRun]], index: int) -> timedelta:
     begin, end, term = runs[index]
     total = _NONE
     for other_begin, other_end, other in runs[index + 1 :]:
@@ -89,7 +89,7 @@ def _overlap(runs: Sequence[tuple[datetime, datetime, Term]], index: int) -> tim
     return total
 
 
-def _spans(found: Iterable[Term], offset: timedelta) -> Iterator[tuple[datetime, datetime, Term]]:
+def _spans(found: Iterable[ObservedRun], offset: timedelta) -> Iterator[tuple[datetime, datetime, ObservedRun]]:
     for term in found:
         begin, end = shifted(term.begin, offset), shifted(term.end_or_last, offset)
         if begin is not None and end is not None:

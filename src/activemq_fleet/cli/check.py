@@ -65,7 +65,13 @@ def command(
     Exit code 1 for an error finding that is neither waived nor in the baseline; 2 for input that cannot be
     used, which stands on stderr, and in the other formats is findings T000.
     """
-    from activemq_fleet.cli.checking import report_on_error, report_on_files, report_on_fleet, selection_of, settle
+    from activemq_fleet.cli.checking import (
+        print_report,
+        report_on_error,
+        report_on_files,
+        report_on_fleet,
+        selection_of,
+    )
 
     paths = (*named, *files)
     if bool(inventory) == bool(paths):
@@ -82,4 +88,4 @@ def command(
         if form != "text":  # else the lines on stderr are the report
             click.echo(formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources)))))
         raise
-    return settle(report, form, baseline, write_baseline)
+    return print_report(report, form, baseline, write_baseline)

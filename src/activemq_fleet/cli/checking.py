@@ -88,7 +88,7 @@ def _document(broker: Broker) -> bytes:
     return render(broker)[ACTIVEMQ_XML] if broker.settings.extra_files else activemq_xml(broker)
 
 
-def settle(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:
+def print_report(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:
     """Print the report, write the baseline where a path for it is given, and return the exit code.
 
     2: a file was not read; 1: an error finding is neither waived nor in the baseline; 0 otherwise, and after writing a

@@ -36,7 +36,7 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     inventory or a default decides is followed by its variable. With --to it tells the way of a
     message from one host to a consumer at another, and which single failures cut it.
     """
-    from activemq_fleet.cli.findings import looked_at, routes_in, tell_warnings
+    from activemq_fleet.cli.findings import routes_in, tell_warnings, with_lint_findings
     from activemq_fleet.explain import explanation_of, to_text
     from activemq_fleet.explain.route import explain_route
 
@@ -47,7 +47,7 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     if to:
         explanation = explain_route(fleet, routes_in(fleet), host, to, destination)
     else:
-        explanation = explanation_of(looked_at(fleet), host, routes_in(fleet))
+        explanation = explanation_of(with_lint_findings(fleet), host, routes_in(fleet))
     if form == "json":
         echo(printable_json(explanation.to_dict()))
     else:

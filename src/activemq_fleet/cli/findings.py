@@ -57,7 +57,7 @@ def routes_in(fleet: Fleet) -> Routes:
     return routes_of(fleet, {broker.host: activemq_xml(broker) for broker in written})
 
 
-def looked_at(fleet: Fleet) -> Fleet:
+def with_lint_findings(fleet: Fleet) -> Fleet:
     """Return the fleet with all findings except schema findings, for which schemas would have to be fetched."""
     from activemq_fleet.render.activemq_xml import activemq_xml
     from activemq_fleet.validation import checked

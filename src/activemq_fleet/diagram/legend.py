@@ -40,7 +40,7 @@ _AGENTS_MANY = "How many agents are at home at a pair. They try its preferred ma
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class LegendEntry:
     """A legend entry: ``draw`` draws a sample of up to 36 × 20 pixels around (18, 10), ``text`` explains it."""
 
     draw: Callable[[Canvas], None]
@@ -81,7 +81,7 @@ def _hosts_of(group: GroupedFinding) -> str:
     return listed([*shown, f"{more} more"] if more else shown)
 
 
-def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width: float) -> float:
+def draw_legend(canvas: Canvas, signs: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
     """Draw the legend in columns; return the height used."""
     if not signs:
         return 0.0
@@ -106,7 +106,7 @@ def draw_legend(canvas: Canvas, signs: Sequence[Sign], x: float, y: float, width
     return max(tops) - y
 
 
-def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], *, small: bool) -> list[Sign]:
+def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], *, small: bool) -> list[LegendEntry]:
     """Return the legend's entries in reading order: pairs, nodes, stores, links, agents, findings.
 
     ``frames`` are the kinds of links that a frame around a full mesh stands for.
@@ -115,32 +115,32 @@ def signs_of(scene: Scene, strokes: Sequence[Stroke], frames: AbstractSet[str], 
     profiles = [profile for profile in PROFILES.values() if profile.name in drawn]
     signs = []
     if any(profile.has_peer for profile in profiles):
-        signs += [Sign(_pair, _PAIR), Sign(_stars, _STARS)]
+        signs += [LegendEntry(_pair, _PAIR), LegendEntry(_stars, _STARS)]
     if not all(profile.has_peer for profile in profiles):
-        signs.append(Sign(_single, _SINGLE))
+        signs.append(LegendEntry(_single, _SINGLE))
     if not small:
-        signs += [Sign(_replicates if one.replicates else _store, one.legend) for one in profiles if one.legend]
+        signs += [LegendEntry(_replicates if one.replicates else _store, one.legend) for one in profiles if one.legend]
     signs += _links(strokes, frames)
-    signs += [Sign(_frame(kind), _FRAME) for kind in sorted(frames)]
+    signs += [LegendEntry(_frame(kind), _FRAME) for kind in sorted(frames)]
     if any(group.multicast for group in scene.groups):
-        signs.append(Sign(_bus, _MULTICAST))
+        signs.append(LegendEntry(_bus, _MULTICAST))
     if any(group.balancers for group in scene.groups):
-        signs.append(Sign(_balancer, _BALANCERS))
+        signs.append(LegendEntry(_balancer, _BALANCERS))
     if any(pair.agents for pair in scene.pairs):
-        signs.append(Sign(_agents if small else _agent, _AGENTS_MANY if small else _AGENTS))
+        signs.append(LegendEntry(_agents if small else _agent, _AGENTS_MANY if small else _AGENTS))
     if scene.findings:
-        signs.append(Sign(_badge(scene.findings[0]), "A finding, by its rule; in words above."))
+        signs.append(LegendEntry(_badge(scene.findings[0]), "A finding, by its rule; in words above."))
     return signs
 
 
-def _links(strokes: Sequence[Stroke], frames: AbstractSet[str]) -> list[Sign]:
+def _links(strokes: Sequence[Stroke], frames: AbstractSet[str]) -> list[LegendEntry]:
     """Return the legend's entries for the kinds of links in the picture, and for the directions messages take."""
     drawn = {stroke.kind for stroke in strokes} | frames
     kinds = [name for name in _KINDS if name in drawn]
     flows = {"forward" if stroke.flow == "backward" else stroke.flow for stroke in strokes}
     sample = kinds[0] if kinds else "multicast"
-    return [Sign(_line(name), _KINDS[name]) for name in kinds] + [
-        Sign(_line(sample, flow), text) for flow, text in _FLOWS.items() if flow in flows
+    return [LegendEntry(_line(name), _KINDS[name]) for name in kinds] + [
+        LegendEntry(_line(sample, flow), text) for flow, text in _FLOWS.items() if flow in flows
     ]
 
 

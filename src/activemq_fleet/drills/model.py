@@ -135,7 +135,8 @@ class DrillResult:
     def sums(self) -> Account:
         """The counts of all pairs, as one account."""
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
-        return Account(pair="all", protocol="", **{name: self.total(name) for name in names})
+        totals: dict[str, Any] = {name: self.total(name) for name in names}
+        return Account(pair="all", protocol="", **totals)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as ``lab drill --format json`` prints it."""

@@ -95,15 +95,15 @@ def mb_urls(unit: Pair) -> str:
     return format_list(addresses) if addresses else ""
 
 
-def at_home(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
+def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
     """Return the agents whose home pair is the broker's pair."""
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
 
-def pointing_section(fleet: Fleet, broker: Broker) -> Section | None:
+def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None:
     """Return the section on a broker's agents and the fleet's balancers; None where neither exist."""
     entries = []
-    agents = at_home(fleet, broker)
+    agents = agents_of_pair(fleet, broker)
     for agent in agents[:MOST_AGENTS]:
         variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
         why = "" if variable else "by a stable hash of its name"

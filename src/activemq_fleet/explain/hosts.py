@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain.accounts import accounts_section, clients_section, pointing_section
+from activemq_fleet.explain.accounts import accounts_section, agents_and_balancers_section, clients_section
 from activemq_fleet.explain.agent import agent_sections, agent_title
 from activemq_fleet.explain.balancer import balancer_sections
 from activemq_fleet.explain.findings import findings_section
@@ -30,7 +30,7 @@ _OF_A_BROKER: tuple[Callable[[Fleet, Broker], Section | None], ...] = (
     links_in,
     takeover_section,
     clients_section,
-    pointing_section,
+    agents_and_balancers_section,
     accounts_section,
     broker_files,
 )

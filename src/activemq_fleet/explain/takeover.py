@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.explain.accounts import MOST_AGENTS, at_home
+from activemq_fleet.explain.accounts import MOST_AGENTS, agents_of_pair
 from activemq_fleet.explain.model import Entry, Section, set_by
 from activemq_fleet.explain.store import locking_of
 from activemq_fleet.topology import Broker, Fleet
@@ -136,7 +136,7 @@ def _pure_slave(broker: Broker) -> Iterator[Entry]:
 
 
 def _agents(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
-    agents = [agent.host for agent in at_home(fleet, broker)]
+    agents = [agent.host for agent in agents_of_pair(fleet, broker)]
     if not agents:
         return
     listed = ", ".join(agents[:MOST_AGENTS]) + (

@@ -13,7 +13,7 @@ from typing import Self
 
 from activemq_agent.client import Client
 from activemq_agent.errors import AgentError
-from activemq_agent.running import AgentProcess, Tail
+from activemq_agent.running import AgentProcess, JournalTail
 
 STEADY = 10.5
 """Seconds without a new connection after which agents have settled: one that lasted 10 s has worked."""
@@ -194,7 +194,7 @@ class _Promises:
             return sum(began <= at < ended for at in self._moments)
 
 
-def _while_it_moves(tail: Tail, is_done: Callable[[], bool], timeout: float) -> None:
+def _while_it_moves(tail: JournalTail, is_done: Callable[[], bool], timeout: float) -> None:
     deadline, seen = time.monotonic() + timeout, -1
     while time.monotonic() < deadline:
         moved = tail.read().counts.total()

@@ -29,7 +29,7 @@ from activemq_fleet.drills import Account, Fault
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.audit_process import AuditProcess
 from activemq_fleet.lab.collected import lay_down
-from activemq_fleet.lab.drill_files import settle
+from activemq_fleet.lab.drill_files import account_of_pair
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import LoadGenerator, make_load_generator
 from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
@@ -157,7 +157,7 @@ def _kill_under_load(lab: Lab) -> Takeover:
     fault = Fault(number=1, what="kill", pair=pair, host=victim, at=began, successor=successor, takeover=started)
     accounts, silences = [], []
     for protocol, spec in specs.items():
-        account, (measured,) = settle(directory, spec.name, protocol, [fault])
+        account, (measured,) = account_of_pair(directory, spec.name, protocol, [fault])
         accounts.append(account)
         silences.append(measured.publish_gap or 0.0)
     return Takeover(pair, victim, pid or 0, successor, seconds, started, tuple(accounts), tuple(silences))

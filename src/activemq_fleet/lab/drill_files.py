@@ -50,7 +50,7 @@ def _records(directory: Path) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def settle(
+def account_of_pair(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[Account, list[Fault]]:
     """The account of a pair's generator, and its faults with what the journals say about them.

@@ -23,7 +23,7 @@ from activemq_fleet.drills.judging import ATTEMPTS, lowest_rate, why_void
 from activemq_fleet.drills.model import State
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
-from activemq_fleet.lab.drill_files import machine, phases, settle, spans
+from activemq_fleet.lab.drill_files import account_of_pair, machine, phases, spans
 from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
@@ -220,7 +220,7 @@ class DrillRun:
         for pair in plan.pairs:
             own = [fault for fault in self.faults if fault.pair == pair]
             protocol = "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP"
-            found, measured = settle(self.directory, pair, protocol, own, skew=skew)
+            found, measured = account_of_pair(self.directory, pair, protocol, own, skew=skew)
             accounts.append(found)
             faults += measured
         faults.sort(key=lambda fault: fault.at)

@@ -10,13 +10,14 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import FAMILIES, Example, Rule, Scope
 from activemq_fleet.lint.files import file_findings
 from activemq_fleet.lint.fleets import FleetView, fleet_findings
-from activemq_fleet.lint.hosts import HostFacts, HostView, Subject, host_findings
+from activemq_fleet.lint.hosts import BrokerSettings, HostFacts, HostView, host_findings
 from activemq_fleet.lint.releases import ReleaseView, release_findings
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.lint.table import rules
 
 __all__ = [
     "FAMILIES",
+    "BrokerSettings",
     "Example",
     "FleetView",
     "HostFacts",
@@ -26,7 +27,6 @@ __all__ = [
     "Rule",
     "Scope",
     "Selection",
-    "Subject",
     "file_findings",
     "fleet_findings",
     "host_findings",

@@ -13,11 +13,11 @@ from activemq_fleet.lint.table import rules
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from activemq_fleet.releases import Release
 
-_Data = TypeVar("_Data", bound="Subject | HostFacts")
+_Data = TypeVar("_Data", bound="BrokerSettings | HostFacts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class BrokerSettings:
     """The inventory's settings of a broker that host rules need, defaults applied, from ``deployment.broker_facts``."""
 
     host: str
@@ -40,7 +40,7 @@ class Subject:
         return PROFILES[self.ha]
 
     @classmethod
-    def of(cls, host: str, facts: Mapping[str, Any]) -> Subject:
+    def of(cls, host: str, facts: Mapping[str, Any]) -> BrokerSettings:
         """Return the subject of a host from ``broker_facts``. Raises ReleaseError for an unknown release."""
         return _of_fields(cls, {**facts, "host": host, "release": Release.of(facts["release"])})
 
@@ -91,7 +91,7 @@ def _of_fields(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
 class HostView:
     """The subject of host rules: a broker, its machine, and the machine of its peer."""
 
-    broker: Subject
+    broker: BrokerSettings
     facts: HostFacts = field(default_factory=HostFacts)
     peer: HostFacts = field(default_factory=HostFacts)
     """The machine of the pair's other node; all *not known* where no evidence was gathered there."""
@@ -104,7 +104,7 @@ class HostView:
 _UNKNOWN = HostFacts()
 
 
-def host_findings(broker: Subject, facts: HostFacts, peer: HostFacts = _UNKNOWN) -> tuple[Finding, ...]:
+def host_findings(broker: BrokerSettings, facts: HostFacts, peer: HostFacts = _UNKNOWN) -> tuple[Finding, ...]:
     """Return the findings of the host rules about a broker, its machine, and its peer's machine."""
     view = HostView(broker, facts, peer)
     applying = (one for one in rules("host") if one.applies_to(broker.release))

@@ -106,7 +106,7 @@ def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
     return (_CONSOLE if console else _FILE), console
 
 
-def head_of(chunk: bytes | memoryview) -> int:
+def bytes_before_first_record(chunk: bytes | memoryview) -> int:
     """Return the number of bytes before the first record, which belong to an earlier file; all without a record."""
     found = begin_of(chunk)[0].search(chunk)
     return len(chunk) if found is None else found.start()

@@ -13,7 +13,7 @@ import numpy as np
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import STEP, unpacked
-from activemq_fleet.logs.event_batches import Source, head_of
+from activemq_fleet.logs.event_batches import Source, bytes_before_first_record
 from activemq_fleet.logs.zones import Clock
 from activemq_fleet.releases import Release
 
@@ -79,7 +79,7 @@ def beginning_of(content: memoryview, *, compressed: bool) -> Beginning:
 def beginning_in(part: memoryview, *, is_cut: bool, compressed: bool) -> Beginning:
     """Return the beginning of a file of which ``part`` are the first bytes; ``is_cut``: the file goes on after them."""
     data = b"".join(bytes(piece) for piece, _, _ in unpacked(part, compressed=compressed))
-    head = head_of(data)
+    head = bytes_before_first_record(data)
     has_record = head < len(data)
     first = data[head : head + 23].decode(errors="replace") if has_record else None
     return Beginning(data[:head] if head <= _HEAD else b"", first, is_too_short=not has_record and is_cut)

@@ -21,12 +21,12 @@ from activemq_fleet.spark.manifests import HadoopTarget, listed_files, manifest_
 from activemq_fleet.spark.paths import local_path, pattern_of, uri_of
 from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY
 from activemq_fleet.spark.settings import is_local, temporarily
-from activemq_fleet.spark.staging import LocalTarget, settle
+from activemq_fleet.spark.staging import LocalTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read", "settle"]
+__all__ = ["SCHEMAS", "SCHEMA_VERSION", "Output", "read"]
 
 _FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
 _SHUFFLED = {"messages": 5, "deliveries": 25}

@@ -84,10 +84,10 @@ def incidents(
     of_pairs = evidence.unionByName(_busy(events)).unionByName(_of_agents(records)).join(sf.broadcast(key_of), "host")
     together = of_pairs.unionByName(_of_bridges(found, key_of))
 
-    def settle(key: tuple[pa.Scalar], table: pa.Table) -> pa.Table:
+    def incidents_of_pair(key: tuple[pa.Scalar], table: pa.Table) -> pa.Table:
         return arrow_rows.incidents([*table.to_pylist(), *known.get(key[0].as_py(), ())], skew)
 
-    return together.groupBy("key").applyInArrow(settle, _INCIDENTS)
+    return together.groupBy("key").applyInArrow(incidents_of_pair, _INCIDENTS)
 
 
 def told_once(settled: DataFrame) -> DataFrame:

@@ -30,7 +30,7 @@ class LocalTarget:
 
     def check(self, kind: str) -> None:
         """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
-        settle(self.out)
+        finish_replacement(self.out)
         if not self.out.exists():
             return
         if not self.out.is_dir():
@@ -91,7 +91,7 @@ class LocalTarget:
         contents = sorted(path.name for path in self.staged.iterdir())
         self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
         swap(self.staged, self.out)
-        settle(self.out)
+        finish_replacement(self.out)
         self.end()
 
     def end(self) -> None:
@@ -108,7 +108,7 @@ def staged_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.staged")
 
 
-def settle(out: Path) -> None:
+def finish_replacement(out: Path) -> None:
     """Finish the replacement of OUT that a kill interrupted, if there is one.
 
     Between the exchange of both directories and its end, what is kept lies in the staged one.

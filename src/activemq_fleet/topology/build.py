@@ -296,9 +296,9 @@ def _complete(
     findings: list[Finding],
 ) -> list[Broker]:
     """Brokers with links, accounts and permissions; T009 for agents that contradict each other."""
-    at_home: dict[str, list[Agent]] = defaultdict(list)
+    agents_of_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
-        at_home[agent.group].append(agent)
+        agents_of_group[agent.group].append(agent)
     findings += problems.agent_passwords(agents)
     findings += problems.shared_agent_accounts(agents)
     includes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
@@ -309,7 +309,7 @@ def _complete(
     complete = []
     for broker in brokers:
         group, unit = broker.group, broker.unit
-        mine = at_home.get(group, [])
+        mine = agents_of_group.get(group, [])
         looking = [one for one in balancers if any(address.group == group for address in one.addresses)]
         accounts = access.accounts_of(broker, mine, looking)
         links = links_of(broker, network)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.check import effective, refuse_short_memory, trials
+from activemq_agent.check import effective_lines, refuse_short_memory, trials
 from activemq_agent.cli import main
 from activemq_agent.config import Broker, Secret, Tls
 from activemq_agent.connecting import Policy
@@ -107,7 +107,7 @@ class TestMemory:
 
 
 def test_secrets_are_masked(tmp_path: Path) -> None:
-    shown = "\n".join(effective(make_config(tmp_path, username="u", password=Secret("hidden"))))
+    shown = "\n".join(effective_lines(make_config(tmp_path, username="u", password=Secret("hidden"))))
     assert "mb.password = ********" in shown
     assert "hidden" not in shown
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.config import Broker, Config
-from activemq_agent.config_keys import KEYS, spell, value_of
+from activemq_agent.config_keys import KEYS, format_value, value_of
 from activemq_agent.config_parser import read_config
 from activemq_agent.connecting import Policy
 from activemq_agent.errors import ConfigError
@@ -39,7 +39,7 @@ def test_one_key_is_enough(tmp_path: Path) -> None:
 def test_brokers_may_be_tls_and_ipv6(tmp_path: Path) -> None:
     config = read(tmp_path, "mb.urls = ssl://a:8883,[::1]:1883")
     assert config.urls == (Broker("a", 8883, tls=True), Broker("::1", 1883))
-    assert spell(config.urls) == "ssl://a:8883,[::1]:1883"
+    assert format_value(config.urls) == "ssl://a:8883,[::1]:1883"
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/hosts/*/agent.conf")), ids=lambda path: path.parent.name)
@@ -68,9 +68,9 @@ def test_every_key_of_the_table_can_be_written_as_it_is_spelt(tmp_path: Path) ->
         "tls.certificate": "cert", "tls.key": "cert", "tls.ca": "ca", "handlers": "h",
         "tls.certificate.names": "10.0.0.1=a.example.com,10.0.0.2=b.example.com",
     }  # fmt: skip
-    lines = {key.name: special.get(key.name) or spell(key.default) for key in KEYS if key.name != "mb.password"}
+    lines = {key.name: special.get(key.name) or format_value(key.default) for key in KEYS if key.name != "mb.password"}
     config = read(tmp_path, *(f"{name} = {text}" for name, text in lines.items()))
-    again = {key.name: spell(value_of(config, key)).removeprefix(f"{tmp_path}/") for key in KEYS}
+    again = {key.name: format_value(value_of(config, key)).removeprefix(f"{tmp_path}/") for key in KEYS}
     assert again == {**lines, "mb.password": "********"}
 
 
@@ -211,4 +211,4 @@ class TestPasswords:
     def test_the_password_is_in_no_representation(self, tmp_path: Path) -> None:
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = hidden", mode=0o600)
         assert "hidden" not in f"{config!r} {config}"
-        assert "hidden" not in " ".join(spell(value_of(config, key)) for key in KEYS)
+        assert "hidden" not in " ".join(format_value(value_of(config, key)) for key in KEYS)

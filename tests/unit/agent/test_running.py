@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.running import Tail
+from activemq_agent.running import JournalTail
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ AT = 1795266000.0  # 13:00:00
 
 
 def test_it_reads_on_where_it_was_over_half_lines_and_new_files(directory: Path) -> None:
-    tail = Tail(directory)
+    tail = JournalTail(directory)
     first = directory / "journal-000000001.jsonl"
     first.write_text(line("handled", 1) + line("handled", 2)[:20])
     assert tail.read().counts["handled"] == 1
@@ -38,7 +38,7 @@ def test_it_reads_on_where_it_was_over_half_lines_and_new_files(directory: Path)
 
 def test_it_counts_what_was_written_within_a_time(directory: Path) -> None:
     (directory / "journal-000000001.jsonl").write_text("".join(line("handled", second) for second in range(10)))
-    tail = Tail(directory).read()
+    tail = JournalTail(directory).read()
 
     assert tail.between("handled", AT + 2, AT + 5) == 3
     assert tail.between("received", AT, AT + 60) == 0
@@ -47,7 +47,7 @@ def test_it_counts_what_was_written_within_a_time(directory: Path) -> None:
 
 def test_it_knows_since_when_the_connection_stands(directory: Path) -> None:
     journal = directory / "journal-000000001.jsonl"
-    tail = Tail(directory)
+    tail = JournalTail(directory)
     assert tail.read().connected_since is None
 
     journal.write_text(line("connected", 1))
@@ -60,4 +60,4 @@ def test_it_knows_since_when_the_connection_stands(directory: Path) -> None:
 def test_it_keeps_the_names_of_barriers(directory: Path) -> None:
     (directory / "journal-000000001.jsonl").write_text(line("barrier", 1, event_id="shop:e:7"))
 
-    assert Tail(directory).read().barriers == {"shop:e:7"}
+    assert JournalTail(directory).read().barriers == {"shop:e:7"}

@@ -7,7 +7,7 @@ import yaml
 
 from activemq_fleet.lint import HostFacts, Rule, host_findings, rules
 from activemq_fleet.lint.engine import Example
-from activemq_fleet.lint.hosts import Subject
+from activemq_fleet.lint.hosts import BrokerSettings
 
 
 def cases(kind: str) -> list[object]:
@@ -20,7 +20,7 @@ def cases(kind: str) -> list[object]:
 
 def found(example: Example) -> set[str]:
     given = yaml.safe_load(example.text)
-    subject = Subject.of("orders-mq01-a", {"release": example.release, **(given.get("broker") or {})})
+    subject = BrokerSettings.of("orders-mq01-a", {"release": example.release, **(given.get("broker") or {})})
     facts, peer = (HostFacts.of(given.get(name) or {}) for name in ("facts", "peer"))
     return {finding.rule for finding in host_findings(subject, facts, peer)}
 
@@ -37,13 +37,15 @@ def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
 
 @pytest.mark.parametrize("ha", ["shared-file", "shared-jdbc", "pure", "none"])
 def test_nothing_is_said_about_what_is_not_known(ha: str) -> None:
-    subject = Subject(host="a", release=Subject.of("a", {"release": "5.7.0"}).release, ha=ha, multicast=True)
+    subject = BrokerSettings(
+        host="a", release=BrokerSettings.of("a", {"release": "5.7.0"}).release, ha=ha, multicast=True
+    )
     assert host_findings(subject, HostFacts()) == ()
 
 
 def test_a_local_lock_is_no_mistake_where_the_store_is_the_brokers_own() -> None:
     facts = HostFacts(store_filesystem="nfs", store_mount_options=("vers=3", "nolock"))
-    assert host_findings(Subject.of("a", {"release": "5.7.0", "ha": "pure"}), facts) == ()
+    assert host_findings(BrokerSettings.of("a", {"release": "5.7.0", "ha": "pure"}), facts) == ()
 
 
 def test_evidence_may_hold_more_than_the_rules_know() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.logs.chunks import last_record, pieces_of_lines, unpacked
-from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source, head_of
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source, bytes_before_first_record
 from activemq_fleet.logs.log_files import CUT_OFF, LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import (
     Beginning,
@@ -56,7 +56,7 @@ def cut_up(random: Random) -> list[bytes]:
         data = random.choice([b"\n", b"\r\n"]).join(lines) + random.choice([b"", b"\n"])
         cuts = sorted({0, *(random.randrange(1, len(data)) for _ in range(random.randrange(1, 4))), len(data)})
         pieces = [data[one:other] for one, other in pairwise(cuts)]
-        if all(head_of(piece) < len(piece) for piece in pieces):
+        if all(bytes_before_first_record(piece) < len(piece) for piece in pieces):
             return pieces
 
 
@@ -66,7 +66,7 @@ def test_a_log_cut_anywhere_into_files_has_the_same_events() -> None:
         pieces = cut_up(random)
         names = [f"activemq.log.{number}" for number in range(len(pieces) - 1, 0, -1)] + ["activemq.log"]
         beginnings = {
-            name: Beginning(piece[: head_of(piece)], f"2026-03-{day:02} 10:00:00,000")
+            name: Beginning(piece[: bytes_before_first_record(piece)], f"2026-03-{day:02} 10:00:00,000")
             for day, (name, piece) in enumerate(zip(names, pieces, strict=True), 1)
         }
         places = places_of(beginnings, Source())

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit import arrow_rows
-from activemq_fleet.audit.evidence import Incident, Seen
-from activemq_fleet.audit.log_evidence import KINDS, signs
+from activemq_fleet.audit.evidence import Incident, LogEvidence
+from activemq_fleet.audit.log_evidence import KINDS, evidence_in
 from activemq_fleet.logs import Record, classify
 from tests.log_reading import logger_of
 
@@ -86,7 +86,7 @@ SAID = {
 }
 
 
-def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Seen]:
+def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[LogEvidence]:
     """Records of a host from lines ``[+MINUTES:]SECONDS WHAT``; ``clock``: by how many seconds it is ahead."""
     found = []
     for number, line in enumerate(lines, 1):
@@ -99,7 +99,7 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Se
         assert event is not None, what
         if event.kind in KINDS:
             body = "\n".join([record.message, stack])
-            found.append(Seen(host, number, at, event.kind, event.fields, body, record.thread))
+            found.append(LogEvidence(host, number, at, event.kind, event.fields, body, record.thread))
     return found
 
 
@@ -133,7 +133,7 @@ def bridge_loss(lost: str, back: str | None, clock: float = 0.0) -> dict[str, ob
 
 
 def audit_pair(
-    *logs: list[Seen], more: list[dict[str, object]] | None = None, store: str | None = STORE, lacking: str = ""
+    *logs: list[LogEvidence], more: list[dict[str, object]] | None = None, store: str | None = STORE, lacking: str = ""
 ) -> list[Incident]:
     """The incidents of the pair A and B, from everything at once and in no order. ``lacking``: a host without a log."""
     about = {"group": "orders", "pair": PAIR, **({"store": store} if store else {})}
@@ -141,9 +141,9 @@ def audit_pair(
         _row(arrow_rows.NODE, host, None, None, {**about, "complete": "false" if host == lacking else "true"})
         for host in (A, B)
     ]
-    evidence += [_of(sign) for mine in logs for sign in signs(mine)]
+    evidence += [_of(sign) for mine in logs for sign in evidence_in(mine)]
     evidence += more or []
-    return arrow_rows.settle(list(reversed(evidence)))
+    return arrow_rows.incidents_of(list(reversed(evidence)))
 
 
 def kinds(incidents: list[Incident]) -> list[str]:
@@ -156,7 +156,7 @@ def _at(text: str, clock: float) -> datetime:
     return NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds) + clock)
 
 
-def _of(seen: Seen) -> dict[str, object]:
+def _of(seen: LogEvidence) -> dict[str, object]:
     row = _row(seen.kind, seen.host, seen.at, seen.last, dict(seen.fields), seen.sequence)
     return {**row, "text": seen.text, "thread": seen.thread, "count": seen.count}
 

@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.manifests import manifest_of
-from activemq_fleet.spark.staging import LocalTarget, settle
+from activemq_fleet.spark.staging import LocalTarget, finish_replacement
 
 
 def _written(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:
@@ -96,5 +96,5 @@ def test_the_state_of_a_stream_stays_with_out(tmp_path: Path) -> None:
 def test_a_kill_between_the_exchange_and_its_end_loses_no_state(tmp_path: Path) -> None:
     _commit(_written(tmp_path / "out", "second"))
     os.makedirs(tmp_path / "out.staged" / ".follow")  # where the exchange has put it
-    settle(tmp_path / "out")
+    finish_replacement(tmp_path / "out")
     assert (tmp_path / "out" / ".follow").is_dir()

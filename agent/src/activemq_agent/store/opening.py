@@ -17,7 +17,7 @@ from activemq_agent.store.soundness import problems
 from activemq_agent.store.transaction import Counters, Transaction, write_counters
 
 
-def make_sound(directory: Path, agent: str, clock: Clock) -> Damage | None:
+def check_and_salvage(directory: Path, agent: str, clock: Clock) -> Damage | None:
     """Check the store in a state directory; salvage it if it is damaged.
 
     Returns what was damaged, or None for a sound store.

@@ -15,7 +15,7 @@ from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock, Elapsed, SystemClock
 from activemq_agent.store.damage import Damage
 from activemq_agent.store.locking import lock
-from activemq_agent.store.opening import make_sound, open_database
+from activemq_agent.store.opening import check_and_salvage, open_database
 from activemq_agent.store.reader import Reader
 from activemq_agent.store.rows import Counts, Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent
 from activemq_agent.store.schema import FILE
@@ -75,7 +75,7 @@ class Store:
         limits, clock = limits or Limits(), clock or SystemClock()
         descriptor = lock(directory)
         try:
-            damage = make_sound(directory, agent, clock)
+            damage = check_and_salvage(directory, agent, clock)
             db, counters, elapsed = open_database(
                 directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
             )

@@ -159,7 +159,7 @@ def conclude(
     try:
         if journals:
             # Each alone keeps one core busy with its plans.
-            with beside(spark, lambda: settle(output, records)) as settling:
+            with beside(spark, lambda: write_verdicts(output, records)) as settling:
                 _write_incidents(output, inputs, logs, evidence, of_host, records, skew)
             journal_gaps = settling.result()
         else:
@@ -197,7 +197,7 @@ def _write_incidents(
         found.unpersist()
 
 
-def settle(output: Output, records: DataFrame) -> list[Gap]:
+def write_verdicts(output: Output, records: DataFrame) -> list[Gap]:
     """Write what became of every event; what is missing of the journals."""
     with phase("settling events"):
         found = settled(records)
