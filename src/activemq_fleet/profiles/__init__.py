@@ -1,4 +1,4 @@
-"""Profiles: the values of ``activemq_ha``, each an object that says what it can do."""
+"""Profiles: the values of ``activemq_ha``, each an object with the capabilities of that value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from activemq_fleet.profiles.shared_jdbc import SHARED_JDBC
 ProfileName = Literal["pure", "shared-file", "shared-jdbc", "none"]
 DEFAULT_PROFILE: ProfileName = "shared-file"
 PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (SHARED_FILE, SHARED_JDBC, PURE, NONE)}
-"""By name, in the order of a diagram's legend."""
+"""The profiles by name, in the order of a diagram's legend."""
 
 __all__ = [
     "DEFAULT_PROFILE",

@@ -1,4 +1,4 @@
-"""``none``: a single broker; where a pair has two, they have nothing to do with each other."""
+"""The profile ``none``: a single broker; the nodes of a pair do not stand in for each other."""
 
 from activemq_fleet.profiles.profile import Profile
 

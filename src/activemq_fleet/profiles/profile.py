@@ -1,4 +1,4 @@
-"""What the rest of the library asks of a profile: capabilities and a few sentences, never its name."""
+"""The class of profiles; the rest of the library asks a profile for capabilities and texts, never for its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.releases import Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequirement:
-    """What a release must have, and the finding where it has not; ``message`` has a place for ``{release}``."""
+    """A condition that a release must meet, and the finding where it does not; ``message`` may hold ``{release}``."""
 
     is_met_by: Callable[[Release], bool]
     rule: str
@@ -30,9 +30,9 @@ class Profile:
 
     name: str
     shares_store_directory: bool = False
-    """Both nodes use one kahaDB directory; who holds the lock of its file is active."""
+    """Both nodes use one kahaDB directory; the node that holds the lock of its file is active."""
     has_database_lease: bool = False
-    """Both nodes use one database, and no directory; who holds the lease is active."""
+    """Both nodes use one database, and no directory; the node that holds the lease is active."""
     replicates: bool = False
     """The master copies each message to its slave, which has a store of its own. The slave opens no connector, not even
     once it is promoted: clients and bridges are served by masters only."""
@@ -41,24 +41,24 @@ class Profile:
     one. Nothing restarts it: no roll, no upgrade, and systemd neither after a crash nor at boot. It is stopped by
     SIGKILL, since a controlled stop of 5.5 lost messages (AMQ-3364)."""
     default_discovery: Literal["multicast"] | None = None
-    """``activemq_discovery`` where nobody sets it; None: by release, masterslave or failover."""
+    """The value of ``activemq_discovery`` where nobody sets it; None: by release, masterslave or failover."""
     required_variables: tuple[str, ...] = ()
-    """Variables that must be set, without their prefix."""
+    """Variables that the profile requires, without the prefix ``activemq_``."""
     release_requirement: ReleaseRequirement | None = None
-    """None: every release has it."""
+    """What a release must have to use the profile; None: every release can use it."""
     plural: str
     """What a group of such pairs has, in the heading of its box in a diagram."""
     reason: str
-    """Who is active, in ``explain``."""
+    """Which node is active and why, as ``explain`` says it."""
     legend: str = ""
-    """Who is active, below a diagram; empty for a single broker, which has a sign of its own there."""
+    """Which node is active and why, below a diagram; empty for a single broker, which has a sign of its own there."""
 
     @property
     def shares_store(self) -> bool:
-        """True where both nodes use one store: whoever has its lock or lease is active, the other one waits."""
+        """True where both nodes use one store: the node that has its lock or lease is active, the other waits."""
         return self.shares_store_directory or self.has_database_lease
 
     @property
     def has_peer(self) -> bool:
-        """True where the nodes of a pair stand in for each other; else a pair is only a name and each serves alone."""
+        """True where the nodes of a pair stand in for each other; otherwise each node serves alone."""
         return self.shares_store or self.replicates

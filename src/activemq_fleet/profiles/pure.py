@@ -1,4 +1,4 @@
-"""``pure``: pure master/slave, which releases before 5.8.0 have."""
+"""The profile ``pure``: pure master/slave, which releases before 5.8.0 have."""
 
 from activemq_fleet.profiles.profile import Profile, ReleaseRequirement
 

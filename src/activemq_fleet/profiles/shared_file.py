@@ -1,4 +1,4 @@
-"""``shared-file``: one kahaDB store on a file system that both nodes mount."""
+"""The profile ``shared-file``: one kahaDB store on a file system that both nodes mount."""
 
 from activemq_fleet.profiles.profile import Profile
 

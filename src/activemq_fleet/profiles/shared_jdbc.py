@@ -1,4 +1,4 @@
-"""``shared-jdbc``: one database for both nodes, with a lease."""
+"""The profile ``shared-jdbc``: one database for both nodes, with a lease."""
 
 from activemq_fleet.profiles.profile import Profile, ReleaseRequirement
 

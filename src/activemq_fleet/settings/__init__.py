@@ -1,1 +1,1 @@
-"""``activemq_*`` variables: what each host may set, checked and typed."""
+"""The ``activemq_*`` variables that each host may set, validated and typed."""

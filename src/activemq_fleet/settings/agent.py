@@ -1,6 +1,6 @@
-"""``activemq_agent_*`` variables, and which key of ``agent.conf`` each of them becomes.
+"""``activemq_agent_*`` variables, and which key of ``agent.conf`` each of them sets.
 
-None means that the key is left out: the agent's own default holds.
+None means that the key is left out and the agent's own default holds.
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ COMPUTED = {
     "mb.password": "use activemq_agent_password",
     "mb.password.file": "use activemq_agent_password",
 }
-"""Keys that no variable sets as they are, and what to do instead."""
+"""Keys of ``agent.conf`` that ``activemq_agent_options`` may not set, and which variable to use instead."""
 
 
 def names_one_version(package: str) -> bool:
-    """Whether ``activemq_agent_package`` is a requirement of pip that one version meets, or one file at a URL.
+    """Return whether ``activemq_agent_package`` is a pip requirement for exactly one version, or a file at a URL.
 
-    The role ``agent`` installs that as it stands; all else it takes for a wheel or a directory of wheels.
+    The role ``agent`` installs such a requirement as written; it takes any other value for a wheel or a directory of
+    wheels.
     """
     return _ONE_VERSION.fullmatch(package) is not None
 
 
 class AgentSettings(BaseModel):
-    """The failover agent of a host in ``activemq_agents``."""
+    """The variables ``activemq_agent_*`` of a host in ``activemq_agents``, for its failover agent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

@@ -1,7 +1,7 @@
-"""``activemq_vip*`` variables: the address of a group, and the load balancers that hold it.
+"""``activemq_vip*`` variables: the virtual address of a group, and the load balancers that hold it.
 
-``activemq_vip`` belongs to a group of brokers, the others to the balancers' hosts; either may
-stand where both see it.
+``activemq_vip`` belongs to a group of brokers, the others to the balancers' hosts; each may also be set where both
+brokers and balancers see it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VirtualIp = Annotated[fields.Text, AfterValidator(_check_vip)]
 
 
 class BalancerSettings(BaseModel):
-    """What the hosts in ``activemq_loadbalancers`` do for the groups of the inventory."""
+    """The variables ``activemq_vip*`` of a host: a group's virtual address, and how a load balancer serves it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

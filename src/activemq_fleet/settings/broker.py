@@ -1,4 +1,4 @@
-"""``activemq_*`` variables -> typed settings: one object a host.
+"""Validate ``activemq_*`` variables and return typed settings, one object for each host.
 
 The attribute of a variable is its name without ``activemq_``. Defaults that depend on the release
 or the topology are None here and decided in ``topology``.
@@ -73,7 +73,7 @@ def _has_default_password(username: str | None, password: SecretStr | EncryptedV
 
 
 class ConnectorSettings(_Model):
-    """One entry of ``activemq_connectors``; the port is without the offset."""
+    """One entry of ``activemq_connectors``; ``port`` is without ``activemq_port_offset``."""
 
     name: fields.Name
     scheme: fields.Identifier
@@ -84,7 +84,7 @@ class ConnectorSettings(_Model):
 
 
 class LinkSettings(_Model):
-    """One entry of ``activemq_links``: from and to are names of groups or pairs."""
+    """One entry of ``activemq_links``; ``source`` (``from`` in YAML) and ``to`` are names of groups or pairs."""
 
     source: fields.Text = Field(alias="from")
     to: fields.Text
@@ -96,7 +96,7 @@ class LinkSettings(_Model):
 
 
 class UserSettings(_Model):
-    """One entry of ``activemq_users``."""
+    """One entry of ``activemq_users``: a user name, its password and its user groups."""
 
     name: fields.Principal
     password: fields.Secret
@@ -110,7 +110,7 @@ class UserSettings(_Model):
 
 
 class AclSettings(_Model):
-    """One entry of ``activemq_acl``; read, write and admin are names of groups."""
+    """One entry of ``activemq_acl``; ``read``, ``write`` and ``admin`` are names of user groups."""
 
     destination: fields.Destination
     kind: Literal["queue", "topic"]
@@ -120,7 +120,7 @@ class AclSettings(_Model):
 
 
 class JdbcSettings(_Model):
-    """``activemq_jdbc``."""
+    """The value of ``activemq_jdbc``: the database that the nodes of a shared-jdbc pair share."""
 
     url: Annotated[
         str, fields.matching(r"jdbc:[^\s\"'<>]+", "must begin with jdbc:"), AfterValidator(fields.check_text)
@@ -132,7 +132,7 @@ class JdbcSettings(_Model):
 
 
 class TlsSettings(_Model):
-    """``activemq_tls``: paths on the brokers' hosts."""
+    """The value of ``activemq_tls``: keystore and truststore as paths on the brokers' hosts, and their passwords."""
 
     keystore: fields.AbsolutePath
     keystore_password: fields.Secret
@@ -142,7 +142,7 @@ class TlsSettings(_Model):
 
 
 class FragmentSettings(_Model):
-    """One entry of ``activemq_xml_fragments``; parent is a path of elements below ``beans``."""
+    """One entry of ``activemq_xml_fragments``; ``parent`` is a path of elements below ``beans``."""
 
     parent: Annotated[
         str, fields.matching(r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be element names with / between")
@@ -151,14 +151,14 @@ class FragmentSettings(_Model):
 
 
 class FileSettings(_Model):
-    """One entry of ``activemq_extra_files``; path is relative to the broker's configuration tree."""
+    """One entry of ``activemq_extra_files``; ``path`` is relative to the broker's configuration tree."""
 
     path: Annotated[str, AfterValidator(fields.check_relative)]
     content: Annotated[str, AfterValidator(fields.check_encodable)]
 
 
 class WaiverSettings(_Model):
-    """One entry of ``activemq_waivers``; hosts are names or wildcards, until is the last day."""
+    """One entry of ``activemq_waivers``; ``hosts`` are names or wildcards, ``until`` is the last day it holds."""
 
     rule: Annotated[str, fields.matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
     reason: fields.Text
@@ -167,7 +167,7 @@ class WaiverSettings(_Model):
 
 
 class _Broker(_Model):
-    """What a broker is: software, store, network."""
+    """The variables of a broker's software, store and network."""
 
     release: fields.ReleaseText | None = None
     master_node: Annotated[str, fields.matching("[A-Za-z]", "must be one letter")] = "a"
@@ -212,12 +212,12 @@ class _Broker(_Model):
 
     @property
     def profile(self) -> Profile:
-        """What ``activemq_ha`` means."""
+        """The profile that ``activemq_ha`` names."""
         return PROFILES[self.ha]
 
 
 class _Host(_Model):
-    """Where and how a broker is installed and run."""
+    """The variables for where and how a broker is installed and run."""
 
     install: Literal["archive", "package", "jars", "none"] = "archive"
     archive: fields.Archive | None = None
@@ -237,7 +237,7 @@ class _Host(_Model):
 
 
 class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
-    """Every variable of one host, checked. Immutable and comparable."""
+    """Every ``activemq_*`` variable of one host, validated; immutable and comparable."""
 
     @model_validator(mode="before")
     @classmethod
@@ -293,11 +293,11 @@ class Settings(_Broker, _Host, BalancerSettings, AgentSettings):
                 raise ValueError(f"activemq_{name} has no entry for activemq_release {self.release}: {has}")
 
     def archive_of_release(self) -> str | None:
-        """Where the release comes from: a path on the controller or a URL."""
+        """Return the path on the controller or the URL of the release's archive, or None when it is not set."""
         return _of_release(self.archive, self.release)
 
     def sha512_of_release(self) -> str | None:
-        """The SHA-512 that it must have."""
+        """Return the SHA-512 that the release's archive must have, or None when it is not set."""
         return _of_release(self.archive_sha512, self.release)
 
 
@@ -309,10 +309,10 @@ KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTING
 
 
 def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
-    """The settings of a host. Variables without the prefix ``activemq_`` are none of ours.
+    """Return the validated settings of a host; variables without the prefix ``activemq_`` are ignored.
 
     Raises SettingsError with one line a problem: an unknown variable (with a suggestion), or a
-    value that is not of its kind, each naming host and variable.
+    value of the wrong type, each naming host and variable.
     """
     ours = {
         name: value
@@ -370,7 +370,7 @@ _PLAIN = {
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    """``('links', 2, 'to')`` -> ``activemq_links[2].to``; pydantic's names of types are left out."""
+    """Return a pydantic location as users write it: ``('links', 2, 'to')`` is ``activemq_links[2].to``."""
     text = ""
     for part in location:
         if isinstance(part, int):

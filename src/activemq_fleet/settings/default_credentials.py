@@ -1,4 +1,4 @@
-"""Accounts that releases ship or that every tutorial writes: attackers try them first."""
+"""User names and passwords that releases or tutorials ship, which attackers try first."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ _DEFAULT_CREDENTIALS = frozenset({
 
 
 def is_default_credential(username: str, password: str) -> bool:
-    """Whether an account is one that releases ship, such as admin/admin or system/manager."""
+    """Return whether a user name and password are ones that releases ship, such as admin/admin or system/manager."""
     return (username, password) in _DEFAULT_CREDENTIALS

@@ -1,4 +1,4 @@
-"""The kinds of value that a variable may have: each checks, and says what to do.
+"""Types of the values of variables: each validates its value, and its error says what to do.
 
 Nothing from a variable may reach a file as anything but text. Spring resolves ``${…}`` and
 evaluates ``#{…}`` in every attribute of the broker's XML, Jinja ``{{…}}``: a value that holds one
@@ -28,7 +28,7 @@ _LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
 
 
 def check_text(text: str) -> str:
-    """Text that stays text: no control characters, nothing that Spring or Jinja evaluates."""
+    """Return the text unchanged; raise ValueError for control characters or what Spring or Jinja would evaluate."""
     if _CONTROL.search(text):
         raise ValueError("has a control character: remove it")
     for mark in _EVALUATED:
@@ -77,7 +77,10 @@ def _check_port(text: str) -> str:
 
 
 def matching(regex: str, what: str) -> AfterValidator:
-    """The whole text must match, and be text; ``what`` is what the user reads when it does not match."""
+    """Return a pydantic validator for text that must wholly match a regular expression and pass :func:`check_text`.
+
+    ``what`` is the error that the user reads when the text does not match.
+    """
     compiled = re.compile(regex)
 
     def check(text: str) -> str:
@@ -100,7 +103,7 @@ def _secret(value: Any) -> SecretStr | EncryptedValue:
 
 
 def words(value: Any) -> Any:
-    """A comma-separated text is as good as a list."""
+    """Return the words of a comma-separated text as a list; any other value is returned unchanged."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
@@ -111,7 +114,10 @@ def _no_float(value: Any) -> Any:
 
 
 def by_release(check: Callable[[str], str]) -> PlainValidator:
-    """One text for every release, or a mapping from releases to texts; ``check`` looks at each text."""
+    """Return a validator for one text that holds for every release, or a mapping from releases to texts.
+
+    ``check`` validates each text.
+    """
 
     def read(value: Any) -> str | dict[str, str]:
         if isinstance(value, str):
@@ -142,7 +148,7 @@ def _check_release(key: Any) -> str:
 
 
 def check_sha512(text: str) -> str:
-    """The hexadecimal SHA-512 of a file."""
+    """Return the text when it is the hexadecimal SHA-512 of a file; raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
         raise ValueError("must be 128 hexadecimal digits")
     return text
@@ -204,7 +210,7 @@ Destinations = Annotated[tuple[Destination, ...], BeforeValidator(words)]
 
 
 def option_text(value: Any) -> Any:
-    """Numbers and truth values as they stand in a URI or an attribute."""
+    """Return a number or boolean as the text of a URI option or XML attribute; other values are returned unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else value
@@ -252,7 +258,7 @@ MqttFilter = Annotated[
 
 
 def check_relative(path: str) -> str:
-    """A path inside a broker's configuration tree."""
+    """Return the path when it stays inside a broker's configuration tree; raise ValueError otherwise."""
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("must be a path inside the broker's configuration, such as conf/extra.xml")
     if path.startswith(".fleet-"):
@@ -262,7 +268,7 @@ def check_relative(path: str) -> str:
 
 
 def check_encodable(text: str) -> str:
-    """Text that can be written to a file."""
+    """Return the text when it can be written as UTF-8; raise ValueError otherwise."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Identities and settings -> Fleet: the whole inventory as one graph, checked before any host is."""
+"""The model of a fleet: groups, pairs, brokers, links, agents and balancers, computed from the whole inventory."""
 
 from __future__ import annotations
 

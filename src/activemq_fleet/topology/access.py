@@ -1,7 +1,8 @@
-"""Who may connect to a broker, and what each may do.
+"""Compute the accounts of each broker and the permissions of each user group.
 
-The users of network, agents and balancers are added by themselves. With no ``activemq_acl`` whoever
-logs in may do everything; with any, each group gets what its work needs and nothing more.
+The accounts of the network, of agents and of balancers are added to those of ``activemq_users``. With no
+``activemq_acl`` whoever logs in may do everything; with any entry, each user group gets what its work needs and nothing
+more.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from activemq_fleet.topology.model import Account, Agent, Balancer, Broker, Perm
 
 NETWORK_GROUP = "activemq-network"
 AGENT_GROUP = "activemq-agents"
-"""What all agents of a group may do: read their topics, and publish events on them."""
+"""The user group of all agents of a broker group, which may read the agents' topics and publish events on them."""
 _ADVISORIES = "ActiveMQ.Advisory.>"
 _EVERYTHING = ("queue://>", "topic://>")
 _REPLACED = str.maketrans("/+#", ".*>")
@@ -26,17 +27,22 @@ _SWAPPED = str.maketrans("/+#.*>", ".*>/+#")
 
 
 def own_group(username: str) -> str:
-    """The group of one agent's account, which alone may send on the agent's canaries and barriers."""
+    """Return the name of the user group of one agent's account, the only one that may send the agent's canaries and
+    barriers.
+    """
     return f"activemq-agent-{username}"
 
 
 def agent_name(agent: Agent) -> str:
-    """What an agent calls itself in event ids and in its own topics: ``agent.name`` of its configuration."""
+    """Return the agent's name in event ids and in its own topics: ``agent.name``, else its client id, else its host."""
     return agent.settings.agent_options.get("agent.name") or agent.settings.agent_client_id or agent.host
 
 
 def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Balancer] = ()) -> tuple[Account, ...]:
-    """Every account of a broker: network, ``activemq_users``, agents and balancers of its group, in this order."""
+    """Return the accounts of a broker: network, ``activemq_users``, agents and balancers of its group, in that order.
+
+    A name that occurs twice is one account with the user groups of both and the first password.
+    """
     settings = broker.settings
     found: dict[str, Account] = {}
 
@@ -89,9 +95,9 @@ class _Rights:
 def permissions_of(
     broker: Broker, accounts: Sequence[Account], agents: Sequence[Agent], carried: Iterable[str]
 ) -> tuple[Permission, ...]:
-    """The entries of the authorization plugin, none where ``activemq_acl`` is empty.
+    """Return the entries of a broker's authorization plugin, none where ``activemq_acl`` is empty.
 
-    ``carried`` are the destinations of the links that begin or end here (``queue://NAME``).
+    ``carried`` are the destinations (``queue://NAME``) of the links that begin or end at the broker.
     """
     settings = broker.settings
     if not settings.acl:
@@ -135,7 +141,7 @@ def permissions_of(
 
 
 def _events_of(agent: Agent) -> Iterator[str]:
-    """MQTT filters of the events that an agent publishes: its topics, and a level below each prefix.
+    """Yield the MQTT filters of the events that an agent publishes: its topics, and one level below each prefix.
 
     Never more levels: the broker unites all entries that match, so that nothing can be taken out of ``a.>`` again,
     and canaries and barriers, which stand two levels below their prefix, are for one account alone.
@@ -147,9 +153,10 @@ def _events_of(agent: Agent) -> Iterator[str]:
 
 
 def _own_topics(agent: Agent) -> tuple[str, ...]:
-    """Where an agent sends its canaries, one topic for each connection and one beside the events of a prefix, barriers.
+    """Return the topics on which an agent sends canaries and barriers.
 
-    Without them it cannot prove that a broker took what it acknowledged (``activemq_agent.publishing``).
+    Canaries have one topic for each connection and one beside the events of each prefix. Without them an agent cannot
+    prove that a broker took what it acknowledged (``activemq_agent.publishing``).
     """
     name = agent_name(agent)
     found = [agent_topics.canary_topic("", f"{name}-{role}") for role in agent_topics.ROLES]
@@ -162,7 +169,10 @@ def _own_topics(agent: Agent) -> tuple[str, ...]:
 
 
 def carried_by(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """What links carry: their includes, or everything as soon as one has none."""
+    """Return the destinations that several links carry together, from the includes of each.
+
+    A link without includes carries everything, and then the result is ``queue://>`` and ``topic://>``.
+    """
     found: dict[str, None] = {}
     for include in includes:
         if not include:
@@ -172,7 +182,7 @@ def carried_by(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _destination(topic_filter: str, release: Release) -> str:
-    """An MQTT filter as a destination: ``instance/+/status/#`` -> ``instance.*.status.>``."""
+    """Return the ActiveMQ destination of an MQTT topic filter: ``instance/+/status/#`` is ``instance.*.status.>``."""
     return topic_filter.translate(_SWAPPED if release.mqtt_swaps_dots else _REPLACED)
 
 

@@ -1,7 +1,7 @@
-"""Agents and their home pairs.
+"""Assign agents to their home pairs.
 
-A durable MQTT session lives in the store of one pair, so an agent has a home pair and its list
-holds that pair's nodes only, preferred master first.
+A durable MQTT session lives in the store of one pair, so an agent has a home pair and its list of brokers holds that
+pair's nodes only, preferred master first.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from activemq_fleet.topology.model import Agent, Broker, Group, KnownGroups, Pai
 
 
 def home_pair(host: str, pairs: Sequence[str]) -> str:
-    """The pair of an agent that was given none: the same for the same host and pairs.
+    """Return the home pair of an agent without ``activemq_agent_pair``: always the same for the same host and pairs.
 
-    Highest random weight: when a pair is added, only the agents that move to it move.
+    Highest random weight: when a pair is added, only the agents that move to the new pair move.
     """
     return max(pairs, key=lambda pair: (hashlib.sha256(f"{host}\0{pair}".encode()).digest(), pair))
 
@@ -25,7 +25,7 @@ def home_pair(host: str, pairs: Sequence[str]) -> str:
 def place_agent(
     host: str, settings: Settings, groups: Mapping[str, Group], every: KnownGroups
 ) -> tuple[Agent | None, list[Finding]]:
-    """An agent with its home, or None and why not (T010, T015)."""
+    """Return an agent connected to its home pair, or None when no pair can serve it, and the findings (T010, T015)."""
     problem = _group_problem(settings, groups, every)
     if problem:
         return None, [error("T010", host, *problem)]

@@ -1,4 +1,4 @@
-"""What is wrong with balancers and virtual addresses. Each finding names host and variable."""
+"""Check load balancers and virtual addresses; each finding names the host and the variable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
 def problems_of(balancers: Sequence[Balancer], groups: Sequence[Group], every: KnownGroups) -> Iterator[Finding]:
-    """Every finding about the balancers, which are in the order of the inventory."""
+    """Yield every finding about the load balancers and the groups' virtual addresses (T006, T009, T020 to T027).
+
+    ``balancers`` are in the order of the inventory.
+    """
     if not balancers:
         return
     by_name = {group.name: group for group in groups}
@@ -32,7 +35,7 @@ def problems_of(balancers: Sequence[Balancer], groups: Sequence[Group], every: K
 
 
 def _idle(balancers: Sequence[Balancer], every: KnownGroups) -> Iterator[Finding]:
-    """T020: nothing to balance."""
+    """T020: a load balancer for which no group has a virtual address."""
     for balancer in balancers:
         if balancer.addresses:
             continue
@@ -48,7 +51,7 @@ def _idle(balancers: Sequence[Balancer], every: KnownGroups) -> Iterator[Finding
 
 
 def _differing(groups: Sequence[Group]) -> Iterator[Finding]:
-    """T009: a group has one address."""
+    """T009: brokers of one group with different virtual addresses or router ids; a group has one of each."""
     for group in groups:
         for variable in ("vip", "vip_router_id"):
             first, *others = group.brokers
@@ -66,7 +69,7 @@ def _differing(groups: Sequence[Group]) -> Iterator[Finding]:
 
 
 def _logins(balancers: Sequence[Balancer]) -> Iterator[Finding]:
-    """T009: two balancers with one name and two passwords. T025: checks without a login."""
+    """T009: two balancers with one user name and two passwords. T025: health checks without a login."""
     known: dict[str, Balancer] = {}
     for balancer in balancers:
         name = balancer.settings.vip_username
@@ -116,7 +119,7 @@ def _unverified(balancer: Balancer) -> Finding:
 def _doubled(
     addresses: Sequence[VirtualAddress], balancers: Sequence[Balancer], groups: Sequence[Group]
 ) -> Iterator[Finding]:
-    """T022 and T023: what two groups, or a group and a host, cannot share."""
+    """T022 and T023: a virtual address or router id that two groups, or a group and a host, both have."""
     owners: dict[str, tuple[str, str]] = {}
     for group in groups:
         for broker in group.brokers:
@@ -148,7 +151,7 @@ def _doubled(
 
 
 def _doubled_ports(address: VirtualAddress, group: Group) -> Iterator[Finding]:
-    """T006: two connectors of a group that would be one port of its address."""
+    """T006: two connectors of a group that would be the same port of the group's virtual address."""
     owners: dict[int, Front] = {}
     for front in address.fronts:
         other = owners.setdefault(front.port, front)
@@ -163,7 +166,7 @@ def _doubled_ports(address: VirtualAddress, group: Group) -> Iterator[Finding]:
 
 
 def _alone(balancer: Balancer, balancers: Sequence[Balancer]) -> Iterator[Finding]:
-    """T024: VRRP that cannot say whom it is for."""
+    """T024: balancers without IP addresses of their own, which therefore exchange VRRP by multicast."""
     if len(balancers) > 1 and any(one.source is None for one in balancer.addresses):
         yield Finding(
             rule="T024",
@@ -205,7 +208,7 @@ def _on_host(balancer: Balancer, address: VirtualAddress, group: Group) -> Itera
 
 
 def _shares_ports(broker: Broker, address: VirtualAddress) -> Iterator[Finding]:
-    """T026: HAProxy and a broker of the same machine that listens on all addresses."""
+    """T026: a host with HAProxy and a broker that listens on all addresses, at the same port."""
     shared = sorted({front.port for front in address.fronts} & set(broker.ports.values()))
     if broker.settings.bind in _EVERYWHERE and shared:
         yield error(

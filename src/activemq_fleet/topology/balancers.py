@@ -1,9 +1,9 @@
-"""Balancers and the virtual addresses of groups: which ports, which brokers, who holds them first.
+"""Compute the balancers and the virtual addresses of groups: ports, brokers behind each port, VRRP priorities.
 
-Of a ``pure`` group the preferred masters only: a promoted slave opens no port for clients, and hands
-its messages to the other masters. Of shared stores both nodes of every pair, because only the active
-one answers. A durable subscription lives in the store of one pair, so a client always meets the same
-pair; that is weaker than a list of the pair's nodes, for its choice changes with the number of pairs.
+Behind the address of a ``pure`` group are the preferred masters only: a promoted slave opens no port for clients, and
+hands its messages to the other masters. Behind the address of a group with shared stores are both nodes of every pair,
+because only the active one answers. A durable subscription lives in the store of one pair, so a client is always sent
+to the same pair; a list of the pair's nodes is safer, because the balancer's choice changes with the number of pairs.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from activemq_fleet.topology.model import (
 _BALANCED = ("mqtt", "openwire", "stomp")  # the protocols that HAProxy can check
 _HIGHEST, _STEP = 200, 10
 _ROOM = 10
-"""Connections of a broker that clients of a balancer leave free: for its own look, bridges and agents."""
+"""Connections of a broker that clients of a balancer leave free: for the balancer's checks, bridges and agents."""
 _OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
 def place_balancers(
     names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: KnownGroups | None = None
 ) -> tuple[tuple[Balancer, ...], list[Finding]]:
-    """The balancers by name, and what is wrong with them (T006, T009, T020 to T027).
+    """Return the balancers by name, with the virtual addresses of all groups, and the findings (T006, T009, T020 to
+    T027).
 
-    ``names`` are in the order of the inventory: of two that live the earlier one gets an address
-    that nobody holds. One that it has lost it does not take back.
+    ``names`` are in the order of the inventory: of two balancers that are up, the earlier one takes an address that
+    none holds. An address that a balancer has lost it does not take back.
     """
     every = every or KnownGroups.of([group.name for group in groups])
     said = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
@@ -57,7 +58,7 @@ def place_balancers(
 
 
 def _vip_of(group: Group, every: KnownGroups, balancers: Sequence[Settings]) -> str | None:
-    """The address that the group's brokers say; where there is one group only, the balancers may say it."""
+    """Return the virtual address of a group as its brokers set it; with a single group the balancers may set it, too."""
     own = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
     if own is None and every.number == 1:
         return next((settings.vip for settings in balancers if settings.vip), None)
@@ -90,7 +91,7 @@ def _address(
 
 
 def literal_address(name: str, settings: Settings) -> str | None:
-    """The balancer's own address as an IP address, None where it is known by a name only."""
+    """Return the balancer's own IP address, or None where the inventory has only a host name for it."""
     try:
         return str(ipaddress.ip_address(settings.address or name))
     except ValueError:
@@ -98,7 +99,7 @@ def literal_address(name: str, settings: Settings) -> str | None:
 
 
 def router_id_of(vip: str) -> int:
-    """The virtual router id of an address: its last byte, so that it differs within a small network."""
+    """Return the VRRP router id of a virtual address: its last byte (1 to 255), which differs within a small network."""
     last = ipaddress.ip_address(vip).packed[-1]
     return last or 1 + int.from_bytes(hashlib.sha256(vip.encode()).digest()[:4], "big") % 255
 
@@ -108,7 +109,7 @@ def _serves_by_masters_only(group: Group) -> bool:
 
 
 def _fronts(group: Group) -> Iterator[Front]:
-    """One for each connector that a balancer can look at, in the order of the first broker that has it."""
+    """Yield a port for each connector that HAProxy can check, in the order of the first broker that has the connector."""
     found: dict[str, list[tuple[Broker, Connector]]] = {}
     for pair in group.pairs:
         for broker in pair.in_order:
@@ -142,7 +143,8 @@ def _backends(group: Group, connector: str, members: Sequence[tuple[Broker, Conn
 
 
 def name_in_certificate(broker: Broker) -> str:
-    """The name that a balancer looks for in a broker's certificate: its address, or its host's where that is no name.
+    """Return the host name that a balancer expects in a broker's certificate: its address, or its host if that is an
+    IP.
 
     HAProxy compares DNS names only (``verifyhost``).
     """
@@ -159,5 +161,5 @@ def _limit(connector: Connector) -> int | None:
 
 
 def plain(name: str) -> str:
-    """A name as HAProxy takes it."""
+    """Return a name with every character that HAProxy does not allow in names replaced by ``_``."""
     return _OTHER.sub("_", name)

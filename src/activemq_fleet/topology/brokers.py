@@ -1,4 +1,4 @@
-"""One host and its settings -> a broker, before it knows of its network."""
+"""Build a broker from one host and its settings, without its links."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
 
 @dataclass(frozen=True)
 class Member:
-    """A host whose name matches, with its settings and release."""
+    """A host whose name matches the naming pattern, with its settings and release."""
 
     identity: Identity
     settings: Settings
@@ -42,12 +42,15 @@ class Member:
 
     @cached_property
     def listening(self) -> Listening:
-        """Where its broker listens."""
+        """The connectors and ports on which the host's broker listens."""
         return _listen(self)
 
 
 def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, list[Finding]]:
-    """The broker of a member, and what is wrong with it alone (T005, T011, T013). ``peer`` is its pair's other node."""
+    """Return the broker of a host, and the findings that the host alone shows (T005, T011, T013).
+
+    ``peer`` is the other node of the pair. Links, accounts and permissions are added later.
+    """
     identity, settings, release = member.identity, member.settings, member.release
     listening = member.listening
     findings = [*_check_name(member)]
@@ -81,13 +84,13 @@ def _peer_address(member: Member, peer: Member) -> Address | None:
 
 
 def discovery_of(settings: Settings, release: Release) -> Literal["masterslave", "failover", "static", "multicast"]:
-    """How a broker finds its peers: as said, else by profile and release."""
+    """Return how a broker's bridges find other brokers: ``activemq_discovery``, else by its profile and release."""
     by_release: Literal["masterslave", "failover"] = "masterslave" if release.has_masterslave_discovery else "failover"
     return settings.discovery or settings.profile.default_discovery or by_release
 
 
 def multicast_uri(member: Member | Broker) -> str:
-    """Where the brokers of a group find each other, the environment before the group."""
+    """Return the URI of multicast discovery for a broker's group, prefixed with ``activemq_environment`` where set."""
     settings, group = member.settings, member.identity.group
     name = f"{settings.environment}-{group}" if settings.environment else group
     return uris.multicast(settings.multicast, name, settings.multicast_interface)
@@ -95,10 +98,11 @@ def multicast_uri(member: Member | Broker) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """What settings and release decide alone.
+    """The connectors and ports of one broker, as its settings and release alone determine them.
 
-    ``unknown`` are connectors of which the release has no scheme, with their positions; ``sound`` is
-    True where neither those nor the profile are anything to be told of.
+    ``ports`` maps names of connectors, ``console`` and ``replication`` to ports. ``unknown`` are configured connectors
+    with a scheme that the release does not have, each with its position. ``openwire`` is the first OpenWire connector.
+    ``sound`` is True where neither the connectors nor the profile give a finding.
     """
 
     connectors: tuple[Connector, ...]
@@ -188,7 +192,7 @@ def _unknown_scheme(member: Member, position: int, connector: ConnectorSettings)
 
 
 def store_directory(member: Member) -> str:
-    """Where a member keeps its messages: as said, else by profile and pair."""
+    """Return the directory of a broker's store: ``activemq_store_directory``, else what its profile and pair imply."""
     settings = member.settings
     if settings.store_directory:
         return settings.store_directory

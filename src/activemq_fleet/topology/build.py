@@ -1,4 +1,4 @@
-"""Hosts and their variables -> Fleet. Pure: the same inventory gives the same fleet."""
+"""Build the Fleet from hosts and their variables; a pure function of the inventory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def build_fleet(
     today: date | None = None,
     rest: Rest | None = None,
 ) -> Fleet:
-    """The fleet of an inventory: ``hosts`` maps names to variables, ``groups`` names to hosts.
+    """Return the fleet of an inventory: ``hosts`` maps names to variables, ``groups`` maps names of groups to hosts.
 
     ``naming_pattern`` is that of the inventory plugin's file; ``activemq_naming_pattern`` of the
     hosts is used without it. ``today`` decides whether a waiver has expired. With ``rest`` the hosts
@@ -122,14 +122,16 @@ def _identify(hosts: Variables, pattern: str) -> dict[str, Identity]:
 
 
 def _refuse_names(names: Iterable[str]) -> None:
-    """InputError for a name that could leave the directory, line or list that it is written to."""
+    """Raise InputError for a host name whose characters could leave the directory, line or list it is written to."""
     for name in names:
         if not NAME.fullmatch(name):
             raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
 
 
 def _settings(hosts: Variables, names: Iterable[str]) -> tuple[dict[str, Settings], list[str]]:
-    """The settings of all hosts that have any, and what is wrong with the others: a mistake of many is one line."""
+    """Return the settings of each host with valid variables, and the errors of the others; hosts share a line per
+    error.
+    """
     settings: dict[str, Settings] = {}
     wrong: dict[str, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
@@ -144,7 +146,11 @@ def _settings(hosts: Variables, names: Iterable[str]) -> tuple[dict[str, Setting
 def _members(
     identities: Mapping[str, Identity], settings: Mapping[str, Settings], wrong: Sequence[str]
 ) -> list[Member]:
-    """Every broker with its release. Raises one error for all that is ``wrong``, and for releases besides."""
+    """Return every broker's host with its settings and release.
+
+    Raises SettingsError with all errors of ``wrong``, of missing and of unknown releases; ReleaseError where only
+    releases are unknown.
+    """
     members, unknown = [], defaultdict[str, list[str]](list)
     missing = [name for name in identities if name in settings and settings[name].release is None]
     for name, identity in identities.items():
@@ -212,7 +218,7 @@ def _network(brokers: Sequence[Broker], findings: list[Finding], rest: Rest | No
 
 
 def _configured_links(brokers: Sequence[Broker], rest: Rest | None) -> dict[LinkSettings, tuple[str, int]]:
-    """Every entry of ``activemq_links`` once, with the first host that says so and its position there."""
+    """Return every distinct entry of ``activemq_links`` with the first host that has it and its position in that list."""
     if rest is not None:
         return {link: (host, position) for link, host, position in rest.links}
     said: dict[LinkSettings, tuple[str, int]] = {}
@@ -230,7 +236,7 @@ def _links_between(
     *,
     partly: bool,
 ) -> list[Plan]:
-    """Plans of every ``activemq_links`` of the inventory; T007 for an end that nobody is."""
+    """Return the planned links of every ``activemq_links``; T007 is added for an end that is no group or pair."""
     by_pair: dict[str, list[Unit]] = defaultdict(list)
     for unit in units.values():
         by_pair[unit.brokers[0].pair].append(unit)
@@ -250,7 +256,10 @@ def _links_between(
 
 
 def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[str]) -> Finding:
-    """T007: ``near`` is the name that was meant, empty where there is none; ``known`` are the first there are."""
+    """Return the T007 finding for a link whose ``from`` or ``to`` is no group or pair of the inventory.
+
+    ``near`` is the name that was probably meant, empty where there is none; ``known`` are the first groups and pairs.
+    """
     return Finding(
         rule="T007",
         severity="error",
@@ -295,7 +304,7 @@ def _complete(
     balancers: Sequence[Balancer],
     findings: list[Finding],
 ) -> list[Broker]:
-    """Brokers with links, accounts and permissions; T009 for agents that contradict each other."""
+    """Return the brokers with links, accounts and permissions, and add findings about accounts and names."""
     agents_of_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
         agents_of_group[agent.group].append(agent)
@@ -334,7 +343,9 @@ def _waivers(settings: Iterable[Settings], today: date) -> tuple[list[WaiverSett
 
 
 def waive(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> list[Finding]:
-    """Findings in the order of a report, each that a waiver covers with the waiver's reason."""
+    """Return the findings sorted by host, rule and message, without duplicates; a waived finding has the waiver's
+    reason.
+    """
 
     def waived(finding: Finding) -> Finding:
         for waiver in waivers:

@@ -1,4 +1,4 @@
-"""Which unit links to which, how, and how far a message may travel.
+"""Plan the links between units and compute how many bridges a message may pass (TTL).
 
 A unit is what the network sees as one broker: a pair, or with ``activemq_ha: none`` a single
 broker. Plans are made between units and then given to each broker of the source unit, so that
@@ -29,7 +29,7 @@ _FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
 
 @dataclass(frozen=True)
 class Unit:
-    """``brokers`` in the order in which they are dialled."""
+    """A pair, or a broker without a peer, as an end of links; ``brokers`` are in the order in which they are dialled."""
 
     name: str
     group: str
@@ -37,7 +37,7 @@ class Unit:
 
     @cached_property
     def listeners(self) -> tuple[Connector, ...]:
-        """What others can dial, a connector a broker; a pure slave, which opens no port, has none."""
+        """The OpenWire connectors that bridges can dial, one a broker; a pure slave, which opens no port, has none."""
         return tuple(b.openwire for b in self.brokers if b.openwire)
 
     @cached_property
@@ -47,7 +47,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One planned link between two units. ``meshed``: it belongs to the mesh inside a group."""
+    """A planned link from unit ``source`` to unit ``target``; ``meshed`` is True for links of the mesh inside a group."""
 
     source: str
     target: str
@@ -60,7 +60,7 @@ class Plan:
 
 
 def units_of(brokers: Iterable[Broker]) -> dict[str, Unit]:
-    """Units by name, in the order of their groups and numbers."""
+    """Return the units by name, sorted by group and number."""
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         members[broker.unit].append(broker)
@@ -77,10 +77,10 @@ def _number(broker: Broker) -> tuple[int, str]:
 
 
 def plan_group(units: Sequence[Unit]) -> list[Plan]:
-    """The links inside one group, by ``activemq_topology`` of its first broker.
+    """Return the links inside one group, by ``activemq_topology`` of its first broker.
 
-    ``mesh``: one way from each to each. ``hub``: each other unit opens one duplex link to the
-    first. ``ring`` and ``chain``: one duplex link to the next.
+    ``mesh``: a one-way link from each unit to each other. ``hub``: each other unit opens one duplex link to the
+    first. ``ring`` and ``chain``: each unit opens one duplex link to the next.
     """
     first = units[0].brokers[0]
     kind = first.settings.topology
@@ -97,7 +97,7 @@ def plan_group(units: Sequence[Unit]) -> list[Plan]:
 
 
 def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[Unit]) -> list[Plan]:
-    """The links of one entry of ``activemq_links``: from each source to each target."""
+    """Return the links of one entry of ``activemq_links``: from each source unit to each target unit."""
     pairs = [(a, b) for a in sources for b in targets if a is not b]
     plans = []
     for a, b in pairs:
@@ -114,9 +114,12 @@ def _plan(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> Plan:
 
 @dataclass(frozen=True)
 class Network:
-    """All plans, and the graph that they and the multicast groups make.
+    """All planned links of a fleet, and the graph that they and the multicast groups make.
 
-    ``components`` are the units that bridges join, directly or through others.
+    ``plans`` are by source unit, ``multicast_groups`` maps a group that uses multicast discovery to its units, and
+    ``components`` are the sets of units that bridges join, directly or through others. By unit, ``longest`` is the
+    number of bridges on the longest shortest path of its component, and ``pure_mesh`` whether all its component's links
+    are of a mesh.
     """
 
     units: Mapping[str, Unit]
@@ -128,7 +131,7 @@ class Network:
 
     @classmethod
     def of(cls, units: Mapping[str, Unit], plans: Sequence[Plan]) -> Network:
-        """Longest shortest path and shape of each connected component, per unit."""
+        """Return the network of all units and planned links, with the components and the longest path of each."""
         multicast: dict[str, list[Unit]] = defaultdict(list)
         for unit in units.values():
             broker = unit.brokers[0]
@@ -157,7 +160,7 @@ class Network:
         return cls(units, by_source, multicast, components, longest, mesh)
 
     def planned(self, broker: Broker) -> tuple[Link, ...]:
-        """The links of the plans of a broker's unit; those whose target has no address are left out."""
+        """Return the planned links of a broker's unit; links to a unit that no bridge can dial are left out."""
         targets = ((plan, self.units[plan.target]) for plan in self.plans.get(broker.unit, ()))
         return tuple(
             _planned_link(broker, plan, target, self, duplex=plan.duplex and not broker.is_replication_slave)
@@ -168,9 +171,10 @@ class Network:
 
 @lru_cache(maxsize=512)
 def _furthest(onward: tuple[tuple[int, ...], ...]) -> int:
-    """The longest shortest path of a component, whose units are numbers: many networks look alike.
+    """Return the number of bridges on the longest shortest path of a component, whose units are numbers.
 
-    As many rounds as from each unit another is reached for the first time; those that are reached are bits.
+    Cached, because many networks are equal. As many rounds as there are bridges on the path; the units that are reached
+    from each unit are bits.
     """
     whole, hops = (1 << len(onward)) - 1, 0
     within = [1 << number for number in range(len(onward))]
@@ -185,7 +189,7 @@ def _furthest(onward: tuple[tuple[int, ...], ...]) -> int:
 
 
 def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
-    """Names that are joined in either direction, each in the order in which all were given."""
+    """Yield the names of the units that links join, in either direction, each list in the order of ``onward``."""
     undirected: dict[str, set[str]] = {name: set(targets) for name, targets in onward.items()}
     for name, targets in onward.items():
         for target in targets:
@@ -200,7 +204,7 @@ def _components(onward: Mapping[str, set[str]]) -> Iterator[list[str]]:
 
 
 def _reach(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
-    """Hops to each unit that can be reached, breadth first."""
+    """Return the number of bridges to each unit that can be reached from ``start``, breadth first."""
     hops, frontier = {start: 0}, {start}
     reached = {start}  # a set beside the dict: subtracting the keys of a dict walks all of them
     for distance in count(1):
@@ -213,7 +217,7 @@ def _reach(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def links_of(broker: Broker, network: Network) -> tuple[Link, ...]:
-    """Every link of one broker, in the order in which they are rendered."""
+    """Return every link of one broker, in the order in which they are rendered: multicast, planned, within the pair."""
     return tuple(_links(broker, network))
 
 

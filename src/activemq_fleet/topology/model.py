@@ -1,7 +1,6 @@
-"""The fleet as data: groups, pairs, brokers, links, agents. Everything is decided here.
+"""The fleet as data: groups, pairs, brokers, links, agents, load balancers.
 
-Preferred roles only. Which node of a pair is active is found out at run time and never stands
-in this model.
+Roles are preferred roles only. Which node of a pair is active is observed at run time and never stands in the model.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.uris import is_openwire
 
 MOST_LISTED = 10
-"""A finding names so many of what there is to choose from."""
+"""How many of the known names (such as groups) a finding lists for the user to choose from."""
 
 _CLIENT_AUTH = ("transport.needClientAuth", "needClientAuth")
 LinkKind = Literal["multicast", "masterslave", "failover", "static"]
@@ -33,7 +32,7 @@ LinkKind = Literal["multicast", "masterslave", "failover", "static"]
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """One transportConnector: ``port`` with the offset, ``scheme`` with TLS applied."""
+    """One transportConnector of a broker: ``port`` with the port offset added, ``scheme`` with TLS applied."""
 
     name: str
     scheme: str
@@ -46,7 +45,7 @@ class Connector:
         return is_encrypted(self.scheme)
 
     def asks_for_certificate(self, release: Release) -> bool:
-        """True where a client without one is refused, which TLS over NIO does not do in every release."""
+        """Return whether the connector refuses clients without a certificate; in some releases TLS over NIO never does."""
         asked = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
         return asked and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
 
@@ -55,8 +54,8 @@ class Connector:
 class Link:
     """One networkConnector of a broker.
 
-    ``target`` is a pair, a broker's HOST (``activemq_ha: none``), or for multicast the group.
-    ``addresses`` are what it dials, preferred master first, and empty for multicast.
+    ``target`` is a pair, the first label of a broker's host name (``activemq_ha: none``), or for multicast the group.
+    ``addresses`` are those that it dials, preferred master first, and empty for multicast.
     ``network_ttl`` is None where ``consumer_ttl`` and ``message_ttl`` (-1: no limit) are set.
     """
 
@@ -72,10 +71,10 @@ class Link:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     destination_filter: str | None = None
-    """For a duplex link whose far end reads the filter in its own way; None: the release's default."""
+    """The filter of a duplex link whose far end reads filters in another way; None: the release's default."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As in fleet.json."""
+        """Return the link as the JSON object of fleet.json."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -92,19 +91,22 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who may connect to a broker. ``variable`` is where the password was set."""
+    """A user name and password with which clients, bridges, agents or balancers log in to a broker.
+
+    ``variable`` names the variable that holds the password; ``groups`` are user groups.
+    """
 
     name: str
     variable: str
     password: SecretStr | EncryptedValue | None
     groups: tuple[str, ...]
     key: str
-    """The property that activemq.xml refers to, ``activemq.user.NAME.password``."""
+    """The property with the password that activemq.xml refers to, such as ``activemq.user.NAME.password``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One authorizationEntry: names of groups."""
+    """One authorizationEntry: which user groups may read, write and administer a destination."""
 
     kind: Literal["queue", "topic"]
     destination: str
@@ -115,7 +117,11 @@ class Permission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """One broker. ``ports`` maps connectors' names, ``console`` and ``replication`` to ports."""
+    """One broker of the fleet with its settings, links, accounts and permissions.
+
+    ``ports`` maps names of connectors, ``console`` and ``replication`` to ports. ``peer`` is the host of the pair's
+    other node.
+    """
 
     host: str
     identity: Identity
@@ -128,10 +134,10 @@ class Broker:
     connectors: tuple[Connector, ...]
     peer: str | None = None
     peer_address: Address | None = None
-    """Where the other node's OpenWire connector listens (of a pure slave's master: replication)."""
+    """Where the other node's OpenWire connector listens; for a pure slave the master's replication port."""
     links: tuple[Link, ...] = ()
     networked: bool = False
-    """True where bridges to other pairs begin or end here."""
+    """True where bridges to other units begin or end at the broker."""
     accounts: tuple[Account, ...] = ()
     permissions: tuple[Permission, ...] = ()
 
@@ -145,36 +151,36 @@ class Broker:
 
     @property
     def role(self) -> Role:
-        """The preferred role."""
+        """The preferred role of the broker, master or slave, by its host name."""
         return self.identity.role
 
     @property
     def profile(self) -> Profile:
-        """How its pair's nodes stand in for each other."""
+        """The profile of ``activemq_ha``: how the nodes of the broker's pair stand in for each other."""
         return self.settings.profile
 
     @property
     def is_replication_slave(self) -> bool:
-        """True for a slave to which its master replicates: it opens no connector, not even once promoted."""
+        """True for the slave of a ``pure`` pair, which opens no connector, not even once it is promoted."""
         return self.profile.replicates and self.role == "slave"
 
     @property
     def shared_directory(self) -> str | None:
-        """The directory of the store that both nodes use; None where there is none, or it is a database."""
+        """The directory of the store that both nodes of the pair use; None where they share none, or a database."""
         return self.store_directory if self.profile.shares_store_directory else None
 
     @property
     def unit(self) -> str:
-        """What the network sees as one: the pair, or where it has no peer the single broker."""
+        """The name by which the network sees the broker: its pair, or for a broker without a peer its own host label."""
         return self.identity.pair if self.profile.has_peer else self.identity.host
 
     @property
     def openwire(self) -> Connector | None:
-        """The connector that bridges and Java clients dial; a pure slave has none."""
+        """The OpenWire connector that bridges and Java clients dial; None for a pure slave."""
         return next((c for c in self.connectors if is_openwire(c.scheme)), None)
 
     def connector(self, protocol: str) -> Connector | None:
-        """The first connector of a protocol: ``mqtt``, ``stomp``, ``amqp``, ``ws``."""
+        """Return the first connector of a protocol (``mqtt``, ``stomp``, ``amqp``, ``ws``), or None."""
         return next((c for c in self.connectors if protocol_of(c.scheme) == protocol), None)
 
     def joined(
@@ -185,7 +191,10 @@ class Broker:
         *,
         networked: bool,
     ) -> Broker:
-        """The broker as its network makes it: said by name, which takes half the time of ``dataclasses.replace``."""
+        """Return a copy of the broker with its links, accounts and permissions.
+
+        The fields are written out, which takes half the time of ``dataclasses.replace``.
+        """
         return Broker(
             host=self.host,
             identity=self.identity,
@@ -205,7 +214,7 @@ class Broker:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As in fleet.json."""
+        """Return the broker as the JSON object of fleet.json."""
         return {
             "host": self.host,
             "group": self.group,
@@ -221,7 +230,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two brokers that stand in for each other; one where the other is missing or ``none``."""
+    """The two brokers that stand in for each other; a single broker if the peer is missing or ``activemq_ha`` is none."""
 
     name: str
     group: str
@@ -233,7 +242,7 @@ class Pair:
 
     @property
     def in_order(self) -> tuple[Broker, ...]:
-        """Preferred master first, as clients and bridges try them."""
+        """The brokers of the pair, preferred master first, as clients and bridges try them."""
         return tuple(sorted(self.brokers, key=lambda b: (b.role != "master", b.identity.node)))
 
 
@@ -251,7 +260,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A host in ``activemq_agents`` and its home pair; ``urls`` preferred master first."""
+    """A host in ``activemq_agents`` with the addresses of its home pair.
+
+    ``urls`` are the MQTT listeners, preferred master first; ``java_urls`` are the OpenWire listeners for Java clients.
+    """
 
     host: str
     settings: Settings
@@ -261,14 +273,14 @@ class Agent:
     tls: bool = False
     java_urls: tuple[Address, ...] = ()
     java_schemes: tuple[str, ...] = ()
-    """The scheme of each of ``java_urls``, which may listen with TLS where MQTT does not, and the other way round."""
+    """The scheme of each of ``java_urls``; OpenWire may listen with TLS where MQTT does not, and vice versa."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One broker behind a front end; ``limit`` is how many clients may be there at once, None for any number.
+    """One broker behind a load balancer; ``limit`` is the most clients at once, None for no limit.
 
-    ``name_in_certificate`` is the host name that its certificate must have.
+    ``name_in_certificate`` is the host name that the broker's certificate must have.
     """
 
     name: str
@@ -279,7 +291,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Brokers of which any may serve the same client: a pair, one broker, or all masters of a ``pure`` group."""
+    """Brokers of which any may serve the same client: a pair, a single broker, or all masters of a ``pure`` group."""
 
     name: str
     servers: tuple[Server, ...]
@@ -287,10 +299,10 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """One port of a virtual address: a connector of the group's brokers.
+    """One port of a group's virtual address: a connector of the group's brokers.
 
-    ``greets`` is True where the broker speaks first. Of several backends a client always meets
-    the same one, by its MQTT client id or its address.
+    ``greets`` is True where the broker sends the first bytes of a connection. Of several backends a client is always
+    sent to the same one, chosen by its MQTT client id or its address.
     """
 
     connector: str
@@ -303,10 +315,10 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class VirtualAddress:
-    """The address of one group, as one balancer holds it or waits for it.
+    """The virtual IP address of one group, as one load balancer holds it or waits for it.
 
-    ``source`` and ``peers`` are what VRRP sends from and to; None and none where the balancers are
-    known by name only, and then it is multicast. ``masters_only``: slaves of the group take no clients.
+    ``source`` is the balancer's own address and ``peers`` the other balancers' in VRRP; None and empty where balancers
+    are known by name only, and VRRP then uses multicast. ``masters_only``: slaves of the group take no clients.
     """
 
     group: str
@@ -322,14 +334,14 @@ class VirtualAddress:
 
 @dataclass(frozen=True, slots=True)
 class Balancer:
-    """A host in ``activemq_loadbalancers`` and the groups' addresses that it stands in for."""
+    """A host in ``activemq_loadbalancers`` and the virtual addresses of the groups that it balances."""
 
     host: str
     settings: Settings
     addresses: tuple[VirtualAddress, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As in fleet.json."""
+        """Return the balancer as the JSON object of fleet.json."""
         return {
             "host": self.host,
             "groups": [
@@ -346,32 +358,32 @@ class Balancer:
 
 
 class KnownGroups(NamedTuple):
-    """The groups of the whole inventory: the first names in order, and how many there are."""
+    """The groups of the whole inventory: the first names in order, and the number of all groups."""
 
     first: tuple[str, ...]
     number: int
 
     @classmethod
     def of(cls, names: Sequence[str]) -> KnownGroups:
-        """From all names, in order."""
+        """Return the known groups for the names of all groups, in order."""
         return cls(tuple(names[:MOST_LISTED]), len(names))
 
     @property
     def text(self) -> str:
-        """As a finding lists them."""
+        """The first names, comma-separated, with "and N more" where there are more, as findings list them."""
         more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
         return f"{', '.join(self.first)}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """What a part of an inventory has to know of all of it, for its fleet to be that part of the whole.
+    """What a part of an inventory must know about the whole, so that its fleet equals that part of the whole fleet.
 
-    A part has whole groups, and every group that a link, an agent or an address joins to one of
-    them. ``links`` are those that concern it, each with the first host that says so and its
-    position there, in the order of the whole; ends that nobody is are told in ``findings``. ``waivers``
-    are all that have not expired. ``stores`` name the unit that is first to use a store of
-    ``lint.fleet_stores``, where that is used more than once.
+    A part has whole groups, and every group that a link, an agent or an address joins to one of its groups. ``groups``
+    are those of the whole inventory. ``links`` are the entries of ``activemq_links`` that concern the part, each with
+    the first host that has it and its position there, in the order of the whole. ``findings`` are those about links
+    with an unknown end, ``waivers`` are all that have not expired. ``stores`` name the unit that is first to use a
+    store of ``lint.fleet_stores``, for stores that are used more than once.
     """
 
     groups: KnownGroups
@@ -383,9 +395,9 @@ class Rest:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The whole inventory, computed once. ``brokers`` are sorted by inventory name.
+    """The model of a whole inventory; ``brokers`` are sorted by inventory name.
 
-    ``rest`` is there when this is a part of a larger one.
+    ``warnings`` are texts about releases and expired waivers. ``rest`` is set when the fleet is a part of a larger one.
     """
 
     brokers: tuple[Broker, ...]
@@ -404,13 +416,13 @@ class Fleet:
 
     @cached_property
     def pairs(self) -> dict[str, Pair]:
-        """Pairs by name."""
+        """The pairs of the fleet by name."""
         return {pair.name: pair for group in self.groups for pair in group.pairs}
 
     def broker(self, host: str) -> Broker:
-        """A broker by inventory name, or by its first label where that is one host's only.
+        """Return a broker by inventory name, or by the first label of its name where only one host has that label.
 
-        Raises InputError for a name that is no broker's.
+        Raises InputError for a name that is no broker's, or a label that several hosts have.
         """
         if host in self._by_host:
             return self._by_host[host]
@@ -423,5 +435,5 @@ class Fleet:
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        """The error findings that nothing waives."""
+        """The findings of severity error that no waiver covers."""
         return tuple(finding for finding in self.findings if finding.blocks)

@@ -1,4 +1,4 @@
-"""Errors that only the whole inventory shows. Each finding names host and variable."""
+"""Find errors that only the whole inventory shows; each finding names the host and the variable."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
 
 
 def unmatched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """T001: put into ``activemq_brokers`` by hand, and the name says nothing."""
+    """T001: a host in ``activemq_brokers`` whose name does not match the naming pattern."""
     for name in names:
         yield error(
             "T001",
@@ -73,7 +73,7 @@ def unmatched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
 
 
 def nearly_matched(names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """T017: a name with -mq and digits that does not match, of a host that has no other part in the fleet."""
+    """T017: a host with -mq and digits in its name that does not match the pattern and has no other part in a fleet."""
     for name in names:
         yield Finding(
             rule="T017",
@@ -102,7 +102,7 @@ def identities(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
-    """T002, T004 and T009 within a pair; ``units`` maps pairs to their brokers."""
+    """Yield the findings within pairs (T002, T004, T009); ``units`` maps names of pairs to their brokers."""
     for pair, brokers in units.items():
         first = brokers[0]
         if first.profile.has_peer:
@@ -125,7 +125,7 @@ def pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
 
 
 def _uneven(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """T002: a pair is a preferred master and one that stands in for it."""
+    """T002: a pair that is not one preferred master and one slave."""
     nodes = sorted({broker.identity.node for broker in brokers})
     if len(brokers) == 1:
         yield _lonely(pair, brokers[0])
@@ -159,7 +159,7 @@ def _lonely(pair: str, broker: Broker) -> Finding:
 
 
 def groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
-    """T009 within a group."""
+    """T009: brokers of one group whose settings for discovery, topology or environment differ."""
     for group, brokers in members.items():
         yield from _unequal(brokers, _GROUP_EQUAL, f"group {group}")
         if discovery_of(brokers[0].settings, brokers[0].release) == "multicast":
@@ -185,7 +185,7 @@ def ports(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def instances(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """T009: two brokers on one machine must have directories and units of their own."""
+    """T009: two brokers on one machine with the same directories and systemd unit."""
     owners: dict[tuple[str, str, str], Broker] = {}
     for broker in brokers:
         if broker.settings.service == "none":
@@ -203,7 +203,7 @@ def instances(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def networks(network: Network) -> Iterator[Finding]:
-    """T008, T009 and T014: what links need on both of their ends."""
+    """Yield the findings about what links need on both ends: credentials and a listener (T008, T009, T014)."""
     for plan in (plan for plans in network.plans.values() for plan in plans):
         yield from _undialled(plan.name, network.units[plan.target])
     for units in network.components:
@@ -253,8 +253,9 @@ def _credentials(broker: Broker) -> Iterator[Finding]:
 
 
 def doubled_names(broker: Broker) -> Iterator[Finding]:
-    """T012: each name is that of a bean in one file; the broker does not start with two.
+    """T012: connectors and links of one broker with the same name.
 
+    Each name is that of a bean in one file; the broker does not start with two of one name.
     Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.
     """
     names = [*(connector.name for connector in broker.connectors), *(link.name for link in broker.links)]
@@ -294,7 +295,7 @@ def _unequal(
 
 
 def agent_passwords(agents: Sequence[Agent]) -> Iterator[Finding]:
-    """T009: two agents of a group with one name and two passwords."""
+    """T009: two agents of one group with the same user name and different passwords."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
         name = agent.settings.agent_username
@@ -312,7 +313,7 @@ def agent_passwords(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 
 def shared_agent_accounts(agents: Sequence[Agent]) -> Iterator[Finding]:
-    """T029: agents of a group that log in with one account."""
+    """T029: agents of one group that log in with the same account."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
         name = agent.settings.agent_username
@@ -330,7 +331,7 @@ def shared_agent_accounts(agents: Sequence[Agent]) -> Iterator[Finding]:
 
 
 def closed_doors(broker: Broker) -> Iterator[Finding]:
-    """T016: the broker asks for a login that nobody has."""
+    """T016: a broker that demands a login and has no account."""
     if not broker.accounts and not broker.links and not broker.networked:  # else T008 has said so
         yield Finding(
             rule="T016",
@@ -343,7 +344,7 @@ def closed_doors(broker: Broker) -> Iterator[Finding]:
 
 
 def account_passwords(broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()) -> Iterator[Finding]:
-    """T009: one name in two places with two passwords, of which the broker would know the first only."""
+    """T009: one user name with two passwords, set in two places; the broker would know only the first."""
     kept = {account.name: account for account in broker.accounts}
     users = [
         (user.name, user.password, broker.host, f"activemq_users[{position}].password")
