@@ -1,4 +1,4 @@
-"""activemq.fleet: host names into proven, highly available fleets of ActiveMQ Classic brokers."""
+"""activemq.fleet: turns host names into tested, highly available fleets of ActiveMQ Classic brokers."""
 
 from __future__ import annotations
 

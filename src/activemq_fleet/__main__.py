@@ -1,4 +1,4 @@
-"""``python -m activemq_fleet``: the same as ``activemq-fleet``."""
+"""Run the command line: ``python -m activemq_fleet`` does what ``activemq-fleet`` does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ansible's own reading of an inventory, made callable.
+"""Read inventories with Ansible's own code, as a library.
 
 Ansible is written to be a process of its own: options, vault secrets, caches and the plugin loader
-are global to it. ``reading`` sets them for one reading and puts back what was there, so that a
+are global to it. ``reading`` sets them for one reading and restores them afterwards, so that a
 program may read several inventories, or the same one again after a change.
 This module and ``_templating`` alone use Ansible's inner API (as of ansible-core 2.19).
 """
@@ -57,7 +57,7 @@ _NO_HOSTS = "Plugin configuration YAML file"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An inventory as Ansible has it. Good for as long as its ``reading`` lasts."""
+    """An inventory as Ansible has loaded it; valid until its ``reading`` context ends."""
 
     loader: Any
     inventory: Any
@@ -65,9 +65,9 @@ class Reading:
     _warnings: DeferredWarningContext
 
     def warnings(self) -> tuple[str, ...]:
-        """What Ansible and its plugins warned about so far, one line each.
+        """Return what Ansible and its plugins have warned about so far, one line each.
 
-        Not what our own plugin says: the fleet that is built from the same hosts says it too.
+        Warnings of the project's own plugin are left out: the fleet that is built from the same hosts has them too.
         """
         texts = (
             " ".join(format_event_brief_message(warning.event).split()) for warning in self._warnings.get_warnings()
@@ -83,7 +83,7 @@ def reading(
     vault_ids: Sequence[str] = (),
     vault_password_files: Sequence[str] = (),
 ) -> Iterator[Reading]:
-    """Read ``sources`` as ``ansible-inventory`` would; nothing is printed.
+    """Read ``sources`` as ``ansible-inventory`` would and yield the inventory; nothing is printed.
 
     Raises InputError for a source of which any part cannot be read: half an inventory would be
     rendered as a smaller fleet. Raises Ansible's own errors for what it refuses.
@@ -111,7 +111,7 @@ def reading(
 
 
 def _check_extra_vars(loader: Any) -> None:
-    """Read them before anything else does, so that what is wrong with them is told as such."""
+    """Load the extra variables before anything else does; raises InputError that names ``-e`` for invalid ones."""
     try:
         extra = load_extra_vars(loader)
     except AnsibleError as error:
@@ -148,7 +148,7 @@ def _forget_files() -> None:
 
 
 class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no types
-    """Ansible's manager, except that it stops at a source which Ansible would pass over."""
+    """Ansible's inventory manager, except that it raises InputError for a source that Ansible would skip."""
 
     def __init__(self, loader: Any, sources: Sequence[str], warnings: DeferredWarningContext) -> None:
         self._warnings = warnings
@@ -192,7 +192,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         return f"{position[1]}: {reason}" if elsewhere else f"{refused}: {reason} ({position[1]})"
 
     def _group_brokers(self, source: str) -> None:
-        """What the inventory plugin does, where Ansible cannot load it."""
+        """Group the brokers as the inventory plugin does, where Ansible cannot load the plugin."""
         options = self._loader.load_from_file(source)
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
             raise InputError(f"{source}: must say 'plugin: {PLUGIN}'")
@@ -214,7 +214,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
 
 
 def _source_contexts(event: Any) -> Iterator[str]:
-    """The places in files that an event of Ansible and its causes name, the event's own first."""
+    """Yield the file positions that an Ansible event and its causes name, the event's own first."""
     while event is not None:
         if event.formatted_source_context:
             yield event.formatted_source_context
@@ -222,18 +222,18 @@ def _source_contexts(event: Any) -> Iterator[str]:
 
 
 def _reads_plugin_files() -> bool:
-    """False without the collection, or where ansible.cfg enables neither it nor the plugin ``auto``."""
+    """Return whether Ansible loads the inventory plugin; False without the collection or if not enabled."""
     return not {"auto", PLUGIN}.isdisjoint(constants.INVENTORY_ENABLED) and inventory_loader.has_plugin(PLUGIN)
 
 
 def naming_of(variables: Mapping[str, object]) -> Naming:
-    """The naming convention that these variables state."""
+    """Return the naming convention that variables set (``activemq_naming_pattern``, ``activemq_master_node``)."""
     stated = {"pattern": variables.get("activemq_naming_pattern"), "master_node": variables.get("activemq_master_node")}
     return Naming(**{name: str(value) for name, value in stated.items() if value is not None})
 
 
 def explain(error: BaseException) -> str:
-    """What an error of Ansible says, with file and line of what caused it where known."""
+    """Return the message of an Ansible error in one line, with file and line of its cause where known."""
     message = " ".join(str(error).split()).rstrip(".")
     cause: BaseException | None = error
     while cause is not None:

@@ -1,4 +1,4 @@
-"""Where the collection ``activemq.fleet`` lies that belongs to this very library."""
+"""Find the collection ``activemq.fleet`` that belongs to the running library."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _FLEET = Path("ansible_collections", "activemq", "fleet", "meta", "runtime.yml")
 
 
 def collections_path() -> list[str]:
-    """The directory that holds ``ansible_collections``, as a list for Ansible's plugin loader.
+    """Return the directory that holds ``ansible_collections``, as a list for Ansible's plugin loader.
 
-    It is site-packages for an installed wheel and ``.ansible/collections`` for a checkout that
+    The directory is site-packages for an installed wheel and ``.ansible/collections`` for a checkout that
     ``make setup`` has prepared. Empty where there is neither: then Ansible's own search decides.
     """
     candidates = (_PACKAGE.parent, _PACKAGE.parents[1] / ".ansible" / "collections")

@@ -1,6 +1,6 @@
-"""Values as Ansible's templates see them, made fast for many hosts, and safe for closed vaults.
+"""Template variables as Ansible does, fast for many hosts, and without failing at encrypted values.
 
-The result of a value is what ``hostvars[host][name]`` gives, with two differences: it is of plain
+A value is what ``hostvars[host][name]`` gives, with two differences: it is of plain
 Python types, and an encrypted value that cannot be opened is an ``EncryptedValue`` instead of an error.
 """
 
@@ -38,14 +38,17 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
     def restore(self, text: str) -> str | EncryptedValue:
-        """Text that holds a placeholder -> EncryptedValue, equal for equal text around equal ciphertexts."""
+        """Return a text unchanged, or an EncryptedValue for a text with placeholders of encrypted values.
+
+        Two are equal for equal text around equal ciphertexts.
+        """
         if self._token not in text:
             return text
         return EncryptedValue(self._placeholder.sub(lambda found: self._ciphertexts[int(found[1])], text))
 
 
 class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types
-    """Compiles a template once, not once for each host: compiling is nearly all of the time."""
+    """Ansible's template engine with compiled templates cached for all hosts: compiling takes most of the time."""
 
     def __init__(self, loader: Any, encrypted: _EncryptedValues) -> None:
         closed = RoutingMarkerBehavior({VaultExceptionMarker: encrypted, TruncationMarker: encrypted})
@@ -61,7 +64,7 @@ class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types
 
 
 class Templates:
-    """Templates the variables of one host after another."""
+    """Evaluates the variables of one host after another."""
 
     def __init__(self, loader: Any) -> None:
         self._encrypted = _EncryptedValues()
@@ -70,12 +73,12 @@ class Templates:
         self._constants: dict[int, tuple[Any, Any]] = {}
 
     def of_host(self, variables: dict[str, Any]) -> Templates:
-        """The same templates, now seeing the variables of another host."""
+        """Return the same object, now evaluating templates with the variables of another host."""
         self._engine.available_variables = variables
         return self
 
     def value(self, raw: Any) -> Any:
-        """The value in plain types. Raises AnsibleError for a template that fails."""
+        """Return a variable's value in plain Python types. Raises AnsibleError for a template that fails."""
         kind = type(raw)
         if kind in _PLAIN and (kind is not str or not is_possibly_template(raw)):
             return raw
@@ -98,7 +101,7 @@ class Templates:
 
 
 def _is_constant(raw: Any) -> bool:
-    """True for a value without any template: it is the same for every host that has it."""
+    """Return whether a value contains no template, so that it is equal for every host that has it."""
     if isinstance(raw, str):
         return not is_possibly_template(raw)
     if isinstance(raw, Mapping):

@@ -1,4 +1,4 @@
-"""Parses and writes host names and ``host:port`` lists. A leaf: the agent uses it too."""
+"""Parse and write host names and ``host:port`` lists; imports nothing of the project, as the agent uses it too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Address = tuple[str, int]
 
 
 def check_host(text: str) -> str:
-    """Return ``text`` if Java and everyone else can dial it; IPv6 comes back without brackets.
+    """Return the host name or IP address if Java and all others can dial it; IPv6 is returned without brackets.
 
     Raises ValueError with the reason. Stricter than DNS where java.net.URI is: it finds no
     host in a name with an underscore, or in one whose last label begins with a digit
@@ -41,12 +41,12 @@ def check_host(text: str) -> str:
 
 
 def join(host: str, port: int) -> str:
-    """``host:port``, with brackets around an IPv6 address."""
+    """Return ``host:port``, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse(text: str) -> Address:
-    """``host:port`` or ``[IPv6]:port`` -> (host, port). Spaces around it are allowed.
+    """Return (host, port) of ``host:port`` or ``[IPv6]:port``; spaces around the text are allowed.
 
     Raises ValueError with the reason.
     """
@@ -60,13 +60,16 @@ def parse(text: str) -> Address:
 
 
 def parse_listening(text: str) -> Address:
-    """``host:port`` to listen on; a port alone listens on 127.0.0.1 only. Raises ValueError with the reason."""
+    """Return (host, port) to listen on; a port alone means 127.0.0.1. Raises ValueError with the reason."""
     port = text.strip().removeprefix(":")
     return parse(f"127.0.0.1:{port}" if port.isdecimal() else text)
 
 
 def parse_url(text: str) -> tuple[Address, bool]:
-    """``host:port``, or ``ssl://host:port`` for TLS -> (address, whether TLS). Raises ValueError with the reason."""
+    """Return the address and whether it uses TLS, of ``host:port`` or ``ssl://host:port`` (TLS).
+
+    Raises ValueError with the reason.
+    """
     scheme, separator, rest = text.strip().partition("://")
     if not separator:
         return parse(text), False
@@ -78,7 +81,7 @@ def parse_url(text: str) -> tuple[Address, bool]:
 
 
 def parse_list(text: str) -> tuple[Address, ...]:
-    """A comma-separated list of addresses, at least one. Raises ValueError with the reason."""
+    """Return the addresses of a comma-separated list, at least one. Raises ValueError with the reason."""
     items = [item for item in text.split(",") if item.strip()]
     if not items:
         raise ValueError("the list of addresses is empty")
@@ -86,5 +89,5 @@ def parse_list(text: str) -> tuple[Address, ...]:
 
 
 def format_list(addresses: Iterable[Address]) -> str:
-    """``h:1883,h:1883``, as ``mb.urls`` takes it."""
+    """Return addresses as a comma-separated list, ``h:1883,h:1883``, as ``mb.urls`` takes it."""
     return ",".join(join(host, port) for host, port in addresses)

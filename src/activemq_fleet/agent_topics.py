@@ -1,7 +1,7 @@
-"""The topics of the agents' own: canaries, which agents send to themselves, and barriers. A leaf, as ``addresses``.
+"""The MQTT topics of agents themselves: canaries, which an agent sends to itself, and barriers.
 
-Every one ends in the name of the agent that sends on it, so that brokers can let nobody else do so. Topics that
-were received are compared here, and never taken apart.
+Imports nothing of the project. Every topic ends in the name of the agent that sends on it, so that brokers can let
+nobody else do so. Received topics are compared, and never taken apart.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ BARRIER = "__barrier__"
 ROLES = ("publisher", "subscriber", "check")
 """The connections of an agent that have a canary each: ``AGENT-ROLE``."""
 LARGEST_CANARY = 64
-"""Bytes of a canary's payload; ours have 32."""
+"""The most bytes of a canary's payload; agents send 32."""
 LARGEST_BARRIER = 512
-"""Bytes of a barrier's payload: an event id of ours has 260 at most."""
+"""The most bytes of a barrier's payload: an agent's event id has 260 at most."""
 
 
 def level_of(agent: str) -> str:
-    """An agent's name as one level of a topic; dots and signs become ``_``: some releases swap dots and slashes."""
+    """Return an agent's name as one topic level: all but letters, digits, ``_`` and ``-`` become ``_``.
+
+    Some releases swap dots and slashes.
+    """
     return re.sub(r"[^A-Za-z0-9_-]", "_", agent)
 
 
 def canary_topic(prefix: str, agent: str) -> str:
-    """``PREFIX/__canary__/AGENT``: where an agent sends to itself; all agents drop what comes on such topics.
+    """Return ``PREFIX/__canary__/AGENT``, on which an agent sends to itself; agents drop whatever comes on such topics.
 
     An empty prefix gives ``__canary__/AGENT``.
     """
@@ -32,11 +35,11 @@ def canary_topic(prefix: str, agent: str) -> str:
 
 
 def concrete_topic(topic_filter: str, agent: str) -> str | None:
-    """A canary's topic that a filter with wildcards matches: ``a/#`` -> ``a/__canary__/AGENT``; None without any.
+    """Return a canary topic that a filter with wildcards matches (``a/#`` -> ``a/__canary__/AGENT``), or None.
 
-    ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Where there is none
-    yet, the broker that takes over knows nothing of it, and what is published there before the subscriber is back
-    goes to nobody (all of 20 events on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
+    ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Where there is no such
+    topic yet, the broker that takes over knows nothing of the subscription, and what is published before the subscriber
+    is back goes to nobody (all of 20 events on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
     """
     topic = topic_filter.replace("+", CANARY)  # which is a level by itself, as # is (``config.check_filter``)
     if topic.endswith("#"):
@@ -45,30 +48,30 @@ def concrete_topic(topic_filter: str, agent: str) -> str | None:
 
 
 def is_canary(topic: str) -> bool:
-    """Whether a topic is some agent's canary, or an anchor: no event has such a level."""
+    """Return whether a topic is the canary topic of any agent; no topic of events has the level ``__canary__``."""
     return CANARY in topic and f"/{CANARY}/" in f"/{topic}/"
 
 
 def barrier_topic(prefix: str, agent: str) -> str:
-    """``PREFIX/__barrier__/AGENT``: what arrives there means that all of the agent's events before it are sent."""
+    """Return ``PREFIX/__barrier__/AGENT``; a message there means that all of the agent's earlier events were sent."""
     return f"{prefix}/{BARRIER}/{level_of(agent)}"
 
 
 def is_barrier(topic: str) -> bool:
-    """Whether a topic is one of barriers: ``PREFIX/__barrier__/AGENT``, or the older form ``PREFIX/__barrier__``."""
+    """Return whether a topic is ``PREFIX/__barrier__/AGENT``, or the older form ``PREFIX/__barrier__``."""
     rooted = f"/{topic}"
     return rooted.endswith(f"/{BARRIER}") or rooted.rpartition("/")[0].endswith(f"/{BARRIER}")
 
 
 def is_barrier_of(topic: str, agent: str) -> bool:
-    """Whether an agent of this name sends its barriers on a topic; the older form names nobody."""
+    """Return whether an agent sends its barriers on a topic; True also for the older form, which names no agent."""
     return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{level_of(agent)}"))
 
 
 def prefix_of(topic: str) -> str:
-    """The prefix that an event's topic is proved by: all but its last level, or all of a topic of one level.
+    """Return the prefix of an event's topic: all but its last level, or a topic of one level as a whole.
 
-    A barrier has the prefix of the events that it follows.
+    Canaries and barriers prove events by prefix; a barrier has the prefix of the events that it follows.
     """
     prefix = topic.rpartition("/")[0]
     if is_barrier(topic):

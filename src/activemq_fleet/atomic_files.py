@@ -1,4 +1,4 @@
-"""Writes files and directory trees whole or not at all."""
+"""Write files and directory trees atomically: whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _AT_FDCWD = -100  # linux/fcntl.h
 def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Callable[[Path], None]) -> None:
     """Make ``directory`` hold exactly ``files`` (relative path -> content), in one step.
 
-    The tree is written beside it and then changes places with it, so that no reader sees a half
-    of it and an interruption leaves the earlier one. Raises what ``check_target`` raises, which says what
-    may be replaced, and OSError when it cannot be written.
+    A new tree is written beside the directory and then swapped with it, so that no reader sees a half
+    of it and an interruption leaves the earlier tree. ``check_target`` raises an error for a directory that may not be
+    replaced. Raises OSError when the tree cannot be written.
     """
     check_target(directory)
     target = directory.resolve()
@@ -51,7 +51,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _named_in_errors(target: Path) -> Iterator[None]:
-    """Let an error say for which path there was no room: a write names no file, and a staged name means nothing."""
+    """Add the target's path to an OSError: errors of writes name no file, and a temporary name means nothing."""
     try:
         yield
     except OSError as error:
@@ -76,7 +76,7 @@ def _fill(root: Path, files: Mapping[str, bytes]) -> None:
 
 
 def swap(staged: Path, target: Path) -> None:
-    """Put ``staged`` at ``target``; what was there is at ``staged`` afterwards."""
+    """Put ``staged`` at ``target``; what was at ``target`` is at ``staged`` afterwards."""
     try:
         os.rename(staged, target)  # on an absent or an empty directory
     except OSError as error:
@@ -94,7 +94,7 @@ def swap(staged: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two paths change places, atomically. False where the system or file system cannot."""
+    """Exchange two paths atomically; return False where the system or file system cannot."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):

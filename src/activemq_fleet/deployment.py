@@ -1,4 +1,4 @@
-"""Fleet -> what is deployed to each host: its files with modes, and what a playbook must know.
+"""Compute what is deployed to each host: its files with modes, and the facts that a playbook needs.
 
 The files are those of ``render``, once with their secrets and once without, so that whoever
 deploys them can show every change and no secret.
@@ -32,9 +32,9 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bo
 
 @dataclass(frozen=True, slots=True)
 class DeployedFile:
-    """One file. ``masked`` is its text with ``@variable@`` for each secret, None where it holds none.
+    """A file to deploy, with its mode; ``masked`` is its text with ``@variable@`` for secrets, None without.
 
-    ``hidden``: nobody but its author knows what in it is secret, so that no change of it is shown.
+    ``hidden``: the user wrote the file, so that it is unknown what in it is secret, and no change of it is shown.
     """
 
     content: bytes
@@ -44,7 +44,7 @@ class DeployedFile:
 
 
 def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
-    """Every file of a broker, an agent or a balancer, by path in its tree, with its secrets.
+    """Return every file of a broker, an agent or a balancer, by path in its tree, with its secrets.
 
     Raises SettingsError for a secret that is not set or cannot be opened.
     """
@@ -69,7 +69,7 @@ def _deployed(path: str, content: bytes, shown: bytes, hidden: bool) -> Deployed
 
 
 def broker_facts(broker: Broker) -> dict[str, Any]:
-    """What a playbook must know of a broker, with all defaults applied; nothing secret."""
+    """Return what a playbook must know of a broker, with all defaults applied; nothing secret."""
     settings, where = broker.settings, paths(broker)
     return {
         "release": broker.release.text,
@@ -114,7 +114,7 @@ def broker_facts(broker: Broker) -> dict[str, Any]:
 
 
 def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
-    """The hosts that each play of the playbook ``site`` is for."""
+    """Return the host names for each play of the playbook ``site``, by the play's short name."""
     facts = {broker.host: broker_facts(broker) for broker in fleet.brokers}
     run = [host for host, broker in facts.items() if broker["service"] == "systemd"]
     return {
@@ -128,7 +128,7 @@ def hosts_by_play(fleet: Fleet) -> dict[str, list[str]]:
 
 
 def _watched(broker: Broker) -> str | None:
-    """What ``broker_watch`` asks: the connector that can give a message back, else the first one."""
+    """Return the URL for ``broker_watch``: of a connector that supports a round trip, else of the first."""
     connectors = sorted(broker.connectors, key=lambda each: not supports_round_trip(each.scheme))
     if not connectors:
         return None
@@ -137,7 +137,7 @@ def _watched(broker: Broker) -> str | None:
 
 
 def agent_facts(agent: Agent) -> dict[str, Any]:
-    """What a playbook must know of an agent, with all defaults applied; nothing secret."""
+    """Return what a playbook must know of an agent, with all defaults applied; nothing secret."""
     settings = agent.settings
     return {
         "group": agent.group,
@@ -159,7 +159,7 @@ def agent_facts(agent: Agent) -> dict[str, Any]:
 
 
 def balancer_facts(balancer: Balancer) -> dict[str, Any]:
-    """What a playbook must know of a balancer, with all defaults applied; nothing secret."""
+    """Return what a playbook must know of a balancer, with all defaults applied; nothing secret."""
     settings = balancer.settings
     return {
         "config": settings.vip_config,

@@ -1,4 +1,4 @@
-"""Both ends of a dialling: what whoever dials brings along, and what the listener asks for.
+"""Compare what a client or bridge brings to a connection with what the listener demands.
 
 One comparison for links, agents, clients' lists and load balancers. ``compare`` answers for one listener;
 ``Listeners`` finds the listener behind a host and a port.
@@ -15,24 +15,25 @@ from activemq_fleet.protocols import protocol_of
 from activemq_fleet.topology import Agent, Broker, Connector
 
 Kind = Literal["closed", "protocol", "clear", "tls", "certificate", "authority", "account"]
-"""Why a listener does not let in whoever dials it.
+"""Why a listener refuses a connection.
 
-``closed``: nothing listens at that port; ``protocol``: the listener speaks another one; ``clear``: it listens with
-TLS and is dialled without; ``tls``: the other way round; ``certificate`` and ``account``: it asks for one that whoever
-dials has not; ``authority``: whoever dials trusts only the public authorities that Java or the system brings.
+``closed``: nothing listens at the port; ``protocol``: the listener speaks another protocol; ``clear``: it listens with
+TLS and is dialled without; ``tls``: it listens without TLS and is dialled with TLS; ``certificate`` and ``account``: it
+asks for one that the client does not have; ``authority``: the client trusts only the public authorities that Java or
+the system brings.
 """
 _TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.keyStore="
 
 
 class Dialler(NamedTuple):
-    """What whoever dials has: authorities of its own to verify the listener by, and a certificate to show."""
+    """What the dialling side has: authorities of its own to verify the listener by, and a client certificate."""
 
     has_authority: bool
     has_certificate: bool
 
 
 class Listener(NamedTuple):
-    """A connector, and the broker it belongs to."""
+    """A connector and the broker it belongs to."""
 
     broker: Broker
     connector: Connector
@@ -40,7 +41,7 @@ class Listener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a listener does not let in whoever dials it. ``name`` is the connector's, empty where there is none."""
+    """Why a listener refuses a connection; ``name`` is the connector's, empty for a closed port."""
 
     kind: Kind
     port: int
@@ -49,11 +50,11 @@ class Refusal:
 
     @property
     def is_certain(self) -> bool:
-        """False where a public authority may have signed the listener's certificate."""
+        """False where a public authority may have signed the listener's certificate, and the connection may succeed."""
         return self.kind != "authority"
 
     def sentence(self, dialler: str, acceptor: str) -> str:
-        """The refusal in words, with the names of both ends."""
+        """Return the refusal in words, with the names of both ends."""
         where = f"{self.name} of {acceptor} (port {self.port})"
         if self.kind == "closed":
             return f"{acceptor} has no connector at port {self.port}, which {dialler} dials"
@@ -74,7 +75,7 @@ class Refusal:
 def compare(
     dialler: Dialler, listener: Listener, *, tls: bool, protocol: str = "openwire", user: str | None = None
 ) -> Refusal | None:
-    """The first reason for which ``listener`` does not let ``dialler`` in, None where it does.
+    """Return the first reason for which ``listener`` refuses ``dialler``, or None where it accepts the connection.
 
     ``tls``: it is dialled with TLS. ``user`` is the name it logs in with, empty for none, and None where names and
     passwords of both ends are compared elsewhere (T008, T009, T015).
@@ -110,7 +111,7 @@ def _knows(broker: Broker, user: str) -> bool:
 
 
 def dialler_of_broker(broker: Broker) -> Dialler:
-    """What the links of a broker bring along: ``activemq_tls``, or what the user gave its Java or its file."""
+    """Return what a broker's links have for TLS: from ``activemq_tls``, its Java options or its XML fragments."""
     settings = broker.settings
     if settings.tls or any("sslContext" in fragment.xml for fragment in settings.xml_fragments):
         return Dialler(has_authority=True, has_certificate=True)
@@ -122,7 +123,7 @@ def dialler_of_broker(broker: Broker) -> Dialler:
 
 
 def dialler_of_agent(agent: Agent) -> Dialler:
-    """What an agent brings along: ``activemq_agent_tls_ca`` and ``activemq_agent_tls_certificate``."""
+    """Return what an agent has for TLS: ``activemq_agent_tls_ca`` and ``activemq_agent_tls_certificate``."""
     return Dialler(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
 
 
@@ -151,11 +152,11 @@ class Listeners:
                         self._at.setdefault((name, connector.port), Listener(broker, connector))
 
     def at(self, host: str, port: int) -> Listener | None:
-        """The connector that listens there, None where none of the fleet does."""
+        """Return the connector that listens at a host and port, or None where no broker of the fleet does."""
         return self._at.get((host.lower(), port))
 
     def closed(self, host: str, port: int) -> Broker | None:
-        """The first broker of a host where nothing listens at a port; None where it is not known that nothing does."""
+        """Return the first broker of a host where nothing listens at a port; None where a listener is possible."""
         brokers = self._named.get(host.lower(), [])
         if not brokers or self.at(host, port) or any(_may_listen(broker, port) for broker in brokers):
             return None

@@ -1,4 +1,4 @@
-"""What users write for brokers -> addresses: texts, or brokers as fleet.json has them."""
+"""Convert what users write for brokers to addresses: texts, or brokers as in fleet.json."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from activemq_fleet.protocols import PROTOCOLS
 
 
 def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
-    """Addresses of one connector, in the order given.
+    """Return the addresses of one connector, in the order given.
 
     ``items`` is a list, or one text with commas. An item is ``host`` (with the usual port of the
     connector), ``host:port``, or a mapping with ``address`` and ``ports`` by connector's name, as
-    in fleet.json and ``lab status``. Raises ValueError, naming the item by its place.
+    in fleet.json and ``lab status``. Raises ValueError, naming the item by its position.
     """
     if isinstance(items, str):
         items = [item for item in items.split(",") if item.strip()]

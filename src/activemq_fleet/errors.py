@@ -1,4 +1,4 @@
-"""The one hierarchy of errors: each says what, where, and what to do, in one line."""
+"""The hierarchy of errors for users: each says in one line what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SettingsError(InputError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One line a problem."""
+        """The problems, one line each."""
         return self.lines
 
 
@@ -45,24 +45,24 @@ class ReleaseError(FleetError):
 
 
 class SchemaUnavailable(FleetError):
-    """The schema of a release cannot be had."""
+    """The XML schema of a release cannot be found or used."""
 
 
 class ArtifactError(FleetError):
-    """Jars, an archive or Java cannot be had."""
+    """Jars, an archive or Java cannot be found or downloaded."""
 
 
 class LabError(FleetError):
-    """The lab could not do what it was asked to."""
+    """The lab could not carry out a command."""
 
     exit_code = 1
 
 
 class LinksDownError(LabError):
-    """Links of a lab that should be up and are not; each of ``lines`` is a link."""
+    """Links of a lab that should be up are down; each of ``lines`` names one link."""
 
 
 def named(hosts: Sequence[str], number: int | None = None) -> str:
-    """The first few of ``number`` hosts, and how many more there are."""
+    """Return the first few of ``number`` host names as text, with "and N more" for the rest."""
     shown, more = ", ".join(hosts[:_MOST_NAMED]), (number or len(hosts)) - _MOST_NAMED
     return f"{shown} and {more} more" if more > 0 else shown

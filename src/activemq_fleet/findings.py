@@ -1,4 +1,4 @@
-"""What a rule says about a fleet or a file."""
+"""The findings that rules report about a fleet or a file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding. ``waived`` holds the reason when ``activemq_waivers`` lets it pass.
+    """One finding of a rule; ``waived`` holds the waiver's reason when ``activemq_waivers`` covers it.
 
-    ``line`` and ``column`` are 1-based positions in ``file`` and null for findings about the
+    ``line`` and ``column`` are 1-based positions in ``file`` and None for findings about the
     inventory, whose message names the variable instead.
     """
 
@@ -29,16 +29,16 @@ class Finding:
 
     @property
     def blocks(self) -> bool:
-        """True for an error that nothing waives: it stops ``render`` and fails ``check``."""
+        """True for an error that no waiver covers: it stops ``render`` and fails ``check``."""
         return self.severity == "error" and self.waived is None
 
     def to_line(self) -> str:
-        """The finding in one line, for whoever has no more room."""
+        """Return the finding in one line: rule, host, message, fix, and the reason of a waiver."""
         waived = f" (waived: {self.waived})" if self.waived else ""
         return f"{self.rule} {self.host}: {self.message}: {self.fix}{waived}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as it stands in JSON output and in the dataset ``findings``."""
+        """Return the finding as in JSON output and in the dataset ``findings``."""
         return {name: getattr(self, name) for name in _COLUMNS}
 
 
@@ -46,5 +46,5 @@ _COLUMNS = tuple(field.name for field in fields(Finding))  # all are text or num
 
 
 def error(rule: str, host: str, message: str, fix: str, why: str = "") -> Finding:
-    """An error about the inventory: what nearly every rule of the topology says."""
+    """Return a finding of severity error about the inventory."""
     return Finding(rule=rule, severity="error", host=host, message=message, fix=fix, why=why)

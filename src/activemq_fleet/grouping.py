@@ -1,4 +1,4 @@
-"""Identities -> the inventory's groups. The names are what playbooks and ``--limit`` go by."""
+"""Compute the inventory groups of brokers; playbooks and ``--limit`` use their names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _OTHER = re.compile(r"[^a-z0-9_]")
 
 
 def group_name(kind: str, name: str) -> str:
-    """``("pair", "Orders-mq01")`` -> ``activemq_pair_orders_mq01``."""
+    """Return the name of an inventory group: ``activemq_pair_orders_mq01`` for the pair ``Orders-mq01``."""
     return f"activemq_{kind}_{_OTHER.sub('_', name.lower())}"
 
 
 def inventory_groups(identities: Iterable[Identity]) -> dict[str, tuple[str, ...]]:
-    """Name of group -> names of hosts, in the order given.
+    """Return the inventory groups of brokers: name of group -> names of hosts, in the order given.
 
     Raises InputError when two groups, or two pairs, would share a name: playbooks would then
     act on both.

@@ -1,4 +1,4 @@
-"""Reads an Ansible inventory: the one source of truth of a fleet."""
+"""Read an Ansible inventory, the only source of a fleet's configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 
 @dataclass(frozen=True, slots=True)
 class InventoryData:
-    """What the rest of the project takes from an inventory.
+    """The hosts, groups and warnings that the project reads from an inventory.
 
     ``hosts`` holds for every host, in the order of the inventory, the templated values of its
     variables that start with ``activemq_``, in plain Python types; an encrypted value that cannot
@@ -70,7 +70,7 @@ def load_fleet(
     vault_ids: Sequence[str] = (),
     vault_password_files: Sequence[str] = (),
 ) -> Fleet:
-    """The fleet of an inventory; see ``read_inventory`` and ``topology.build_fleet``.
+    """Return the fleet of an inventory; see ``read_inventory`` and ``topology.build_fleet``.
 
     Raises InputError, SettingsError or ReleaseError. What is wrong with the topology is in the
     fleet's findings.
@@ -85,11 +85,10 @@ def load_fleet(
 
 
 def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
-    """The same from within a playbook: ``hostvars`` and ``groups`` of a task, and its loader.
+    """Return the inventory data from within a playbook: from ``hostvars`` and ``groups`` of a task, and its loader.
 
-    All hosts of the inventory, whatever the limit: the files of one depend on its peers. Variables
-    of plays and roles are not seen, as ``read_inventory`` does not see them either.
-
+    All hosts of the inventory are read, whatever the limit: the files of one host depend on its peers. Variables
+    of plays and roles are not seen, as in ``read_inventory``.
     Raises SettingsError for all values whose template fails, naming host and variable.
     """
     from activemq_fleet._templating import Templates
@@ -107,7 +106,7 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
 
 @contextmanager
 def _speaking_ansible() -> Iterator[Any]:
-    """Import Ansible, and turn what it refuses into InputError."""
+    """Import Ansible and yield the module that uses it; Ansible's errors are raised as InputError."""
     try:
         import ansible.errors  # the least of it, which reads no configuration
     except ImportError as error:
@@ -145,7 +144,7 @@ def _collect(found: Any, name: str) -> InventoryData:
 
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:
-    """One host's values. Raises SettingsError for variables whose template fails."""
+    """Return the values of one host's variables. Raises SettingsError for variables whose template fails."""
     from activemq_fleet._ansible import AnsibleError, explain, naming_of
 
     values: dict[str, object] = {}
@@ -165,7 +164,7 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
 
 
 def _of_hosts(hosts: Iterable[tuple[str, Callable[[], dict[str, object]]]]) -> dict[str, dict[str, object]]:
-    """The values of every host. Raises one SettingsError for all hosts, in which a mistake of many is one line."""
+    """Return the values of every host; raises one SettingsError for all, in which hosts share a line per error."""
     found: dict[str, dict[str, object]] = {}
     wrong: dict[str, list[str]] = {}
     for host, read in hosts:

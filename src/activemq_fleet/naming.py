@@ -1,4 +1,4 @@
-"""Host name -> Identity. Nothing else in the project parses a host name.
+"""Parse host names into identities; nothing else in the project parses a host name.
 
 The convention is that of the HA network of brokers of 2011: ``GROUP-mqNUMBER-NODE``, so that
 the name alone decides group, pair and preferred role.
@@ -22,7 +22,7 @@ Role = Literal["master", "slave"]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a host name says: ``orders-mq01-a.example.com`` is node a of pair orders-mq01.
+    """The parts of a broker's host name: ``orders-mq01-a.example.com`` is node a of pair orders-mq01.
 
     ``role`` is the *preferred* role; which node is active is found out at run time. ``domain``
     is what follows the first label, without the dot, and may be empty.
@@ -38,11 +38,11 @@ class Identity:
 
     @property
     def host(self) -> str:
-        """The first label of the name, ``orders-mq01-a``."""
+        """The first label of the host name, such as ``orders-mq01-a``."""
         return self.name.partition(".")[0]
 
     def to_dict(self) -> dict[str, str]:
-        """As the filter ``identity`` and the variable ``activemq_identity`` give it."""
+        """Return the identity as the filter ``identity`` and the variable ``activemq_identity`` have it."""
         return {
             "group": self.group,
             "number": self.number,
@@ -75,7 +75,7 @@ class Naming:
         return regex
 
     def identify(self, name: str) -> Identity | None:
-        """The identity of a host, or None where the name does not match.
+        """Return the identity of a host, or None where the name does not match the pattern.
 
         Raises InputError for a pattern that is not a regular expression or lacks a group.
         """
@@ -92,7 +92,7 @@ class Naming:
         return Identity(name, group, number, node, pair, role, domain)
 
     def group_of(self, name: str) -> str | None:
-        """The group of :meth:`identify`, for which there is nothing else to find out."""
+        """Return the name of a host's group, or None where the name does not match; cheaper than :meth:`identify`."""
         parts = self._parts(name)
         return None if parts is None else parts[0]
 
@@ -104,5 +104,5 @@ class Naming:
         return (group, number, node) if group and number and node else None
 
     def looks_like_broker(self, name: str) -> bool:
-        """True for a name with ``-mq`` and digits that does not match: worth a loud warning."""
+        """Return whether a name has ``-mq`` and digits and yet does not match the pattern, probably by mistake."""
         return self.identify(name) is None and _NEARLY.search(name) is not None

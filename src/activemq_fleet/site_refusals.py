@@ -1,7 +1,7 @@
-"""What the playbook ``site`` refuses because of the inventory alone (T030), and archives that are not here (T031).
+"""Find what the playbook ``site`` refuses by the inventory alone (T030), and archives missing on the machine (T031).
 
-``check`` tells it as a warning, so that ``render`` writes all the same; ``site`` ends with T030 before it touches a
-host. What only a host shows is not here.
+``check`` reports a refusal as a warning, so that ``render`` writes all the same; ``site`` ends with T030 before it
+touches a host. What only a host shows is not checked here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REQUIREMENT = re.compile(
 
 
 def refusals_of(fleet: Fleet) -> Iterator[Finding]:
-    """A warning for each refusal of ``site``, once for the hosts of a group that share it."""
+    """Yield a warning (T030) for each reason why ``site`` refuses hosts, once for the hosts of a group."""
     hosts_by_refusal: dict[tuple[str, str, str], list[str]] = {}
     for broker in fleet.brokers:
         for message, fix in _of_broker(broker):
@@ -38,7 +38,7 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
 
 
 def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
-    """A warning for each archive that is not on this machine, which may be another one than the controller."""
+    """Yield a warning (T031) for each archive that is not on the machine, which need not be the Ansible controller."""
     missing: dict[tuple[str, str], list[str]] = {}
     for broker in fleet.brokers:
         archive = broker.settings.archive_of_release()
@@ -55,7 +55,7 @@ def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
 
 
 def _is_missing(archive: str) -> bool:
-    """Of a URL nobody knows, and for a relative path Ansible looks in several places."""
+    """Return whether an archive's file is absent; False for a URL, and for a relative path, which Ansible searches."""
     path = os.path.expanduser(archive)
     return "://" not in archive and os.path.isabs(path) and not os.path.exists(path)
 
@@ -67,7 +67,7 @@ def _others(hosts: list[str]) -> str:
 
 
 def is_refused(finding: Finding) -> bool:
-    """True for a refusal that no waiver lets pass."""
+    """Return whether a finding is a refusal of ``site`` (T030) that no waiver covers."""
     return finding.rule == RULE and finding.waived is None
 
 

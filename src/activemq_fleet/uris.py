@@ -1,7 +1,7 @@
-"""Every URI of a fleet: listeners, bridges, discovery, clients. Nothing else joins ``tcp://``.
+"""Build every URI of a fleet: listeners, bridges, discovery, clients. Nothing else joins ``tcp://``.
 
-What a release understands comes from :class:`Release`; hosts, ports and options are checked
-before they come here (``values``), so that a URI holds nothing but what this module wrote.
+What a release understands comes from :class:`Release`; hosts, ports and options are validated
+before (``settings.fields``), so that a URI holds nothing but what this module wrote.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ BRIDGE_KINDS = ("masterslave", "failover", "static")
 
 
 def listen(scheme: str, bind: str, port: int, options: Mapping[str, str] | None = None) -> str:
-    """What a transportConnector listens on: ``nio://0.0.0.0:61616?maximumConnections=1000``."""
+    """Return the URI that a transportConnector listens on: ``nio://0.0.0.0:61616?maximumConnections=1000``."""
     return f"{scheme}://{join(bind, port)}{_query(options or {})}"
 
 
 def dial(address: Address, scheme: str = "tcp") -> str:
-    """What a client or a bridge dials: ``tcp://host:61616``, or ``ssl://`` for a TLS listener."""
+    """Return the URI that a client or a bridge dials: ``tcp://host:61616``, or ``ssl://`` for a TLS listener."""
     return f"{'ssl' if is_encrypted(scheme) else 'tcp'}://{join(*address)}"
 
 
 def is_openwire(scheme: str) -> bool:
-    """True for a listener that speaks OpenWire, so that bridges can dial it."""
+    """Return whether a listener with this scheme speaks OpenWire, so that bridges can dial it."""
     return protocol_of(scheme) == "openwire"
 
 
 def bridge(addresses: Sequence[Address], release: Release, kind: str | None = None, *, scheme: str = "tcp") -> str:
-    """The URI of a link to one broker or to a pair, preferred master first.
+    """Return the URI of a link to one broker or to a pair, preferred master first.
 
     ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
     transport must give up after one round, else it reconnects beneath the bridge, which keeps
@@ -49,7 +49,6 @@ def bridge(addresses: Sequence[Address], release: Release, kind: str | None = No
     that one which fails in the milliseconds before is never tried again: there the very first
     connection makes two rounds, half a second apart. Measured on 5.5.1: without it 5 of 20
     bridges did not come back after a take-over. A single broker needs none of this.
-
     Raises InputError for no address, an unknown kind, or masterslave before 5.6 (AMQ-3564).
     """
     kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
@@ -72,7 +71,7 @@ def bridge(addresses: Sequence[Address], release: Release, kind: str | None = No
 
 
 def multicast(endpoint: str, group: str, interface: str | None = None) -> str:
-    """``multicast://224.1.2.3:6255?group=orders``, for links and for discoveryUri alike.
+    """Return a discovery URI such as ``multicast://224.1.2.3:6255?group=orders``, for links and for discoveryUri.
 
     With an interface both ``networkInterface`` and ``joinNetworkInterface`` are set: on a machine
     with only a loopback interface a broker does not start without them (measured on 6.3.1).
@@ -84,21 +83,24 @@ def multicast(endpoint: str, group: str, interface: str | None = None) -> str:
 
 
 def replication(address: Address) -> str:
-    """What a pure slave dials. Never ``failover:``: with it the slave attaches and never takes
-    over (measured on 5.5.1 and 5.7.0)."""
+    """Return the URI with which a pure slave dials its master.
+
+    Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1 and 5.7.0).
+    """
     return f"nio://{join(*address)}"
 
 
 def failover(addresses: Iterable[Address], options: Mapping[str, object] | None = None, *, scheme: str = "tcp") -> str:
-    """A Java client's list: ``failover:(tcp://a:61616,tcp://b:61616)?initialReconnectDelay=100&maxReconnectDelay=2000``.
+    """Return a Java client's list of brokers, ``failover:(tcp://a:61616,tcp://b:61616)?initialReconnectDelay=100&…``.
 
-    ``options`` of the failover transport replace those two.
+    By default ``initialReconnectDelay`` is 100 and ``maxReconnectDelay`` 2000 ms; ``options`` of the failover transport
+    replace both.
     """
     return failover_among([dial(address, scheme) for address in addresses], options)
 
 
 def failover_among(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
-    """The same for brokers of which some listen with TLS and some without; ``dialled`` are from :func:`dial`."""
+    """Return the failover URI of brokers of which some listen with TLS; ``dialled`` are results of :func:`dial`."""
     if not dialled:
         raise InputError("a failover URI needs at least one address")
     texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}

@@ -1,4 +1,4 @@
-"""A whole fleet, looked at by everything that knows something: schema, rules, routes."""
+"""Check a whole fleet by schema, rules and routes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def checked(
     for_site: bool = False,
     files_here: bool = False,
 ) -> Fleet:
-    """The fleet with everything found about it: topology, schema, rules, routes, in the order of a report.
+    """Return the fleet with all findings about topology, schema, rules and routes, in the order of a report.
 
     ``documents`` are rendered activemq.xml by inventory name; ``schema_of`` is asked once a
     release, and None leaves out what only a schema shows. Lines and columns are 1-based, in those
@@ -55,7 +55,7 @@ def checked(
 
 
 def of_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """``make`` of every node, in their order. Raises one SettingsError with the problems of all of them."""
+    """Return ``make(node)`` for every node, in order. Raises one SettingsError with the problems of all nodes."""
     made: list[_Made] = []
     problems: list[str] = []
     for node in nodes:
@@ -73,7 +73,7 @@ def preflight(
     looks: Mapping[str, Mapping[str, Any]],
     waivers: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
-    """What the rules say of the machines that were looked at, waivers applied.
+    """Return the findings of the rules about hosts for the machines that were examined, with waivers applied.
 
     ``brokers`` are ``deployment.broker_facts`` by inventory name, ``looks`` the evidence of each host.
     """

@@ -1,4 +1,4 @@
-"""What a release of ActiveMQ Classic can do and is open to: data files, asked through :class:`Release`.
+"""The capabilities and vulnerabilities of each ActiveMQ Classic release, from data files, as :class:`Release`.
 
 Nothing else in the project compares version strings.
 """

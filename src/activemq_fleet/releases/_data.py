@@ -1,4 +1,4 @@
-"""Reads releases.toml and advisories.toml once and answers for one version."""
+"""Read releases.toml and advisories.toml once and answer for one version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = ("bridge_reconnect_attempts", "kahadb_version", "kahadb_reads", "stor
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One maintained line, such as 5.18."""
+    """One release line, such as 5.18, with its newest known patch number and the software it ships or needs."""
 
     last_patch: int
     java: int
@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """A published vulnerability: its number, what can happen, the releases that fix it, and who says so.
+    """A published vulnerability: its CVE, the possible harm, the releases that fix it, and the source.
 
     ``severity`` is ``critical``, ``important``, ``moderate`` or ``low``.
     """
@@ -42,7 +42,7 @@ class Advisory:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The data files, with their spans parsed."""
+    """The content of releases.toml and advisories.toml, with all version spans parsed."""
 
     lines: Mapping[str, Line]
     jars: frozenset[str]
@@ -58,11 +58,11 @@ class Data:
     advisories: tuple[tuple[Advisory, Span, Span], ...]
 
     def newest(self, line: str) -> str:
-        """The newest known release of a line."""
+        """Return the newest known release of a line."""
         return f"{line}.{self.lines[line].last_patch}"
 
     def answers(self, line: str, version: Version, own: Version, text: str) -> dict[str, Any]:
-        """Every attribute of Release that follows from the data.
+        """Return the values of every attribute of :class:`Release` that the data files determine, by name.
 
         ``version`` is the one whose data is used, ``own`` the release's own: a patch that is newer than
         all known ones has the fixes that are published for it.
@@ -131,7 +131,7 @@ def _read(name: str) -> dict[str, Any]:
 
 @cache
 def load() -> Data:
-    """The data files, read once a process (5 ms)."""
+    """Return the content of releases.toml and advisories.toml, read once a process (5 ms)."""
     raw = _read("releases.toml")
     return Data(
         lines={name: Line(**about) for name, about in raw["lines"].items()},
@@ -151,7 +151,7 @@ def load() -> Data:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """Since when elements and attributes of the XSD exist."""
+    """The spans of versions in which elements and attributes of the XSD exist."""
 
     elements: Mapping[str, Span]
     attributes: Mapping[str, Mapping[str, Span]]
@@ -159,7 +159,7 @@ class Since:
 
 @cache
 def load_since() -> Since:
-    """The file attributes.toml, read when it is first asked for (3 ms)."""
+    """Return the content of attributes.toml, read on first use (3 ms)."""
     raw = _read("attributes.toml")
     tables = {element: _by_name(spans) for element, spans in raw["attributes"].items()}
     return Since(_by_name(raw["elements"]), tables)

@@ -1,4 +1,4 @@
-"""The class through which everything asks what a release can do."""
+"""The class that answers what a release of ActiveMQ can do."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _LINE = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Release:
-    """One release and what it can do; get it with :meth:`of`.
+    """One release of ActiveMQ Classic and what it can do; created by :meth:`of`.
 
     Releases are compared by identity: :meth:`of` gives the same object for the same text, in
     another process too (they are pickled by their text).
     """
 
     text: str
-    """As the user wrote it, ``5.18.3``."""
+    """The release as the user wrote it, such as ``5.18.3``."""
     line: str
-    """``5.18``."""
+    """The release line, such as ``5.18``."""
     version: Version
     known: bool
-    """False for a patch that this library has never heard of, see ``warnings``."""
+    """False for a patch that the data files do not have; ``warnings`` then says which data is used."""
     warnings: tuple[str, ...]
     data_release: str
     """The release whose data is used: ``text``, or the newest known one of its line."""
@@ -52,11 +52,11 @@ class Release:
     data_source_class: Literal["org.apache.commons.dbcp.BasicDataSource", "org.apache.commons.dbcp2.BasicDataSource"]
     """The connection pool that the release ships for JDBC stores."""
     has_lock_wait_delay: bool
-    """``databaseLockedWaitDelay`` on kahaDB; from 5.7 on the locker has the interval."""
+    """``databaseLockedWaitDelay`` on kahaDB; from 5.7 on the interval is an attribute of the locker."""
     forgets_early_bridge_failures: bool
     """A bridge that fails while it starts stays away for good (to 5.7)."""
     prefixes_duplex_filter: bool
-    """The far end of a duplex link puts ``ActiveMQ.Advisory.Consumer.`` before a filter that later ones send whole."""
+    """The far end of a duplex link puts ``ActiveMQ.Advisory.Consumer.`` before the filter; later ones take it whole."""
     has_max_frame_size: bool
     """``wireFormat.maxFrameSize``; before it the option is silently ignored."""
     has_lockers: bool
@@ -74,14 +74,14 @@ class Release:
     lock_keepalive_checks_file: bool
     """The keep-alive of a file lock sees that the file was deleted."""
     lock_keepalive_checks_owner: bool
-    """It also sees that another broker wrote the file (AMQ-4705)."""
+    """The keep-alive of a file lock also sees that another broker wrote the file (AMQ-4705)."""
     has_start_async: bool
     has_network_start_async: bool
 
     kahadb_version: int
-    """What the release writes into the index of a KahaDB store."""
+    """The version number that the release writes into the index of a KahaDB store."""
     kahadb_reads: int
-    """The newest ``kahadb_version`` of a store that the release goes on with (measured)."""
+    """The newest ``kahadb_version`` of a store that the release can open and go on with (measured)."""
     store_openwire: int
     """OpenWire version of a new store's messages. KahaDB goes on with what it finds, JDBC does not (measured)."""
 
@@ -107,13 +107,13 @@ class Release:
     discovery_schemes: frozenset[str]
     """Schemes a networkConnector can name."""
     has_usable_mqtt: bool
+    """The release's MQTT delivers messages. Measured on 5.6.0: MQTT accepts subscriptions and delivers nothing."""
     supports_agents: bool
-    """Its MQTT takes more than one durable subscription of a client: an agent has one for its canaries."""
-    """MQTT that delivers. Measured on 5.6.0: it accepts subscriptions and delivers nothing."""
+    """The release's MQTT takes several durable subscriptions of one client: an agent has one for its canaries."""
     mqtt_swaps_dots: bool
     """MQTT's ``a.b/c`` is the destination ``a/b.c``; before 5.10 it is ``a.b.c``."""
     has_nio_client_auth: bool
-    """``nio+ssl`` and its like refuse a client without a certificate when told to."""
+    """``nio+ssl`` and similar schemes refuse a client without a certificate when ``needClientAuth`` is set."""
     stomp_versions: tuple[str, ...]
 
     logging: Literal["log4j1", "log4j2"]
@@ -127,14 +127,14 @@ class Release:
     console_family: Literal["jetty6", "jetty7", "jetty8", "jetty9", "jetty11", "jetty12"]
     console_file: Literal["jetty.xml", "jetty-spring.xml"]
     console_accounts: Literal["realm", "jaas"]
-    """jetty-realm.properties, or the broker's users.properties and groups.properties."""
+    """Where the console's accounts are: jetty-realm.properties, or users.properties and groups.properties."""
     console_has_bind_host: bool
     console_binds_loopback: bool
     """The shipped console file binds 127.0.0.1."""
     console_allows_csp: bool
     """The console's pages hold no inline script: a Content-Security-Policy can forbid it."""
     jolokia_policy_file: str | None
-    """Below the release's own tree; None where there is no Jolokia."""
+    """The path of Jolokia's policy below the release's own tree; None for a release without Jolokia."""
     jmx_names: Literal["old", "new"]
     """Key style of MBean names: ``Type=Broker`` (old) or ``type=Broker`` (new)."""
     restricts_xbean_uri: bool
@@ -149,25 +149,25 @@ class Release:
     """Attributes of ``<broker>`` that the schema accepts and no code reads."""
 
     advisories: tuple[Advisory, ...]
-    """The published vulnerabilities that this release is open to, newest first."""
+    """The published vulnerabilities that the release is open to, newest first."""
     meets_security_floor: bool
-    """Not older than the oldest release fit for a new installation."""
+    """True where the release is not older than the oldest release fit for a new installation."""
     security_floor: str
-    """That release, of the same major version."""
+    """The oldest release of the same major version that is fit for a new installation."""
 
     distribution_available: bool
-    """The whole archive is to be had through Maven: measured, not promised."""
+    """Whether Maven delivers the whole archive of the release: measured, not promised."""
     jars_available: bool
-    """A set of jars that boots is to be had through Maven: measured, not promised."""
+    """Whether Maven delivers a set of jars of the release that boots: measured, not promised."""
     jar_profiles: tuple[str, ...]
     jar_properties: Mapping[str, str]
-    """What broker-pom.xml of the artifacts is asked with."""
+    """The properties with which broker-pom.xml of the artifacts is resolved."""
     jar_schemes: frozenset[str]
-    """Schemes that a broker made of those jars can listen on."""
+    """The schemes that a broker made of the release's jars from Maven can listen on."""
 
     @classmethod
     def of(cls, text: str) -> Release:
-        """The release called ``text``, such as ``5.18.3``.
+        """Return the release called ``text``, such as ``5.18.3``.
 
         An unknown patch of a known line takes that line's newest data and says so in
         ``warnings``. Raises ReleaseError, which names the nearest line, for anything else.
@@ -187,7 +187,7 @@ class Release:
         return self.text
 
     def supports(self, element: str, attribute: str | None = None) -> bool:
-        """Whether the release's XSD has an element, or an attribute of it.
+        """Return whether the release's XSD has an element, or an attribute of an element.
 
         ``release.supports("networkConnector", "consumerTTL")``. Answers without the XSD, for all
         elements and for the attributes of those that a fleet uses; raises KeyError when no
@@ -199,24 +199,23 @@ class Release:
 
     @property
     def local_schemas(self) -> LocalSchemas:
-        """The XML schemas in its own jars, which it finds without the Internet."""
+        """The XML schemas in the release's own jars, which it finds without the Internet."""
         return local_schemas(parse_version(self.data_release))
 
     def within(self, span: str) -> bool:
-        """Whether it lies in a span such as ``"5.6.0"`` (from then on) or ``"5.3.0 !5.8.0"`` (before 5.8)."""
+        """Return whether the release is in a span such as ``"5.6.0"`` (from 5.6) or ``"5.3.0 !5.8.0"`` (before 5.8)."""
         return _within(span, self.data_release)
 
     def removed_elements(self) -> frozenset[str]:
-        """Elements that older releases have and this one has not any more."""
+        """Return the names of XSD elements that older releases have and the release no longer has."""
         version = parse_version(self.data_release)
         ended = (name for name, span in load_since().elements.items() if span.ended(version))
         return frozenset(ended)
 
     def tls_scheme(self, scheme: str) -> str | None:
-        """The scheme that does the same over TLS: ``nio`` is ``nio+ssl``, from 5.6 on.
+        """Return the scheme that does the same over TLS: ``nio`` becomes ``nio+ssl`` from 5.6 on; None without one.
 
-        Before, ``nio`` is answered by ``ssl``, the blocking one. A scheme that is TLS already
-        comes back as it is; None when the release has none.
+        Before 5.6, ``nio`` becomes ``ssl``, which blocks. A scheme that is TLS already is returned unchanged.
         """
         if scheme in {"ssl", "https", "wss"} or scheme.endswith("+ssl"):
             return scheme if scheme in self.schemes else None
@@ -228,18 +227,18 @@ class Release:
 
 
 def known_lines() -> tuple[str, ...]:
-    """The lines in order of age, ``5.3`` to the newest."""
+    """Return the names of the release lines in order of age, ``5.3`` to the newest."""
     return tuple(load().lines)
 
 
 def releases_to_download() -> tuple[Release, ...]:
-    """The releases whose jars Maven delivered when this was measured, in order of age."""
+    """Return the releases whose jars Maven delivered when availability was measured, in order of age."""
     return tuple(sorted(map(Release.of, load().jars), key=lambda release: parse_version(release.text)))
 
 
 @cache
 def every_scheme() -> frozenset[str]:
-    """The schemes that any release listens on or discovers with, transports that are only dialled included."""
+    """Return all URI schemes that any release listens on, discovers with or dials."""
     sets = load().sets
     return frozenset({*sets["schemes"], *sets["discovery_schemes"], "failover", "fanout", "discovery", "mock", "peer"})
 

@@ -1,4 +1,4 @@
-"""Which XML schemas a release finds in its own jars: the data file schemas.toml."""
+"""Determine the XML schemas that a release finds in its own jars, from the data file schemas.toml."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ SpringVersion = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class LocalSchemas:
-    """The schemas in the jars of one release.
+    """The XML schemas in the jars of one release.
 
-    ``core`` are the versions of ActiveMQ's own that may be named, ``spring`` is the newest of Spring's. ``https``: an
-    address may begin with https: too. ``one_for_all``: an older version of Spring's means the newest all the same.
+    ``core`` are the versions of ActiveMQ's schema that a document may name, ``spring`` is the newest version of
+    Spring's. ``https``: an address may also begin with https:. ``one_for_all``: an address with an older version of
+    Spring's schema means the newest. ``since``: the Spring version that brought each schema.
     """
 
     core: frozenset[str]
@@ -36,13 +37,13 @@ class LocalSchemas:
     since: Mapping[str, SpringVersion]
 
     def knows(self, namespace: str) -> bool:
-        """Whether the release brings a schema of this namespace at all."""
+        """Return whether the release brings any schema of a namespace."""
         name = namespace.removeprefix(_SPRING_NAMESPACE)
         is_spring = namespace.startswith(_SPRING_NAMESPACE) and self.since.get(name, (99, 0)) <= self.spring
         return is_spring or namespace in {_CORE, XBEAN}
 
     def has(self, namespace: str, address: str) -> bool:
-        """Whether the release finds a schema of this namespace under an address of ``xsi:schemaLocation``."""
+        """Return whether the release finds a schema of a namespace under an address of ``xsi:schemaLocation``."""
         if namespace == XBEAN:
             return _XBEAN_FILE.fullmatch(address) is not None
         if namespace.startswith(_SPRING_NAMESPACE):
@@ -51,7 +52,7 @@ class LocalSchemas:
         return namespace == _CORE and self._has_core(address)
 
     def address_of(self, namespace: str) -> str:
-        """The address that every release finds; empty for a namespace that it does not know."""
+        """Return the schema address that every release finds for a namespace; empty for an unknown namespace."""
         if namespace == XBEAN:
             return "classpath:/org/apache/xbean/spring/spring-beans.xsd"
         if not self.knows(namespace):
@@ -61,7 +62,7 @@ class LocalSchemas:
         return f"{namespace}/spring-{namespace.removeprefix(_SPRING_NAMESPACE)}.xsd"
 
     def beans_version(self, address: str) -> SpringVersion | None:
-        """The version of Spring's beans schema that an address means to the release, None where it finds none."""
+        """Return the version of Spring's beans schema that the release finds at an address, or None."""
         return self._spring_version("beans", address)
 
     def _has_core(self, address: str) -> bool:
@@ -89,7 +90,7 @@ _SPRING_VERSIONS = frozenset({(2, 0), (2, 5), (3, 0), (3, 1), (3, 2), (4, 0), (4
 
 
 class _Data:
-    """The data file, with its spans parsed."""
+    """The content of schemas.toml, with its version spans parsed."""
 
     def __init__(self) -> None:
         self._raw = tomllib.loads(files(__package__).joinpath("schemas.toml").read_text("utf-8"))
@@ -117,7 +118,7 @@ def _pair(text: str) -> SpringVersion:
 
 @cache
 def local_schemas(version: Version) -> LocalSchemas:
-    """The schemas in the jars of the release of this version. Reads the data file when first asked."""
+    """Return the XML schemas in the jars of the release with this version; reads the data file on first use."""
     return _data().of(version)
 
 

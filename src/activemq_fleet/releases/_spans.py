@@ -1,4 +1,4 @@
-"""Spans: when a thing exists, over branches that are kept up side by side."""
+"""Spans of versions in which a feature exists, over branches that are maintained side by side."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ Version = tuple[int, int, int]
 
 
 def parse_version(text: str) -> Version:
-    """``"5.18.3"`` as ``(5, 18, 3)``. Raises ValueError when it is not three numbers."""
+    """Return ``"5.18.3"`` as ``(5, 18, 3)``. Raises ValueError when it is not three numbers."""
     major, minor, patch = (int(part) for part in text.split("."))
     return major, minor, patch
 
 
 class Span(NamedTuple):
-    """When a thing exists: periods, each from its floors on and up to but without its end.
+    """The versions in which a feature exists: periods, each from its floors on and up to but without its end.
 
     One floor a maintained branch: a fix in 5.18.4 and 6.1.0 is in 5.19 but not in 6.0, which
     had branched before.
@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Span:
-        """From the notation of the data files: ``"5.17.7 5.18.4 6.1.0"`` or ``"5.3.0 !5.8.0"``."""
+        """Return the span of a text in the data files: ``"5.17.7 5.18.4 6.1.0"`` or ``"5.3.0 !5.8.0"`` (before 5.8)."""
         periods: list[tuple[tuple[Version, ...], Version | None]] = []
         floors: tuple[Version, ...] = ()
         for word in text.split():
@@ -38,20 +38,20 @@ class Span(NamedTuple):
         return cls(tuple(periods))
 
     def holds(self, version: Version) -> bool:
-        """Whether a release of this version has the thing."""
+        """Return whether a release of this version has the feature."""
         return any(_reached(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
     def ended(self, version: Version) -> bool:
-        """Whether older releases had the thing and this one has not."""
+        """Return whether older releases had the feature and the release of this version no longer has it."""
         return any(end is not None and version >= end for _, end in self.periods) and not self.holds(version)
 
     def texts(self) -> tuple[str, ...]:
-        """The floors as they are written, ``("5.18.4", "6.1.0")``."""
+        """Return the floors of the span as texts, such as ``("5.18.4", "6.1.0")``."""
         return tuple(".".join(map(str, floor)) for floors, _ in self.periods for floor in floors)
 
 
 def _reached(floors: tuple[Version, ...], version: Version) -> bool:
-    """Whether ``version`` is at or after the floor of its own branch."""
+    """Return whether ``version`` is at or after the floor of its own branch."""
     below = [floor for floor in floors if floor[:2] <= version[:2]]
     if not below:
         return False

@@ -1,5 +1,7 @@
-"""Broker -> {path: bytes}. The same input gives the same bytes; Ansible, the command line and
-Spark call the same functions."""
+"""Render the configuration files of brokers, agents and balancers as {path: bytes}.
+
+The same input gives the same bytes; Ansible, the command line and Spark call the same functions.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,12 @@ __all__ = [
 
 ACTIVEMQ_XML = "conf/activemq.xml"
 SECRET_FILES = frozenset({CREDENTIALS, HAPROXY, PASSWORD, CONFIGURATION, *console.SECRET_FILES})
-"""Paths whose content is a secret, or is kept with one."""
+"""Paths of files that contain secrets, or that belong to a file that does."""
 _PUBLIC = ("systemd/", "jndi.properties")
 
 
 def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
-    """Every file of a broker's host, by path in its tree, sorted.
+    """Return every file of a broker's host, by path in its tree, sorted.
 
     Secrets are ``@variable@`` unless ``reveal``. Raises SettingsError for fragments or extra files
     that cannot be used, or for a secret that is to be revealed and cannot be opened.
@@ -56,22 +58,22 @@ def render(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
 
 
 def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
-    """Every file of an agent's host, by path in its tree, sorted."""
+    """Return every file of an agent's host, by path in its tree, sorted; secrets are hidden unless ``reveal``."""
     return dict(sorted(agent_files(agent, Secrets(agent.host, reveal)).items()))
 
 
 def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, bytes]:
-    """Every file of a balancer's host, by path in its tree, sorted."""
+    """Return every file of a balancer's host, by path in its tree, sorted; secrets are hidden unless ``reveal``."""
     return dict(sorted(balancer_files(balancer, Secrets(balancer.host, reveal)).items()))
 
 
 def render_clients(fleet: Fleet) -> dict[str, bytes]:
-    """``clients/GROUP/jndi.properties`` of every group."""
+    """Return ``clients/GROUP/jndi.properties`` of every group, by path."""
     return clients_of(fleet)
 
 
 def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, bytes]]:
-    """The tree of every host; one that runs a broker and an agent has the files of both."""
+    """Return the files of every host, by host and path; a host with a broker and an agent has the files of both."""
     shared: dict[bytes, bytes] = {}  # more than half of what a host holds is the same on others
 
     def once(tree: dict[str, bytes]) -> dict[str, bytes]:
@@ -86,7 +88,7 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
 
 
 def render_fleet(fleet: Fleet) -> dict[str, bytes]:
-    """The whole output directory but for the picture: hosts, clients and fleet.json."""
+    """Return every file of the output directory except the diagram: hosts, clients and fleet.json, by path."""
     files = {
         f"hosts/{host}/{path}": content for host, tree in render_hosts(fleet).items() for path, content in tree.items()
     }
@@ -95,7 +97,7 @@ def render_fleet(fleet: Fleet) -> dict[str, bytes]:
 
 
 def mode_of(path: str) -> int:
-    """The mode a file is deployed with: 0644 for units and what clients beside an agent read, else 0640.
+    """Return the mode a file is deployed with: 0644 for units and files that clients beside an agent read, else 0640.
 
     A password can come into any other file by a variable: an option of Java, a fragment, an attribute, a URL.
     """

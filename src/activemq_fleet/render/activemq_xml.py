@@ -1,4 +1,4 @@
-"""Broker -> conf/activemq.xml: everything that the template writes is decided here.
+"""Render conf/activemq.xml of a broker; everything that the template writes is decided here.
 
 Children of ``<broker>`` stand in alphabetical order: to 5.5 the schema is a sequence, later any
 order is valid (AMQ-3570). The schemaLocation is the unversioned one, which every release maps to
@@ -88,7 +88,7 @@ class _Connector(NamedTuple):
 
 
 def activemq_xml(broker: Broker) -> bytes:
-    """``conf/activemq.xml`` of a broker. Passwords are references into credentials.properties."""
+    """Return ``conf/activemq.xml`` of a broker; passwords are references to properties in credentials.properties."""
     values = Values()
     document = shapes.render("broker/activemq.xml.j2", values, **_shape(broker, values))
     return merge_fragments(document, broker) if broker.settings.xml_fragments else document
@@ -128,19 +128,19 @@ def _shape(broker: Broker, v: Values) -> dict[str, Shape]:
 
 
 def memory_limit(heap: str) -> str:
-    """70 % of the heap: what a broker cuts a larger limit down to at its start."""
+    """Return the default memoryLimit, 70 % of the heap; a broker lowers any larger limit to 70 % at its start."""
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
 def runtime_configuration(broker: Broker) -> bool:
-    """Whether the broker watches its own file."""
+    """Return whether the broker reloads activemq.xml when the file changes (runtimeConfigurationPlugin)."""
     return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
 
 
 def raises_store_limit_again(broker: Broker) -> bool:
-    """Whether the broker raises the limit of its store again that it had to lower at its start.
+    """Return whether the broker raises its store limit again after it had to lower the limit at its start.
 
-    It lowers any limit to the room that the disk has, which may be none, and raises again only one in percent
+    A broker lowers any limit to the room that the disk has, which may be none, and raises only a limit in percent again
     (BrokerService.checkUsageLimit of the tags). Measured on 5.15.16, 5.18.3 and 6.3.1: started on a full disk that
     was emptied afterwards, a broker with a limit in bytes acknowledges nothing until it is started anew.
     """
@@ -189,11 +189,12 @@ def _data_source(broker: Broker, v: Values) -> _DataSource | None:
 
 
 def may_have_durable_subscribers(broker: Broker) -> bool:
-    """Whether agents may subscribe here: to durable subscribers a broker with a cache sends some events twice.
+    """Return whether agents may subscribe at the broker, so that its durable topics need a cursor without a cache.
 
-    Those that come while it starts, before their subscriber does: 7 and 9 of 30 starts of 5.18.3 and 6.3.1, none of 40
-    without the cache. What that costs is little: 1.03 times the rate online, 0.85 (5.18.3) and 1.33 times (6.3.1) that
-    of events which had waited; 8,000 and 5,000 events of 200 bytes, medians of three runs in turn on a loaded machine.
+    With a cache a broker sends some events twice to durable subscribers: those that come while it starts, before their
+    subscriber does: 7 and 9 of 30 starts of 5.18.3 and 6.3.1, none of 40 without the cache. What that costs is little:
+    1.03 times the rate online, 0.85 (5.18.3) and 1.33 times (6.3.1) that of events which had waited; 8,000 and 5,000
+    events of 200 bytes, medians of three runs in turn on a loaded machine.
     """
     return broker.release.supports_agents and broker.connector("mqtt") is not None
 

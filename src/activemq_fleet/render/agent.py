@@ -1,4 +1,4 @@
-"""Agent -> agent.conf, its password file and its unit; group -> jndi.properties."""
+"""Render agent.conf, the password file and the unit of an agent, and jndi.properties of a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from activemq_fleet.topology import Agent, Fleet, Group
 
 CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-agent.service"
 STOPPING = 25
-"""Seconds that an agent has to end, besides those in which it empties its outbox."""
+"""Seconds that an agent has to end, in addition to those in which it empties its outbox."""
 MEMORY, COPIES = 1024, 20
 """MiB for an agent and its handlers, and how many of the largest packet are held or written as JSON at once."""
 LARGEST_PACKET = MIB = 1 << 20
@@ -21,7 +21,7 @@ _HOMES = ("/home/", "/root/", "/run/user/")
 
 
 def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
-    """Files of an agent's host by path. ``mb.urls`` lists its home pair, preferred master first."""
+    """Return the files of an agent's host by path; ``mb.urls`` lists its home pair, preferred master first."""
     return {
         CONFIGURATION: _configuration(agent),
         PASSWORD: (secrets.show("activemq_agent_password", agent.settings.agent_password) + "\n").encode(),
@@ -64,7 +64,7 @@ def _configuration(agent: Agent) -> bytes:
 
 
 def _entries(agent: Agent) -> list[tuple[str, str]]:
-    """Keys and values; what no variable says is left to the agent's own defaults."""
+    """Return the keys and values of agent.conf; keys that no variable sets are left out."""
     settings = agent.settings
     found: dict[str, str] = {
         "mb.urls": ",".join(f"ssl://{join(*url)}" for url in agent.urls) if agent.tls else format_list(agent.urls),
@@ -88,13 +88,13 @@ def _text(value: object) -> str:
 
 
 def jndi_properties(group: str, agent: Agent) -> bytes:
-    """``jndi.properties`` for Java clients beside an agent, from the same list of nodes."""
+    """Return ``jndi.properties`` for Java clients on an agent's host, with the brokers of the agent's home pair."""
     dialled = [uris.dial(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
     return _jndi(group, uris.failover_among(dialled)) if dialled else b""
 
 
 def client_files(group: Group) -> dict[str, bytes]:
-    """Files for the Java clients of a group: every broker that they can dial, masters first."""
+    """Return the files for Java clients of a group, by path: every broker that they can dial, masters first."""
     brokers = sorted(group.brokers, key=lambda b: (b.role != "master", b.host))
     dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
     if not dialled:
@@ -108,7 +108,7 @@ def _jndi(group: str, uri: str) -> bytes:
 
 
 def clients_of(fleet: Fleet) -> dict[str, bytes]:
-    """``clients/GROUP/jndi.properties`` of every group."""
+    """Return ``clients/GROUP/jndi.properties`` of every group, by path."""
     return {
         f"clients/{group.name}/{path}": content
         for group in fleet.groups

@@ -1,4 +1,4 @@
-"""Balancer -> haproxy.cfg, keepalived.conf, and how the distribution's units find them."""
+"""Render haproxy.cfg and keepalived.conf of a balancer, and the drop-ins of the distribution's units."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from activemq_fleet.topology.model import Backend, Balancer, Front, Server, Virt
 HAPROXY, KEEPALIVED = "haproxy.cfg", "keepalived.conf"
 ENVIRONMENT = "systemd/environment"
 DROP_INS = {"haproxy": "systemd/haproxy.conf", "keepalived": "systemd/keepalived.conf"}
-"""Unit -> the path of what is added to it."""
+"""Systemd unit -> the path of its drop-in file in the tree."""
 
 _ANY_NUMBER = 10_000
-"""Clients of a connector without a limit of its own."""
+"""The limit of clients for a connector without ``maximumConnections``."""
 _SPARE = 100
 
 
@@ -81,7 +81,7 @@ class _Address(NamedTuple):
 
 
 def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:
-    """Files of a balancer's host by path. The login of its checks stands in haproxy.cfg only."""
+    """Return the files of a balancer's host by path; the login of its health checks is in haproxy.cfg only."""
     config = balancer.settings.vip_config
     values = Values()
     files = {
@@ -150,7 +150,7 @@ def _front(balancer: Balancer, one: VirtualAddress, front: Front, secrets: Secre
 
 
 def _connections(one: VirtualAddress, front: Front) -> int:
-    """As many clients as the brokers take that can be active at once; of a pair that shares a store that is one."""
+    """Return the most clients of a port: the sum over brokers that can be active at once, one of each shared store."""
     together = sum if one.masters_only else max
     return sum(together([server.limit or _ANY_NUMBER for server in backend.servers]) for backend in front.backends)
 

@@ -1,4 +1,4 @@
-"""How HAProxy looks at a broker: a real exchange in the protocol of the connector.
+"""The health checks with which HAProxy examines brokers: an exchange in the protocol of the connector.
 
 A broker that stands still takes connections and never answers, so an open port proves nothing. An
 answer to CONNECT does, and a refusal too: a password that differs for a while must not take every
@@ -26,14 +26,17 @@ _OUR_GREETING = "0000000e" + _GREETING + "0000000100"
 
 
 class Step(NamedTuple):
-    """One line: a keyword of ``tcp-check`` with its pattern's kind, and the bytes or the pattern."""
+    """One line of a HAProxy check: the ``tcp-check`` keyword (with the pattern's kind), and the bytes or pattern."""
 
     what: str
     value: str
 
 
 def steps_of(balancer: Balancer, front: Front, secrets: Secrets) -> tuple[Step, ...]:
-    """What is sent and expected. Bytes that hold a password are ``@activemq_vip_password@`` unless revealed."""
+    """Return the bytes that a health check sends and expects, in order.
+
+    Bytes that hold a password are ``@activemq_vip_password@`` unless revealed.
+    """
     if front.protocol == "openwire":
         greeting = () if front.greets else (Step("send-binary", _OUR_GREETING),)
         return (*greeting, Step("expect binary", _GREETING))
@@ -51,7 +54,7 @@ def steps_of(balancer: Balancer, front: Front, secrets: Secrets) -> tuple[Step, 
 
 
 def sends_password(balancer: Balancer, front: Front) -> bool:
-    """Whether a password may be sent: in clear text as clients send theirs, by TLS only to a peer that is verified."""
+    """Return whether a check may send its password: without TLS, as clients do, or by TLS to a verified broker."""
     return not front.tls or balancer.settings.vip_broker_ca is not None
 
 
@@ -67,12 +70,12 @@ def _login(balancer: Balancer, front: Front, secrets: Secrets) -> str:
 
 
 def _client_id(balancer: Balancer, front: Front) -> str:
-    """Its own for each balancer and connector: of two clients with one id a broker drops one."""
+    """Return a client id that each balancer and connector has alone: of two clients with one id a broker drops one."""
     return "check-" + hashlib.sha256(f"{balancer.host}\0{front.connector}".encode()).hexdigest()[:12]
 
 
 def mqtt_connect(client_id: str, username: str | None, password: str | None) -> bytes:
-    """CONNECT of MQTT 3.1, which every release takes: its id has 23 letters at most."""
+    """Return a CONNECT packet of MQTT 3.1, which every release takes; the client id may have 23 letters at most."""
     flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
     body = _text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + _text(client_id)
     if username is not None and password is not None:
@@ -86,7 +89,7 @@ def _text(text: str) -> bytes:
 
 
 def remaining_length(number: int) -> bytes:
-    """The remaining length of MQTT: seven bits a byte, the lowest first."""
+    """Return a number in MQTT's encoding of the remaining length: seven bits a byte, the lowest first."""
     out = bytearray()
     while True:
         number, low = divmod(number, 128)
@@ -96,6 +99,6 @@ def remaining_length(number: int) -> bytes:
 
 
 def _stomp_connect(_client_id: str, username: str | None, password: str | None) -> bytes:
-    """CONNECT of STOMP 1.0, in which no header is escaped."""
+    """Return a CONNECT frame of STOMP 1.0, in which no header is escaped."""
     login = f"login:{username}\npasscode:{password}\n" if username is not None else ""
     return f"CONNECT\n{login}\n\0".encode()

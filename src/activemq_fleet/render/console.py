@@ -88,7 +88,7 @@ class _Group(NamedTuple):
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
-    """The console's files by path; none with ``activemq_console: false``.
+    """Return the web console's files by path; none with ``activemq_console: false``.
 
     ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``, ``conf/jetty-spring.properties`` and
     ``conf/jetty/jetty-security.xml`` from 6.3; with them the accounts, ``conf/jetty-realm.properties``
@@ -120,7 +120,7 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
 
 
 def own_account(broker: Broker) -> Account | None:
-    """The account with which the console itself sends and browses: the first of ``admins``.
+    """Return the account with which the web console itself sends and browses: the first of ``admins``, or None.
 
     The webapp reads it as ``activemq.username`` and ``activemq.password`` from
     credentials.properties, and answers 503 where one of them is missing (measured on 5.18.3;
@@ -211,7 +211,7 @@ def _logins(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login
 
 
 def _realm_password(password: str, place: str) -> str:
-    """The password as jetty-realm.properties can hold it: ``OBF:`` where it is cut or read as code.
+    """Return the password as jetty-realm.properties can hold it: as ``OBF:`` where it is cut or read as code.
 
     Jetty splits the line at the first comma and strips the rest, and reads a password that begins
     with OBF:, MD5: or CRYPT: as an encoded one (Jetty's HashLoginService and Credential, 7 to 9).

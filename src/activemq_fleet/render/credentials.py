@@ -14,7 +14,7 @@ PATH = "conf/credentials.properties"
 
 
 def credentials(broker: Broker, secrets: Secrets) -> bytes:
-    """Every password that activemq.xml refers to, one property each, and the console's own account."""
+    """Return credentials.properties of a broker: all passwords that activemq.xml refers to, and the console's login."""
     settings = broker.settings
     entries: dict[str, tuple[str, SecretStr | EncryptedValue | None]] = {}
     if settings.network_password is not None:

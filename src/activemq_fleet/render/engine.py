@@ -32,19 +32,19 @@ _HAPROXY_SPECIAL = re.compile(r"[\\ #\"'\t]")
 
 
 def xml(value: object) -> str:
-    """Escape for XML text and double-quoted attributes. Line ends survive as references."""
+    """Return a value escaped for XML text and double-quoted attributes; line ends survive as references."""
     text = str(value)
     return escape(text, _XML_ATTRIBUTE) if _XML_SPECIAL.search(text) else text
 
 
 def comment(value: object) -> str:
-    """Text inside an XML comment, where two hyphens may not meet."""
+    """Return a text for use inside an XML comment, where two hyphens may not meet."""
     text = str(value)
     return re.sub("-(?=-)", "- ", text) if "--" in text else text
 
 
 def properties(value: object) -> str:
-    """Escape a value for a java.util.Properties file, which is read as ISO-8859-1.
+    """Return a value escaped for a java.util.Properties file, which is read as ISO-8859-1.
 
     Source: the class documentation of java.util.Properties.load.
     """
@@ -53,7 +53,7 @@ def properties(value: object) -> str:
 
 
 def properties_key(value: object) -> str:
-    """Escape a key for a java.util.Properties file."""
+    """Return a key escaped for a java.util.Properties file."""
     text = str(value)
     return text if _PLAIN_KEY.fullmatch(text) else _escape_properties(text, always="=: ", first="#!")
 
@@ -77,17 +77,17 @@ def _escape_properties(text: str, *, always: str, first: str) -> str:
 
 
 def shell(value: object) -> str:
-    """Quote one word for sh."""
+    """Return a text quoted as one word for sh."""
     return shlex.quote(str(value))
 
 
 def systemd(value: object) -> str:
-    """Escape for a value in a unit file: ``%`` starts a specifier, ``\\`` an escape."""
+    """Return a value escaped for a systemd unit file: ``%`` starts a specifier, a backslash an escape."""
     return str(value).replace("\\", "\\\\").replace("%", "%%")
 
 
 def haproxy(value: object) -> str:
-    """One word of haproxy.cfg; outside of quotes nothing but the backslash escapes."""
+    """Return a text escaped as one word of haproxy.cfg; outside of quotes nothing but the backslash escapes."""
     text = str(value)
     return text if _PLAIN_WORD.fullmatch(text) else _HAPROXY_SPECIAL.sub(r"\\\g<0>", text)
 
@@ -105,7 +105,7 @@ ESCAPERS: dict[str, Escaper] = {
 
 
 def template_directory() -> Path:
-    """Where the templates are: the package's own link or copy of ``templates/``."""
+    """Return the directory of the templates: the package's own link or copy of ``templates/``."""
     return Path(str(files("activemq_fleet") / "templates"))
 
 
@@ -135,10 +135,10 @@ def _template(name: str) -> Template:
 
 
 def run_template(name: str, context: Mapping[str, Any]) -> str:
-    """What ``templates/NAME`` makes of a context. An undefined name is a bug and raises."""
+    """Return the output of ``templates/NAME`` for a context. An undefined name is a bug and raises."""
     return _template(name).render(context)
 
 
 def render_template(name: str, **context: Any) -> bytes:
-    """The same as UTF-8 bytes."""
+    """Return the output of ``templates/NAME`` for a context, as UTF-8 bytes."""
     return run_template(name, context).encode()

@@ -1,4 +1,4 @@
-"""fleet.json: what was rendered, for programs."""
+"""Render fleet.json, which describes the rendered fleet for programs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
-    """``{brokers, findings, waivers, files: {path: sha256}}``; secrets are hashed as ``@variable@``.
+    """Return fleet.json: ``{brokers, findings, waivers, files: {path: sha256}}``; secrets are hashed as ``@variable@``.
 
-    ``balancers`` are there where the inventory has any.
+    The list ``balancers`` is included where the inventory has any.
     """
     balancers = [balancer.to_dict() for balancer in fleet.balancers]
     lists = {

@@ -25,7 +25,7 @@ _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
 
 
 def broker_memory(settings: Settings) -> str:
-    """``MemoryMax`` of a broker: ``activemq_unit_memory_max``, else by its heap.
+    """Return ``MemoryMax`` of a broker's unit: ``activemq_unit_memory_max``, else computed from its heap.
 
     Heap, direct buffers (as much again, unless an option says otherwise: HotSpot's default), a quarter of the heap for
     the collector's own tables, and what a JVM has beside them.
@@ -38,17 +38,17 @@ def broker_memory(settings: Settings) -> str:
 
 
 def watchdog_memory() -> str:
-    """``MemoryMax`` of a watchdog: a Python program, and the JDK's tool when it takes a broker's threads down."""
+    """Return ``MemoryMax`` of a watchdog: a Python program, and the JDK's tool when it dumps a broker's threads."""
     return _WATCHDOG
 
 
 def haproxy_memory(connections: int) -> str:
-    """``MemoryMax`` of HAProxy for so many clients at once."""
+    """Return ``MemoryMax`` of HAProxy for a number of simultaneous clients."""
     return _text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
 
 
 def keepalived_memory() -> str:
-    """``MemoryMax`` of keepalived, which holds a few addresses."""
+    """Return ``MemoryMax`` of keepalived, which holds a few addresses."""
     return _KEEPALIVED
 
 

@@ -22,7 +22,7 @@ _MARK = re.compile(rf"\x00{_TOKEN}:([0-9]+):([a-z_+]*)\x00")
 
 
 class ShapeError(Exception):
-    """A template looks into a value, or prints what is no text: a bug of the template."""
+    """A template inspects a value, or prints something that is no text: a bug of the template."""
 
 
 class Placeholder:

@@ -16,13 +16,13 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Decides for one rendering whether secrets are shown. ``host`` is named in errors."""
+    """Whether secrets are shown in the rendered files of one host; errors name ``host``."""
 
     host: str
     reveal: bool = False
 
     def show(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
-        """The text for a secret: ``@variable@``, or its value when revealed.
+        """Return the text for a secret in a file: ``@variable@``, or its value when ``reveal`` is set.
 
         Raises SettingsError when the value is to be deployed and cannot be opened or is absent.
         """

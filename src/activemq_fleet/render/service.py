@@ -78,7 +78,7 @@ class Paths:
 
 
 def paths(broker: Broker) -> Paths:
-    """Where the broker's things are. Two instances on one machine share only ``home``."""
+    """Return the broker's directories; two instances on one machine share only ``home``."""
     settings = broker.settings
     base = f"{settings.base.rstrip('/')}/{settings.instance}"
     current = f"{base}/current"
@@ -91,24 +91,24 @@ def paths(broker: Broker) -> Paths:
 
 
 def environment_path(broker: Broker) -> str:
-    """The environment file's path in the tree: ``etc/default/INSTANCE``, ``bin/env`` or ``bin/setenv``."""
+    """Return the environment file's path in the tree: ``etc/default/INSTANCE``, ``bin/env`` or ``bin/setenv``."""
     name = broker.release.environment_file
     return f"{name}/{broker.settings.instance}" if name == "etc/default" else name
 
 
 def unit_path(broker: Broker) -> str:
-    """The unit's path in the tree, ``systemd/INSTANCE.service``."""
+    """Return the path of the broker's unit in the tree, ``systemd/INSTANCE.service``."""
     return f"systemd/{broker.settings.instance}.service"
 
 
 def watchdog_path(broker: Broker) -> str | None:
-    """The path of the watchdog's unit in the tree, ``systemd/INSTANCE-watchdog.service``; None where it is off."""
+    """Return the path of the watchdog's unit in the tree, or None with ``activemq_watchdog: off``."""
     off = broker.settings.watchdog == "off"
     return None if off else f"systemd/{broker.settings.instance}-watchdog.service"
 
 
 def files(broker: Broker) -> dict[str, bytes]:
-    """Environment file, log configuration and units, by path in the tree. No secrets."""
+    """Return the environment file, log configuration and units of a broker, by path in the tree; no secrets."""
     watchdog = watchdog_path(broker)
     return {
         **_log_configuration(broker),
@@ -126,25 +126,25 @@ def _log_configuration(broker: Broker) -> dict[str, bytes]:
 
 
 def packages(broker: Broker) -> tuple[str, ...]:
-    """What apt installs for ``activemq_install: package``: this very release, and what its connectors need."""
+    """Return what apt installs for ``activemq_install: package``: the exact release, and what its connectors need."""
     needs = ("libmqtt-client-java",) if _has_mqtt(broker) else ()
     # 5.17.2+dfsg-2, never 5.17.20
     return (f"activemq={broker.release.text}[-+]*", *needs) if broker.settings.install == "package" else ()
 
 
 def java(broker: Broker) -> str:
-    """The java to run: of ``activemq_java_home``, else the system's."""
+    """Return the path of the java to run: of ``activemq_java_home``, else the system's."""
     home = broker.settings.java_home
     return f"{home}/bin/java" if home else "/usr/bin/java"
 
 
 def java_options(broker: Broker) -> tuple[str, ...]:
-    """What ``ACTIVEMQ_OPTS`` holds: heap, what the release needs, then ``activemq_java_options``."""
+    """Return the content of ``ACTIVEMQ_OPTS``: heap, what the release needs, then ``activemq_java_options``."""
     return (f"-Xmx{broker.settings.heap}", *_release_options(broker), *broker.settings.java_options)
 
 
 def arguments(broker: Broker) -> tuple[str, ...]:
-    """All that follows the options: directories, class path, main class, configuration.
+    """Return the arguments of java after its options: directories, class path, main class, configuration.
 
     Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
     full store) and a pure pair of 5.5.1 (jars); by hand also 6.3.1 (jars).
@@ -167,7 +167,7 @@ def arguments(broker: Broker) -> tuple[str, ...]:
 
 
 def _log_files(broker: Broker) -> dict[str, str]:
-    """The settings of the release's logging, by the property that names them.
+    """Return the release's logging configuration files, by the system property that names each.
 
     Debian links its package to Log4j 1 whatever the release ships (seen with 5.17.2): both are there then.
     """
@@ -212,7 +212,7 @@ def _environment_file(broker: Broker) -> bytes:
 
 
 def environment(broker: Broker) -> dict[str, str]:
-    """The variables of the environment file, with which the unit and the lab start the broker."""
+    """Return the variables of the environment file, with which the unit and the lab start the broker."""
     where, home = paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
@@ -313,7 +313,7 @@ def _key_files(broker: Broker) -> tuple[str, ...]:
 
 
 def _before(broker: Broker) -> Iterator[str]:
-    """What must hold before java starts; each says in one line what to do when it does not."""
+    """Yield the shell commands that must succeed before java starts; each prints in one line what to do."""
     if broker.shared_directory:
         yield _script(_MARKER_TEST, broker.shared_directory, broker.pair, STORE_MARKER)
     elif broker.is_replication_slave and broker.peer_address:

@@ -1,4 +1,4 @@
-"""Who reaches whom over bridges, within the TTL, with all well and with any one broker down."""
+"""Compute which brokers' messages reach which consumers over bridges, within the TTL, also with one broker down."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Answer", "Hop", "Outcome", "Routes", "routes_of"]
 
 
 def routes_of(fleet: Fleet, documents: Mapping[str, bytes] | None = None, *, as_planned: bool = False) -> Routes:
-    """The routes of a fleet, without the links that their far end does not let in.
+    """Return the routes of a fleet, without the links that their far end refuses.
 
-    ``as_planned``: with those links, for whoever tells of them in another way.
+    ``as_planned``: with refused links, for a caller that reports refusals by itself.
 
     ``documents``: rendered activemq.xml by inventory name. Those of brokers whose
     ``activemq_xml_fragments`` name networkConnectors are read: they bring links that the fleet does

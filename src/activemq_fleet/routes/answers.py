@@ -33,7 +33,7 @@ Outcome = Literal["reaches", "may strand", "does not reach"]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One bridge of a way: ``link`` is the networkConnector of ``host``; ``back``: against its direction."""
+    """One bridge of a route; ``link`` is the networkConnector of ``host``, and ``back`` means against its direction."""
 
     source: str
     target: str
@@ -44,7 +44,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whether messages arrive, why in a sentence, and the shortest way (empty where there is none)."""
+    """Whether messages reach a consumer, the reason in a sentence, and the shortest route (empty without one)."""
 
     outcome: Outcome
     why: str
@@ -52,13 +52,13 @@ class Answer:
 
     @property
     def arrives(self) -> bool:
-        """True where every ordinary choice of the brokers arrives."""
+        """True where messages arrive whatever the brokers ordinarily choose on the route."""
         return self.outcome == "reaches"
 
 
 @dataclass(frozen=True)
 class State:
-    """The bridges of one network while ``down`` is, with the units as numbers."""
+    """The bridges of one network while the broker ``down`` is dead (None: all are up), with the units as numbers."""
 
     down: str | None
     names: tuple[str, ...]
@@ -77,7 +77,7 @@ class State:
         return found
 
     def way(self, source: int, target: int) -> list[Bridge]:
-        """The bridges of the shortest way that messages can take; empty where there is none."""
+        """Return the bridges of the shortest route that messages can take; empty where there is none."""
         came: dict[int, int] = {source: source}
         frontier, hops = [source], 0
         while frontier and target not in came:
@@ -103,7 +103,7 @@ class State:
 
 
 class Routes:
-    """The routes of a fleet; made by :func:`activemq_fleet.routes.routes_of`."""
+    """The routes of messages between all brokers of a fleet; made by :func:`activemq_fleet.routes.routes_of`."""
 
     def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]], *, as_planned: bool = False) -> None:
         self.fleet = fleet
@@ -114,7 +114,7 @@ class Routes:
     # -- questions ---------------------------------------------------------------------------
 
     def reaches(self, source: str, target: str, *, down: str | None = None, destination: str | None = None) -> Answer:
-        """Whether a message sent at ``source`` is delivered to a consumer at ``target``.
+        """Return whether a message sent at ``source`` is delivered to a consumer at ``target``, and why.
 
         Each is an inventory name, the first label of one, or a pair; ``down`` is the one broker
         that is dead. ``destination`` is a queue (or ``topic://NAME``); without it limits of links
@@ -139,7 +139,7 @@ class Routes:
         return self._over_bridges(here, there, dead, wanted)
 
     def _over_bridges(self, here: Unit, there: Unit, dead: str | None, wanted: str | None) -> Answer:
-        """The answer for two units of one network, both of which are served."""
+        """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[here.name]
         well = self.state(names, None, wanted)
         a, b = well.places[here.name], well.places[there.name]
@@ -167,7 +167,9 @@ class Routes:
         return Answer("may strand" if found == "strands" else "reaches", why, hops)
 
     def _apart(self, source: str, target: str) -> str:
-        """That no bridges lead there, and a link that leads out of here and that its far end does not let in."""
+        """Return the sentence that no bridges lead to ``target``, with a link out of the network that its far end
+        refuses.
+        """
         here = self._component[source]
         outward = [
             (one.peer.unit if one.unit in here else one.unit, one)
@@ -178,11 +180,11 @@ class Routes:
         return reasons.apart(source, target) + (f": {first[1].sentence}" if first else "")
 
     def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
-        """The bridges of the shortest way, in the order in which a message passes them."""
+        """Return the bridges of the shortest route, in the order in which a message passes them."""
         return self.reaches(source, target, down=down).path
 
     def stranded_by(self, host: str) -> tuple[tuple[str, str], ...]:
-        """(source, target) units whose messages arrive with all well and not while ``host`` is down.
+        """Return the (source, target) units whose messages arrive with all brokers up and not while ``host`` is down.
 
         Without those that begin or end at ``host`` itself: what a broker without a stand-in holds
         waits for it, and its consumers are gone with it.
@@ -196,12 +198,12 @@ class Routes:
         return tuple(self._lost(well, dead, well.places[own.name]))
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
-        """(host, link) of each networkConnector over which no message can ever go, with all well."""
+        """Return (host, link) of each networkConnector over which no message can ever go, with all brokers up."""
         found = [*self.network.idle_lines(), *self._unused()]
         return tuple(dict.fromkeys((host, line.name) for host, line in found))
 
     def findings(self) -> tuple[Finding, ...]:
-        """R001 to R004 of the whole fleet."""
+        """Return the findings R001 to R004 of the whole fleet."""
         from activemq_fleet.routes.findings import findings_of  # it asks this class
 
         return tuple(findings_of(self))
@@ -209,7 +211,7 @@ class Routes:
     # -- what the questions need -------------------------------------------------------------
 
     def unit(self, name: str) -> Unit:
-        """A unit by its own name, or by that of one of its brokers."""
+        """Return the unit with a name, or the unit of the broker with that name."""
         pair = self.fleet.pairs.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host
@@ -225,7 +227,7 @@ class Routes:
         return self.fleet.broker(name).host
 
     def state(self, names: tuple[str, ...], down: str | None = None, destination: str | None = None) -> State:
-        """One network in one state, made when it is first asked for."""
+        """Return the bridges of one network while ``down`` is dead; cached."""
         if down is not None and not self.changes(down, names):
             down = None
         key = names, down, destination
@@ -234,7 +236,7 @@ class Routes:
         return self._states[key]
 
     def changes(self, down: str, names: tuple[str, ...]) -> bool:
-        """False where the death of a broker leaves every bridge of a network as it is."""
+        """Return whether the death of a broker changes any bridge of a network."""
         own = self.network.units[self.fleet.broker(down).unit]
         return own.first.host == down and own.name not in self.network.steady and self._component[own.name] is names
 
@@ -277,7 +279,7 @@ class Routes:
                     yield well.names[source], well.names[target]
 
     def _unused(self) -> Iterator[tuple[str, Line]]:
-        """(host, line) of bridges that are up and serve nobody."""
+        """Yield (host, line) of bridges that are up and carry messages for no consumer."""
         for names in self.network.components:
             if len(names) < 2:
                 continue

@@ -1,7 +1,7 @@
-"""Which bridges there are: a fleet's links, resolved to units, in each state of its brokers.
+"""Resolve a fleet's links to the bridges between units, in each state of its brokers.
 
 A unit is what the network sees as one broker: a pair, or with ``activemq_ha: none`` a single
-broker. With all well the preferred master of a pair is active. When it dies, the other node takes
+broker. While no broker is down the preferred master of a pair is active. When it dies, the other node takes
 over with the store and its own links; a bridge follows if its URI names that node, too. The
 promoted slave of a ``pure`` pair opens no port: no bridge and no client comes to it.
 """
@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 def line_of(link: Link) -> Line:
-    """A link of the model. networkTTL counts for demand and messages alike."""
+    """Return a link of the fleet's model as a line; networkTTL counts for demand and messages alike."""
     consumer, message = (
         (link.network_ttl, link.network_ttl)
         if link.network_ttl is not None
@@ -75,7 +75,7 @@ def _ttl(value: int | None) -> int:
 
 
 def multicast_of(uri: str) -> tuple[str, str]:
-    """``multicast://ENDPOINT?group=G`` -> (ENDPOINT, G); options that say how to listen are left out."""
+    """Return (ENDPOINT, GROUP) of ``multicast://ENDPOINT?group=GROUP``; other options of the URI are ignored."""
     endpoint, _, query = uri.removeprefix("multicast://").partition("?")
     options = dict(option.partition("=")[::2] for option in query.replace("&amp;", "&").split("&"))
     if endpoint in ("", "default"):
@@ -98,7 +98,7 @@ class Bridge(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A line of ``host`` that ``peer`` does not let in."""
+    """A networkConnector of ``host`` (``line``) whose connection the broker ``peer`` refuses."""
 
     host: str
     unit: str
@@ -108,7 +108,7 @@ class Refused(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The line and why it cannot come up."""
+        """The name of the link and why it cannot come up, in a sentence."""
         return f"link {self.line.name} cannot come up: {self.refusal.sentence(self.host, self.peer.host)}"
 
 
@@ -117,7 +117,7 @@ _Met = tuple[tuple[Broker, Refusal | None], ...]
 
 @dataclass(frozen=True)
 class Unit:
-    """``brokers`` preferred master first. ``stands_in``: another node serves when one is down."""
+    """A pair or a single broker as one node of the network; ``brokers`` are ordered preferred master first."""
 
     name: str
     group: str
@@ -125,18 +125,18 @@ class Unit:
 
     @cached_property
     def first(self) -> Broker:
-        """The broker that is active with all well."""
+        """The broker that is active while none is down."""
         return self.brokers[0]
 
     def active(self, down: str | None) -> Broker | None:
-        """Who serves when the broker ``down`` is."""
+        """Return the broker that is active while the broker ``down`` is dead, or None."""
         if self.brokers[0].host != down:
             return self.brokers[0]
         return self.brokers[1] if len(self.brokers) > 1 else None
 
 
 def units_of(fleet: Fleet) -> dict[str, Unit]:
-    """All units, in the order of the fleet's brokers."""
+    """Return the units of a fleet by name, in the order of the fleet's brokers."""
     members: dict[str, list[Broker]] = {}
     for broker in fleet.brokers:
         members.setdefault(broker.unit, []).append(broker)
@@ -151,10 +151,10 @@ def units_of(fleet: Fleet) -> dict[str, Unit]:
 
 
 class Network:
-    """The lines of all brokers, and whom they find. ``written`` are a broker's in place of its links.
+    """The networkConnectors of all brokers, and the brokers that each connects to.
 
-    A line that its peer does not let in (``dialling``) finds nobody and is in ``refused``. ``as_planned``: it finds
-    its peer all the same.
+    ``written`` are the lines of a broker read from its document, in place of its links. A line that its peer refuses
+    (``dialling``) connects to nobody and is in ``refused``; with ``as_planned`` it connects all the same.
     """
 
     def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]], *, as_planned: bool = False) -> None:
@@ -218,7 +218,7 @@ class Network:
                 yield closed, Refusal("closed", port)
 
     def lines(self, host: str) -> tuple[tuple[Line, tuple[Broker, ...]], ...]:
-        """The lines of a broker that lead to other units, each with whom it finds."""
+        """Return the lines of a broker that lead to other units, each with the brokers that it finds."""
         return self._lines[host]
 
     def _find_steady(self) -> None:
@@ -240,7 +240,7 @@ class Network:
 
     @cached_property
     def components(self) -> list[tuple[str, ...]]:
-        """Units that lines join in any state, each in the order of the units."""
+        """The sets of units that lines join in any state, each in the order of the units."""
         joined: dict[str, set[str]] = {name: set() for name in self.units}
         for unit in self.units.values():
             for broker in unit.brokers:
@@ -264,7 +264,7 @@ class Network:
         return components
 
     def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
-        """All bridges of these units, in the state in which the broker ``down`` is."""
+        """Return all bridges that start from lines of some units, while the broker ``down`` is dead."""
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
     def _bridges_of(self, unit: Unit, down: str | None) -> Iterator[Bridge]:
@@ -285,16 +285,16 @@ class Network:
                     break
 
     def idle_lines(self) -> list[tuple[str, Line]]:
-        """(host, line) of those that only lead to the other node of their own pair, which sleeps."""
+        """Return (host, line) of the lines that lead only to the other node of their own pair, which stands by."""
         return [(unit.first.host, line) for unit in self.units.values() for line in self._idle.get(unit.first.host, ())]
 
 
 def is_served(unit: Unit, broker: Broker, down: str | None) -> bool:
-    """True where this broker of the unit takes connections."""
+    """Return whether a broker of the unit takes connections: it is active while the broker ``down`` is dead."""
     return broker.host != down and unit.active(down) is broker
 
 
 def takes_clients(unit: Unit, down: str | None) -> bool:
-    """True where consumers and producers can be at this unit."""
+    """Return whether consumers and producers can be connected to the unit while the broker ``down`` is dead."""
     active = unit.active(down)
     return active is not None and bool(active.connectors)

@@ -36,9 +36,9 @@ class _State(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def verdict(shape: Shape, source: int, target: int, *, patience: int = _MOST_STATES) -> Verdict:
-    """What the choices on the way from ``source`` to ``target`` can do, where something can arrive.
+    """Return what the brokers' choices between ``source`` and ``target`` can do to a message that can arrive.
 
-    ``patience``: how many places of a message to look at before the answer is unknown.
+    ``patience``: how many states of a message to examine before the answer is ``unknown``.
     """
     if not shape.spread[source].forked >> target & 1:
         return "arrives"
@@ -58,7 +58,7 @@ def verdict(shape: Shape, source: int, target: int, *, patience: int = _MOST_STA
 
 
 def strands(shape: Shape, source: int, target: int, *, patience: int) -> bool:
-    """Whether :func:`verdict` says ``strands``; quicker, as few ways are usual and most of them arrive."""
+    """Return whether :func:`verdict` is ``strands``; quicker, as few routes are usual and most of them arrive."""
     if not shape.spread[source].forked >> target & 1 or (shape.ample and not shape.merges):
         return False
     walk = _Walk(shape, target, patience)
@@ -79,7 +79,7 @@ class _Walk:
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges(self, broker: int) -> list[tuple[int, int]]:
-        """(peer, messageTTL) of the subscriptions for the consumer."""
+        """Return (peer, messageTTL) of a broker's bridges that have a subscription for the consumer."""
         if broker not in self._bridges:
             onward = self.shape.onward[broker]
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
@@ -98,7 +98,7 @@ class _Walk:
         return True
 
     def may_stop(self, source: int, *, usual: bool) -> bool | None:
-        """True where some choice ends before the consumer; None where there are too many."""
+        """Return whether some choice ends before the consumer; None where there are too many to follow."""
         waiting = [_State(source, 0, 0)]
         visited = set(waiting)
         while waiting:

@@ -1,4 +1,4 @@
-"""Which destinations a bridge carries."""
+"""Decide which destinations a bridge carries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ KINDS = ("queue", "topic")
 
 
 def read_destination(text: str) -> str:
-    """``orders`` or ``queue://orders`` -> ``queue://orders``. Raises InputError for anything else."""
+    """Return a destination in full: ``orders`` or ``queue://orders`` is ``queue://orders``.
+
+    Raises InputError for anything but one queue or topic.
+    """
     kind, separator, name = text.partition("://")
     if not separator:
         kind, name = "queue", text
@@ -22,7 +25,10 @@ def read_destination(text: str) -> str:
 
 
 def matches(pattern: str, destination: str) -> bool:
-    """``queue://orders.>`` has ``queue://orders`` and all below it; ``*`` is one part."""
+    """Return whether a pattern matches a destination: ``queue://orders.>`` has ``queue://orders`` and all below it.
+
+    ``*`` stands for one part of a name.
+    """
     kind, _, wanted = pattern.partition("://")
     mine, _, name = destination.partition("://")
     if kind != mine:
@@ -37,7 +43,7 @@ def matches(pattern: str, destination: str) -> bool:
 
 
 def carries(bridge: Bridge, destination: str, release: Release) -> bool:
-    """True where demand for a destination passes a bridge; ``release`` is of the line's broker.
+    """Return whether demand for a destination passes a bridge; ``release`` is of the broker that has the connector.
 
     A duplex line tells its peer what it includes (from 5.6 on, by the filter of advisories that it
     asks for), and never what it excludes (source: startRemoteBridge, getDestinationFilter).
@@ -54,7 +60,7 @@ def carries(bridge: Bridge, destination: str, release: Release) -> bool:
 
 
 def is_static(bridge: Bridge, destination: str | None) -> bool:
-    """True where a bridge subscribes without demand: to what it is asked for, or to every queue."""
+    """Return whether a bridge subscribes to a destination (without one: to every queue) without demand."""
     line = bridge.line
     if bridge.back or not line.static:
         return False

@@ -20,7 +20,7 @@ _KINDS = ("queue", "topic")
 
 
 def lines_of(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[Line, ...]]:
-    """By inventory name: all lines of the brokers whose fragments have to do with networkConnectors.
+    """Return, by inventory name, all networkConnectors of the brokers whose XML fragments concern networkConnectors.
 
     Raises InputError for such a document that is no XML, or of a host that is no broker.
     """
@@ -29,7 +29,7 @@ def lines_of(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[Li
 
 
 def is_touched(broker: Broker) -> bool:
-    """True for a broker whose fragments have to do with networkConnectors."""
+    """Return whether a broker's ``activemq_xml_fragments`` concern networkConnectors."""
     fragments = broker.settings.xml_fragments
     return any(_CONNECTOR in fragment.xml or _CONNECTOR in fragment.parent for fragment in fragments)
 

@@ -18,13 +18,13 @@ from activemq_fleet.routes.shape import UNLIMITED, Shape, bits
 
 @dataclass(slots=True)
 class Loss:
-    """How many ordered pairs of brokers are cut off, and the first of them."""
+    """The number of ordered pairs of brokers that no longer reach each other, and the first such pair."""
 
     count: int = 0
     example: tuple[int, int] | None = None
 
     def add(self, source: int, targets: int) -> None:
-        """Count the pairs from one source."""
+        """Count the pairs of one source and a set of targets."""
         if targets:
             self.count += targets.bit_count()
             if self.example is None:
@@ -33,7 +33,7 @@ class Loss:
 
 @lru_cache(maxsize=512)
 def losses(shape: Shape) -> tuple[Loss, ...]:
-    """For each broker, what is cut off between the others when it and its bridges are gone."""
+    """Return, for each broker, which other brokers are cut off from each other when it and its bridges are gone."""
     found = tuple(Loss() for _ in range(shape.size))
     certain = _certain(shape, found)
     if shape.ample:

@@ -38,7 +38,7 @@ _PATIENCE = 500
 
 
 def findings_of(routes: Routes) -> Iterator[Finding]:
-    """All findings of a fleet."""
+    """Yield all findings R001 to R004 of a fleet's routes."""
     yield from _idle(routes)
     for names in routes.network.components:
         if len(names) > 1:

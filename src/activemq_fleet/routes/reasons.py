@@ -1,4 +1,4 @@
-"""Answers in words."""
+"""Write the reasons of answers about routes in sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def closed(unit: Unit, down: str | None) -> str:
-    """Why nobody can be connected to a unit."""
+    """Return the sentence why no client can be connected to a unit."""
     active = unit.active(down)
     if active is None:
         return f"{unit.name} is down, and with it its consumers"
@@ -22,14 +22,14 @@ def closed(unit: Unit, down: str | None) -> str:
 
 
 def apart(source: str, target: str) -> str:
-    """No bridges, whatever the limits."""
+    """Return the sentence that no bridges lead from one unit to another."""
     return f"no bridges lead from {source} to {target}"
 
 
 def arrives(
     source: Unit, target: Unit, way: Sequence[Bridge], found: Verdict, down: str | None, destination: str | None
 ) -> str:
-    """How messages go, and what may keep them."""
+    """Return the sentence how messages go, and what may keep them on the way."""
     links = ", ".join(f"{b.line.name}{' backwards' if b.back else ''}" for b in way)
     text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
     active = source.active(down)
@@ -58,7 +58,7 @@ def _limits(bridge: Bridge) -> str:
 
 
 def missed(state: State, whole: State, source: int, target: int, destination: str | None) -> str:
-    """Why nothing arrives, empty where no bridges lead there.
+    """Return the sentence why no message arrives; empty where no bridges lead to the target.
 
     ``whole`` has the bridges that do not carry ``destination``, too.
     """

@@ -27,11 +27,11 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 UNLIMITED = 1 << 20
-"""A TTL of -1. No way is as long as this."""
+"""Stands for a TTL of -1; no route is as long."""
 
 
 class Edge(NamedTuple):
-    """A bridge from ``source`` to ``target``, one direction of it, with its limits.
+    """One direction of a bridge, from broker ``source`` to broker ``target``, with its limits.
 
     ``near``: the nearer of two consumers is served first (decreaseNetworkConsumerPriority).
     ``always``: it subscribes without demand (staticallyIncludedDestinations).
@@ -47,11 +47,11 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """A network without its names, so that networks that look alike are solved once.
+    """A network with numbers in place of names, so that equal networks are solved once.
 
-    ``replays``: brokers that send a message back where it came from when nobody is left here
+    ``replays``: brokers that send a message back where it came from when no consumer is left
     (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all demand from one peer into
-    the subscription that came first (conduit subscriptions before 5.9).
+    the subscription that came first (conduit subscriptions before 5.9). Both are sets of brokers as bits.
     """
 
     size: int
@@ -65,13 +65,13 @@ class Shape:
 
     @cached_property
     def demand(self) -> tuple[int, ...]:
-        """For each edge, at whose consumers its subscription aims: a set of brokers."""
+        """For each edge, the set of brokers for whose consumers its bridge subscribes."""
         ways = _outward(self)
         return tuple(_aims(self, edge, ways) for edge in self.edges)
 
     @cached_property
     def fixed(self) -> int:
-        """Brokers with a static subscription: they announce it whether or not there is a consumer."""
+        """The set of brokers with a static subscription, which they announce whether or not there is a consumer."""
         found = 0
         for edge in self.edges:
             if edge.always:
@@ -80,7 +80,7 @@ class Shape:
 
     @cached_property
     def onward(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """For each broker: (target, messageTTL, consumers' brokers) of its bridges that serve anyone."""
+        """For each broker, the bridges with demand: (target, messageTTL, set of the consumers' brokers)."""
         found: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
         for edge, mask in zip(self.edges, self.demand, strict=True):
             if mask and edge.message_ttl > 0:
@@ -89,7 +89,7 @@ class Shape:
 
     @cached_property
     def forks(self) -> tuple[int, ...]:
-        """For each broker, for whose consumers it subscribes at two peers or more."""
+        """For each broker, the set of brokers for whose consumers it subscribes at two peers or more."""
         found = []
         for bridges in self.onward:
             by_target: dict[int, int] = {}
@@ -104,15 +104,15 @@ class Shape:
 
     @cached_property
     def spread(self) -> tuple[Spread, ...]:
-        """For each broker, how its messages spread."""
+        """For each broker, where its messages can go."""
         return tuple(self.spread_of(source, self.everyone) for source in range(self.size))
 
     def spread_of(self, source: int, targets: int) -> Spread:
-        """How messages of one broker for consumers at some others spread; computed each time."""
+        """Return where messages of one broker for consumers at some others can go; computed each time."""
         return _spread(self, source, targets & ~(1 << source))
 
     def without(self, dead: int) -> Shape:
-        """The network when one broker is gone."""
+        """Return the network without one broker and its bridges."""
         ways = _outward(self)
         ways[dead] = {}
         left, demand = [], []
@@ -128,7 +128,7 @@ class Shape:
 
     @cached_property
     def leaving(self) -> tuple[tuple[Edge, ...], ...]:
-        """For each broker its bridges, those too that serve nobody."""
+        """For each broker, its outgoing bridges, with and without demand."""
         found: list[list[Edge]] = [[] for _ in range(self.size)]
         for edge in self.edges:
             found[edge.source].append(edge)
@@ -136,14 +136,14 @@ class Shape:
 
     @cached_property
     def inward(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each broker: (source, consumerTTL) of the bridges that lead to it."""
+        """For each broker, (source, consumerTTL) of the bridges that lead to it."""
         found: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
             found[edge.target].append((edge.source, edge.consumer_ttl))
         return tuple(map(tuple, found))
 
     def demand_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Broker -> bridges that demand from ``consumer`` passes at least on its way there, not over ``avoided``."""
+        """Return the fewest bridges that demand from ``consumer`` passes to each broker, without passing ``avoided``."""
         found = {consumer: 0}
         frontier = [consumer]
         hops = 0
@@ -162,7 +162,7 @@ class Shape:
 
     @cached_property
     def longest_limit(self) -> int:
-        """The largest messageTTL that is one: longer paths are all alike."""
+        """The largest messageTTL that is not unlimited; longer paths need not be told apart."""
         return max((edge.message_ttl for edge in self.edges if edge.message_ttl < UNLIMITED), default=0)
 
     @cached_property
@@ -181,7 +181,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Messages sent at one broker. ``arrives``: whose consumers they can reach.
+    """Where messages sent at one broker can go; ``arrives`` is the set of brokers whose consumers they can reach.
 
     ``forked``: the consumers on the way to whom some broker has a choice. ``through`` maps a
     broker to those whose messages the shortest ways lead over it.
@@ -194,12 +194,12 @@ class Spread:
 
 @lru_cache(maxsize=512)
 def shared(shape: Shape) -> Shape:
-    """The first shape that looked like this one, with all that has been computed of it."""
+    """Return the first shape equal to ``shape``, with all that has been computed of it."""
     return shape
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The brokers of a set, lowest first."""
+    """Yield the brokers of a set of bits, lowest first."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -1,4 +1,4 @@
-"""Validates documents against a release's own XSD, and explains a no. Pure: bytes in."""
+"""Validate XML documents against the XSD of an ActiveMQ release and explain what is wrong; works on bytes."""
 
 from __future__ import annotations
 

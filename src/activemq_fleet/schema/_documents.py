@@ -1,4 +1,4 @@
-"""Hardened parsing, and the paths of elements."""
+"""Parse XML documents within safe bounds, and give the paths of elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _URI_MARKS = ",&?"
 
 
 class UnreadableError(Exception):
-    """A document that is refused before any schema is asked. ``problem`` says why."""
+    """A document that is refused before it is validated against a schema; ``problem`` says why."""
 
     def __init__(self, problem: SchemaProblem) -> None:
         self.problem = problem
@@ -35,16 +35,19 @@ class UnreadableError(Exception):
 
 
 class TooLargeError(UnreadableError):
-    """A document with more of something than any real one, so that looking at it could take for ever."""
+    """A document that exceeds a bound, such as the number of elements, so that validation could take for ever."""
 
 
 def parser() -> etree.XMLParser:
-    """A parser that resolves no entity, opens no connection and limits depth and size."""
+    """Return an XML parser that resolves no entity, opens no connection and limits depth and size."""
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
 def parse(document: bytes) -> etree._Element:
-    """The root of a document. Raises UnreadableError when it is not XML, has a DOCTYPE or is beyond the bounds."""
+    """Return the root element of a document.
+
+    Raises UnreadableError when it is not XML, has a DOCTYPE or exceeds the bounds.
+    """
     try:
         root = etree.fromstring(document, parser())
     except etree.XMLSyntaxError as error:
@@ -101,7 +104,7 @@ def _doctype(document: bytes) -> SchemaProblem:
 
 
 def path_of(element: etree._Element) -> str:
-    """``beans/broker/plugins``; a number where siblings share the name."""
+    """Return the path of an element, such as ``beans/broker/plugins``; siblings of one name are numbered."""
     steps = []
     node: etree._Element | None = element
     while node is not None:
@@ -114,5 +117,5 @@ def path_of(element: etree._Element) -> str:
 
 
 def local(tag: str) -> str:
-    """The name without its namespace."""
+    """Return the local name of a tag, without its namespace."""
     return tag.rpartition("}")[2]

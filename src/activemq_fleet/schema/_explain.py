@@ -1,7 +1,7 @@
-"""Says in plain words what a document does wrong. Only a no comes here.
+"""Explain in plain words why a document is not valid; only invalid documents come to this module.
 
-Misspelt attributes, elements and values are told from what libxml2 says, which takes
-milliseconds. For all else, such as a wrong order, xmlschema is loaded: it names every place.
+Misspelt attributes, elements and values are derived from the messages of libxml2, which takes
+milliseconds. For all other errors, such as a wrong order, xmlschema is loaded: it names every position.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TYPES = {
 
 
 class Explainer:
-    """Explains with the schema of one release."""
+    """Explains why documents are not valid against the schema of one release."""
 
     def __init__(self, xsd: bytes, compiled: etree.XMLSchema, model: Model) -> None:
         self._compiled = compiled
@@ -66,7 +66,7 @@ class Explainer:
     def explain(
         self, document: bytes, root: etree._Element, strangers: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
-        """The problems of a document that the compiled schema refused."""
+        """Return the problems of a document that the compiled schema refused, sorted by position."""
         positions = Positions(document, root)
 
         def at(element: etree._Element, message: str, attribute: str = "") -> SchemaProblem:

@@ -1,4 +1,4 @@
-"""What an XSD says about one element: its children in order, its attributes."""
+"""What an XSD declares for each element: its children in order and its attributes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _XS = "{http://www.w3.org/2001/XMLSchema}"
 
 
 class Model:
-    """Reads an XSD of the kind XBean generates: global elements, nested property elements."""
+    """The elements of an XSD of the kind that XBean generates: global elements, nested property elements."""
 
     def __init__(self, root: etree._Element) -> None:
         self._root = root
 
     @cached_property
     def globals(self) -> Mapping[str, etree._Element]:
-        """The elements that may stand on their own, by name."""
+        """The declarations of the elements that may stand on their own, by name."""
         return {node.get("name", ""): node for node in self._root.iterchildren(_XS + "element")}
 
     @cached_property
@@ -34,11 +34,11 @@ class Model:
         return found
 
     def knows(self, name: str) -> bool:
-        """Whether an element has this name, wherever it may stand."""
+        """Return whether the schema has an element of this name at any position."""
         return name in self.globals or name in self._nested
 
     def declarations(self, path: str) -> list[etree._Element]:
-        """The declarations of an element, by name or by path from a global element.
+        """Return the declarations of an element, by name or by path from a global element.
 
         Raises KeyError when the schema has no such element.
         """
@@ -51,11 +51,11 @@ class Model:
         return nodes
 
     def children(self, path: str) -> tuple[str, ...]:
-        """Names of the ActiveMQ elements allowed inside, in schema order."""
+        """Return the names of the ActiveMQ elements that are allowed inside an element, in schema order."""
         return _once(child.get("name", "") for node in self.declarations(path) for child in self._resolved(node))
 
     def attributes(self, path: str) -> Mapping[str, str]:
-        """Attribute name to the XSD type without its prefix, in schema order."""
+        """Return the attributes of an element: name -> XSD type without its prefix, in schema order."""
         return MappingProxyType(
             {
                 attribute.get("name", ""): (attribute.get("type") or "string").rpartition(":")[2]
@@ -65,7 +65,7 @@ class Model:
         )
 
     def is_ordered(self, path: str) -> bool:
-        """Whether the children form a sequence: schema order, each at most once."""
+        """Return whether the children of an element form a sequence: in schema order, each at most once."""
         return any(node.find(f"{_XS}complexType/{_XS}sequence") is not None for node in self.declarations(path))
 
     def _resolved(self, node: etree._Element) -> Iterator[etree._Element]:

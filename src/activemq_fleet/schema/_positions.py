@@ -1,8 +1,8 @@
-"""Where the start tags, attributes and parts of values of one document stand.
+"""Find the positions of start tags, attributes and parts of values in a document.
 
 libxml2 gives an element the line on which its start tag *ends*, which for a broker's tag of ten
-lines is ten lines off. The document is well-formed when it comes here, so its tags can be told
-apart by a pattern, and every place is exact.
+lines is ten lines off. The document is known to be well-formed, so its tags can be told
+apart by a pattern, and every position is exact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SourcePosition = tuple[int, int]
 
 
 class Positions:
-    """Places are (line, column), both from 1, columns in characters."""
+    """The positions in one document as (line, column), both from 1, columns in characters."""
 
     def __init__(self, document: bytes, root: etree._Element) -> None:
         self._text = text_of(document, root.getroottree().docinfo.encoding)
@@ -36,17 +36,17 @@ class Positions:
         self._last_value: tuple[SourcePosition, list[int]] = (-1, -1), []
 
     def of_element(self, element: etree._Element) -> SourcePosition:
-        """The place of ``<``."""
+        """Return the position of the ``<`` of an element's start tag."""
         tag = self._tags.get(element)
         return self._place(tag.start()) if tag else (1, 1)
 
     def of_attribute(self, element: etree._Element, name: str) -> SourcePosition:
-        """The place of an attribute's name, or of its element when it has no such attribute."""
+        """Return the position of an attribute's name, or of the element when it has no such attribute."""
         found = self._attribute(element, name)
         return self._place(found.start(1)) if found else self.of_element(element)
 
     def of_value(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
-        """The place where ``part`` begins in an attribute's value, or the attribute's own without it."""
+        """Return the position where ``part`` begins in an attribute's value; without ``part``, of the attribute."""
         found = self._attribute(element, name)
         value = element.get(_key(element, name), "")
         index = value.find(part) if part else -1
@@ -84,7 +84,7 @@ class Positions:
 
 
 def text_of(document: bytes, encoding: str | None, errors: str = "replace") -> str:
-    """The characters of a document, without a byte order mark."""
+    """Return the characters of a document, without a byte order mark."""
     if document.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
     elif document.startswith((b"<\0", b"\0<")):

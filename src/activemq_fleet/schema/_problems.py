@@ -1,4 +1,4 @@
-"""What a document does wrong, and where."""
+"""The error of an invalid document, with its position."""
 
 from __future__ import annotations
 

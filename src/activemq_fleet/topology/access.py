@@ -27,9 +27,7 @@ _SWAPPED = str.maketrans("/+#.*>", ".*>/+#")
 
 
 def own_group(username: str) -> str:
-    """Return the name of the user group of one agent's account, the only one that may send the agent's canaries and
-    barriers.
-    """
+    """Return the user group of one agent's account, the only one that may send the agent's canaries and barriers."""
     return f"activemq-agent-{username}"
 
 

@@ -58,7 +58,7 @@ def place_balancers(
 
 
 def _vip_of(group: Group, every: KnownGroups, balancers: Sequence[Settings]) -> str | None:
-    """Return the virtual address of a group as its brokers set it; with a single group the balancers may set it, too."""
+    """Return the virtual address of a group as its brokers set it; with a single group balancers may set it."""
     own = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
     if own is None and every.number == 1:
         return next((settings.vip for settings in balancers if settings.vip), None)
@@ -99,7 +99,7 @@ def literal_address(name: str, settings: Settings) -> str | None:
 
 
 def router_id_of(vip: str) -> int:
-    """Return the VRRP router id of a virtual address: its last byte (1 to 255), which differs within a small network."""
+    """Return the VRRP router id of a virtual address: its last byte, which differs within a small network."""
     last = ipaddress.ip_address(vip).packed[-1]
     return last or 1 + int.from_bytes(hashlib.sha256(vip.encode()).digest()[:4], "big") % 255
 
@@ -109,7 +109,7 @@ def _serves_by_masters_only(group: Group) -> bool:
 
 
 def _fronts(group: Group) -> Iterator[Front]:
-    """Yield a port for each connector that HAProxy can check, in the order of the first broker that has the connector."""
+    """Yield a port for each connector that HAProxy can check, in the order of the first broker that has it."""
     found: dict[str, list[tuple[Broker, Connector]]] = {}
     for pair in group.pairs:
         for broker in pair.in_order:

@@ -218,7 +218,7 @@ def _network(brokers: Sequence[Broker], findings: list[Finding], rest: Rest | No
 
 
 def _configured_links(brokers: Sequence[Broker], rest: Rest | None) -> dict[LinkSettings, tuple[str, int]]:
-    """Return every distinct entry of ``activemq_links`` with the first host that has it and its position in that list."""
+    """Return every distinct entry of ``activemq_links`` with the first host that has it and its position there."""
     if rest is not None:
         return {link: (host, position) for link, host, position in rest.links}
     said: dict[LinkSettings, tuple[str, int]] = {}

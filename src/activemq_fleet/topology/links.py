@@ -29,7 +29,7 @@ _FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
 
 @dataclass(frozen=True)
 class Unit:
-    """A pair, or a broker without a peer, as an end of links; ``brokers`` are in the order in which they are dialled."""
+    """A pair, or a broker without a peer, as an end of links; ``brokers`` are in the order of dialling."""
 
     name: str
     group: str
@@ -47,7 +47,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A planned link from unit ``source`` to unit ``target``; ``meshed`` is True for links of the mesh inside a group."""
+    """A planned link from unit ``source`` to unit ``target``; ``meshed``: True for links of a group's mesh."""
 
     source: str
     target: str

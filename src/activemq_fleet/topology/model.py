@@ -45,7 +45,7 @@ class Connector:
         return is_encrypted(self.scheme)
 
     def asks_for_certificate(self, release: Release) -> bool:
-        """Return whether the connector refuses clients without a certificate; in some releases TLS over NIO never does."""
+        """Return whether clients without a certificate are refused; in some releases TLS over NIO never does so."""
         asked = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
         return asked and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
 
@@ -171,7 +171,7 @@ class Broker:
 
     @property
     def unit(self) -> str:
-        """The name by which the network sees the broker: its pair, or for a broker without a peer its own host label."""
+        """The name by which the network sees the broker: its pair, or without a peer its own host label."""
         return self.identity.pair if self.profile.has_peer else self.identity.host
 
     @property
@@ -230,7 +230,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two brokers that stand in for each other; a single broker if the peer is missing or ``activemq_ha`` is none."""
+    """The two brokers that stand in for each other; a single broker without a peer in the inventory."""
 
     name: str
     group: str
