@@ -1,4 +1,4 @@
-"""Decisions of operations: pure, from evidence to the next step."""
+"""Decide the next step of operations such as restart, upgrade and drill from evidence; pure functions."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ Act = Literal["inject", "wait", "start", "resume", "done"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A pair as the inventory has it. ``nodes``: preferred master first."""
+    """A pair of the inventory that a drill may inject faults into; ``nodes`` are preferred master first."""
 
     pair: str
     group: str
     ha: str
     nodes: tuple[str, ...]
     rivals: int = 0
-    """How many other pairs its group has."""
+    """The number of other pairs in the group."""
 
     @property
     def profile(self) -> Profile:
@@ -39,7 +39,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """The state of a node now."""
+    """The current state of a node; ``how`` is the reason for the conclusion."""
 
     host: str
     pair: str
@@ -49,9 +49,10 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next:
-    """The one thing to do next on ``host``: inject a fault, start or resume it; or wait, or done.
+    """The next step of a drill: an act on ``host`` (inject a fault, start or resume the broker), or wait, or done.
 
-    ``say`` is that in one line."""
+    ``say`` describes the step in one line; ``seconds`` is how long to wait.
+    """
 
     act: Act
     say: str
@@ -61,7 +62,7 @@ class Next:
     seconds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As the loop of steps reads it."""
+        """Return the step as the dictionary that the playbook's loop of steps reads."""
         hosts = [] if self.host is None else [self.host]
         return {
             "act": self.act, "hosts": hosts, "peer": self.peer, "pair": self.pair, "seconds": self.seconds,
@@ -70,12 +71,12 @@ class Next:
 
 
 def is_allowed(value: Any) -> bool:
-    """What ``activemq_drill_allowed`` says; from a command line it comes as text."""
+    """Return whether a value of ``activemq_drill_allowed`` is true; from a command line the value comes as text."""
     return value is True or str(value).strip().lower() in ("true", "yes", "1", "on")
 
 
 def refuse_production(groups: Mapping[str, Any]) -> None:
-    """Raises InputError for groups that may not be drilled; ``groups``: by name, what the variable says."""
+    """Raise InputError where any group may not be drilled; ``groups`` maps names to ``activemq_drill_allowed``."""
     closed = sorted(name for name, value in groups.items() if not is_allowed(value))
     if closed:
         raise InputError(
@@ -85,7 +86,8 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
 
 
 def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    """The pair of each fault. Every pair has its turn before one has its second; ``seed`` decides the order.
+    """Return the pair of each fault, in order. Every pair gets a fault before any gets a second; ``seed`` decides the
+    order.
 
     A pure pair gets one fault, and one pair of its group none, because clients need a master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
@@ -126,7 +128,7 @@ def _once_each(fit: Sequence[Candidate], faults: int, chance: random.Random) -> 
 
 
 def refusal(one: Candidate, what: str) -> str | None:
-    """Why a pair cannot be drilled, None if it can."""
+    """Return why a pair cannot be drilled, or None if it can."""
     if len(one.nodes) < 2 or not one.profile.has_peer:
         return "has no second node that could take over"
     if one.profile.needs_resync and what != "kill":
@@ -145,12 +147,11 @@ def next_drill_step(
     waited: float = 0.0,
     settle: float = SETTLE,
 ) -> Next:
-    """What comes next, from fresh evidence. ``due`` is the pair whose fault is next, None when all are done.
+    """Return the next step of a drill, from fresh evidence; ``due`` is the pair of the next fault, None after the last.
 
     No fault is injected before every pair is whole: one active node and one that stands by. Of nodes
     that are not well only those are touched that had a fault in this drill (``faulted``). ``waited``: seconds since
     the last act; after ``settle`` what has not passed by itself ends the drill.
-
     Raises InputError for a pair that is not whole and does not become so.
     """
     for pair in pairs:

@@ -1,7 +1,7 @@
-"""What is wrong with a pair before one of its nodes is touched, from what ``broker_info`` found.
+"""Find what is wrong with a pair before one of its nodes is touched, from the evidence of ``broker_info``.
 
-Each problem names host, state and remedy. One that may pass by itself has a patience: so many
-seconds are waited for it, with a fresh look each time, before it ends the run.
+Each problem names host, state and remedy. A problem that may pass by itself has a patience: for that many
+seconds the operation waits and collects evidence again before the problem ends the run.
 """
 
 from __future__ import annotations
@@ -67,12 +67,14 @@ class Node:
 
     @property
     def label(self) -> str:
-        """What a message calls it."""
+        """The name of the node in messages."""
         return self.host
 
     @property
     def comes_up(self) -> bool:
-        """No process now, and systemd is at it: a job, a restart after a crash, or the return that we asked for."""
+        """True for a stopped broker that systemd is about to start: a job, a restart after a crash, or a requested
+        return.
+        """
         unit = self.unit or {}
         busy = unit.get("ActiveState") in ("activating", "deactivating", "reloading")
         return self.state == "stopped" and (
@@ -82,7 +84,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One line for the user. ``patience``: seconds after which it does not pass by itself any more."""
+    """A problem of a host that keeps a pair from being touched, as one line for the user.
+
+    ``patience``: seconds within which the problem may pass by itself.
+    """
 
     host: str
     text: str
@@ -93,7 +98,7 @@ class Problem:
 
 
 def node_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> Node:
-    """The evidence of one host: what ``compile`` says of its broker, and what ``broker_info`` returned."""
+    """Return the node for what ``compile`` returned about the broker and ``broker_info`` about the host."""
     marker = look.get("store_marker")
     return Node(
         host=host,
@@ -123,10 +128,10 @@ def node_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> No
 def problems_of(
     nodes: Sequence[Node], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
 ) -> list[Problem]:
-    """What keeps a pair (or a broker on its own) from being touched; empty when nothing does.
+    """Return the problems that keep a pair (or a broker on its own) from being touched; empty when there are none.
 
-    ``window`` is the time in seconds within which the looks were made. With ``upgrade`` a release
-    that differs from the inventory's is not a problem: it is what the run is about.
+    ``window`` is the time in seconds within which the evidence was collected. With ``upgrade`` a release
+    that differs from the inventory's is no problem, because the run changes it.
     """
     found = [problem for node in nodes for check in _OF_NODES for problem in check(node, settle)]
     if not upgrade:

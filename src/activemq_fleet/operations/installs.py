@@ -1,4 +1,4 @@
-"""Whether what is installed, or is to be installed, is the release that the inventory says.
+"""Check that the installed release, or the archive to install, is the release of the inventory.
 
 A directory that is named after a release and holds another is replaced: by ``site`` while nothing runs from it, by
 ``upgrade`` one node at a time while a broker does.
@@ -17,7 +17,7 @@ from activemq_fleet.profiles import PROFILES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """A release's directory on a host, as it was found.
+    """The directory of an ActiveMQ release on a host, as observed.
 
     ``found`` are the releases of the brokers' jars in it, ``processes`` those that have its files open, ``broker`` the
     process of this host's broker and ``running`` the release of that.
@@ -38,18 +38,18 @@ class Home:
 
     @property
     def is_right(self) -> bool:
-        """Whether it holds the release that the inventory says, and no other."""
+        """True where the directory holds the release of the inventory and no other."""
         return self.found == (self.release,)
 
     @property
     def needs_archive(self) -> bool:
-        """Whether the release is to be installed from ``activemq_archive``."""
+        """True where the release must be installed from ``activemq_archive``."""
         return self.install in ("archive", "jars") and not self.is_right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What the controller sees of an archive; ``problem`` says why it sees nothing."""
+    """What the controller sees in a release archive: its releases and SHA-512; ``problem`` says why it cannot be read."""
 
     found: tuple[str, ...] = ()
     sha512: str | None = None
@@ -57,7 +57,7 @@ class Archive:
 
 
 def home_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> Home:
-    """The evidence of one host: what ``compile`` says of its broker, and what ``machine_info`` returned."""
+    """Return the release directory of a host, from what ``compile`` and ``machine_info`` returned."""
     return Home(
         host=host,
         release=broker["release"],
@@ -76,10 +76,10 @@ def home_of(host: str, broker: Mapping[str, Any], look: Mapping[str, Any]) -> Ho
 def wrong_releases(
     homes: Sequence[Home], archives: Mapping[str, Archive], sha512: Mapping[str, str | None], *, upgrades: bool = False
 ) -> list[str]:
-    """One line for each directory and archive that keeps a release from being installed or started.
+    """Return one line for each directory and archive that keeps a release from being installed or started.
 
-    ``archives`` are by path, those that the controller can look into; ``sha512`` by host what the inventory says.
-    With ``upgrades`` a directory from which the host's own broker runs is no problem: it is replaced on the way.
+    ``archives`` are by path, those that the controller can read; ``sha512`` by host what the inventory says.
+    With ``upgrades`` a directory from which the host's own broker runs is no problem: the upgrade replaces it.
     """
     lines: dict[str, list[str]] = {}
     for home in homes:

@@ -32,7 +32,7 @@ _REMOVED = (
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """Where a configuration keeps its messages.
+    """The store in which a broker's configuration keeps messages.
 
     ``kind`` is the element of the store, None where it is not known; ``directory`` that of a
     kahaDB. ``openwire`` is ``storeOpenWireVersion`` where it is set. ``pure``: the broker copies to
@@ -47,11 +47,11 @@ class Persistence:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """What a pair's way from one release to another means.
+    """What it means for a pair to go from one release to another.
 
-    ``refusal`` says in one line why it is not gone, with the remedy; empty when nothing is against
-    it. ``changes`` are told before it is gone. ``back`` is about the store after the new release
-    has opened it, and ``way_back`` says how to return and until when.
+    ``refusal`` says in one line why the upgrade is refused, with the remedy; empty when nothing is against it.
+    ``changes`` are shown to the operator before it. ``back`` is whether the old release can use the store after the new
+    release has opened it, and ``way_back`` says how to return and until when.
     """
 
     found: str
@@ -62,7 +62,7 @@ class Jump:
     way_back: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As playbooks read it."""
+        """Return the jump as the dictionary that playbooks read."""
         return {
             "found": self.found,
             "wanted": self.wanted,
@@ -75,7 +75,7 @@ class Jump:
 def judge_jump(
     found: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
 ) -> Jump:
-    """What it means that brokers of ``found`` with the store ``now`` become ``wanted`` with ``then``.
+    """Return what it means that brokers of release ``found`` with the store ``now`` become ``wanted`` with ``then``.
 
     ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
     one's (a standby has opened nothing); without it, ``found``.
@@ -93,7 +93,7 @@ def judge_jump(
 
 
 def way_back(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
-    """Whether ``found`` goes on with a store that ``wanted`` has opened.
+    """Return whether the release ``found`` can use a store that ``wanted`` has opened: open, rebuilds or closed.
 
     A store of JDBC has no index: its rows are read as long as both use one OpenWire version.
     """
@@ -144,7 +144,7 @@ def _openwire(release: Release, persistence: Persistence) -> int:
 
 
 def _changes(found: Release, wanted: Release) -> Iterator[str]:
-    """What somebody has to look after himself. What we render follows the release by itself."""
+    """Yield what the operator must take care of; the rendered files follow the release by themselves."""
     if found.java_minimum != wanted.java_minimum:
         yield f"Java {wanted.java_minimum} or later is needed, in place of {found.java_minimum}"
     if found.log_file_name != wanted.log_file_name:

@@ -1,4 +1,4 @@
-"""Whether a new release is more than a restart."""
+"""Refuse a new release of another release line where an operation only restarts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from activemq_fleet.releases import Release
 
 
 def line_changes(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
-    """By host the release that runs, and the one that the inventory says: one line for each that leaves its line.
+    """Return one line for each host whose running release and inventory release are of different release lines.
 
     Within a line (5.18.3 to 5.18.6) the store and the files stay what they are, so a restart is all
     it takes. From one line to the next a store may be changed for good.

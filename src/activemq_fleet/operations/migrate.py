@@ -21,7 +21,7 @@ from activemq_fleet.profiles import PROFILES
 Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
 
 STALLED = 4
-"""Looks in a row between which nothing has gone, after which waiting is given up."""
+"""Consecutive counts in which no message has left a broker, after which the migration gives up waiting."""
 LINK_PATIENCE = 60
 """Seconds that a link may take to come up."""
 _PAUSE = 5
@@ -30,7 +30,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the n
 
 @dataclass(frozen=True, slots=True)
 class MigrationLink:
-    """A link of a new pair; ``target`` is the pair that it leads to."""
+    """A link of a new pair; ``target`` is the pair that the link leads to."""
 
     name: str
     target: str
@@ -39,7 +39,10 @@ class MigrationLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What ``store_backlog`` counted. ``subscriptions``: (topic, client, name, messages)."""
+    """The contents of an old broker's store as ``store_backlog`` counted them.
+
+    ``subscriptions`` are (topic, client, name, messages); ``prepared`` is the number of XA transactions in doubt.
+    """
 
     running: bool
     store: str
@@ -56,11 +59,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationLook:
-    """One broker as it is now. ``held`` is of pure masters only; ``counts`` are its ``messages``, oldest first."""
+    """The evidence of one broker in a migration.
+
+    ``held`` is known of pure masters only; ``counts`` are the results of successive counts of its messages, oldest
+    first.
+    """
 
     host: str
     name: str
-    """The broker's own, ``brokerName``."""
+    """The broker's ``brokerName``."""
     pair: str
     role: str
     ha: str
@@ -73,7 +80,11 @@ class MigrationLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationStep:
-    """``want`` has ``queues`` wanted on ``hosts``, ``stop`` ends these, ``wait`` and ``done`` do nothing."""
+    """The next step of a migration.
+
+    ``want`` creates demand for ``queues`` on ``hosts``, ``stop`` stops the brokers of ``hosts``, ``wait`` and ``done``
+    do nothing.
+    """
 
     act: Literal["want", "stop", "wait", "done"]
     phase: Phase
@@ -84,12 +95,12 @@ class MigrationStep:
     notes: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """As playbooks read it."""
+        """Return the step as the dictionary that playbooks read."""
         return asdict(self) | {name: list(getattr(self, name)) for name in ("hosts", "queues", "notes")}
 
 
 def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str]) -> dict[str, str]:
-    """Every host whose links lead to one of the pairs ``old``, with its pair.
+    """Return every host whose links lead to one of the pairs ``old``, with the host's own pair.
 
     ``brokers`` are facts with ``pair``, ``ha`` and ``links``.
     """
@@ -104,10 +115,10 @@ def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str])
 def plan_migration(
     looks: Sequence[MigrationLook], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
-    """The next step for the pairs ``old``. ``looks`` are those of their nodes and of the pairs that drain them.
+    """Return the next step of a migration of the pairs ``old``.
 
-    ``waited``: seconds since the last act. Raises InputError with one line that says what is in the way
-    and what to do.
+    ``looks`` are those of their nodes and of the pairs that drain them. ``waited``: seconds since the last act.
+    Raises InputError with one line that says what is in the way and what to do.
     """
     masters, slaves = [], []
     for pair in old:
@@ -161,7 +172,7 @@ def _check_running(master: MigrationLook, slaves: Iterable[MigrationLook | None]
 
 
 def _drainers(master: MigrationLook, looks: Sequence[MigrationLook]) -> dict[str, tuple[MigrationLink, MigrationLook]]:
-    """By pair that drains: its link, and its active node."""
+    """Return the draining pairs of an old master, each with its link and its active node."""
     found: dict[str, tuple[MigrationLink, MigrationLook]] = {}
     asleep: dict[str, MigrationLook] = {}
     for look in looks:

@@ -1,4 +1,4 @@
-"""Whether hosts may be changed at all, by the rules about hosts."""
+"""Refuse to change hosts where the rules about hosts find an error."""
 
 from __future__ import annotations
 

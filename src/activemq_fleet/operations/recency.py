@@ -34,16 +34,17 @@ _SECOND = timedelta(seconds=1)
 
 
 class ResyncRefused(FleetError):
-    """The evidence does not say which store to go on with, or something is in the way."""
+    """The evidence does not show which store is the newer one, or something prevents a resync."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a broker, as its log has it. ``began`` is local time, ``served``: without its master.
+    """One run of a broker process, according to its log.
 
-    ``attached`` counts slaves that a master saw; ``established``: a slave reached its master.
+    ``began`` is local time. ``served``: it served without its master. ``attached`` counts the slaves that a master saw;
+    ``established``: a slave reached its master.
     """
 
     began: str
@@ -55,11 +56,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Store:
-    """What one node shows of its store; see ``module_utils.contents`` for its shape.
+    """What one node's journal and log show of its store, from the module ``store_info``.
 
-    ``order`` is every record: kind and key, oldest first. ``live`` is what is still there: its key ->
-    that of the record which brought it. ``cleaned``: older records may be gone, or were not told.
-    ``loads`` is what the journal says of each start of a broker that it still tells of.
+    ``order`` is every record: kind and key, oldest first. ``live`` maps the key of each record that is still in the
+    store to that of the record which brought it. ``cleaned``: older records may be missing. ``loads`` are the journal's
+    entries about starts of a broker.
     """
 
     host: str
@@ -75,7 +76,7 @@ class Store:
 
     @classmethod
     def of(cls, host: str, role: str, look: Mapping[str, Any]) -> Store:
-        """From the result of ``activemq.fleet.store_info``."""
+        """Return the store of a node from the result of ``activemq.fleet.store_info``."""
         numbers = [number for number, _ in look["files"]]
         rows = struct.iter_unpack(">BQ", _opened(look["order"]))
         items = struct.iter_unpack(">QQ", _opened(look["live"]))
@@ -94,17 +95,17 @@ class Store:
 
     @cached_property
     def known(self) -> frozenset[int]:
-        """Everything of which the journal has ever heard."""
+        """The keys of every message and subscription that the journal mentions."""
         return frozenset(key for kind, key in self.order if kind != _TRACE)
 
     @property
     def empty(self) -> bool:
-        """No message and no subscription was ever stored, as far as the journal reaches back."""
+        """True where no message and no subscription was ever stored, as far as the journal reaches back."""
         return not self.known and not self.cleaned
 
     @property
     def run(self) -> Run | None:
-        """The run that wrote the end of the journal; None where the log does not prove which it was.
+        """The run that wrote the end of the journal; None where the log does not prove which run did.
 
         The journal names the start of each run by the same clock as the log does.
         """
@@ -119,7 +120,7 @@ class Store:
 
     @property
     def last_service(self) -> Run | None:
-        """The last run in which this node served, or was attached, up to the end of the journal."""
+        """The last run in which the node served, or was attached, up to the end of the journal."""
         last = self.run
         if last is None:
             return None
@@ -135,7 +136,7 @@ class Store:
         return service is not None and service.served
 
     def start_of(self, run: Run) -> int | None:
-        """Where in the journal a run begins; 0 when that file is gone, None when it cannot be told."""
+        """Return the index of the record where a run begins; 0 when its file is gone, None when it is not known."""
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
         following = self.runs[self.runs.index(run) + 1 :]
@@ -149,12 +150,12 @@ class Store:
         return 0 if all(moment and moment >= end for moment in moments) else None
 
     def starts_after(self, positions: Collection[int]) -> int:
-        """How many runs began after the oldest of these records."""
+        """Return the number of runs that began after the oldest of some records."""
         first = min(positions)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
     def places(self, brought: Iterable[int]) -> list[int]:
-        """Where the records with these keys stand; -1 for one that is not told any more."""
+        """Return the index of each record with one of these keys; -1 for a record that is no longer in the journal."""
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in brought]
 
@@ -174,7 +175,9 @@ def _loaded_at(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``winner`` is the host with the store to go on with. ``equal``: both hold the same, nothing is copied."""
+    """Which host has the store to continue with (``winner``), and why; ``equal``: both hold the same, nothing is
+    copied.
+    """
 
     winner: str
     equal: bool
@@ -182,7 +185,7 @@ class Verdict:
 
 
 def judge(master: Store, slave: Store, chosen: str | None = None) -> Verdict:
-    """Which of the two stores to go on with. ``chosen`` is the operator's own decision.
+    """Return which of the two stores of a pure pair to continue with; ``chosen`` is the operator's own decision.
 
     Raises ResyncRefused, with what to look at, when the evidence is not enough.
     """
@@ -204,7 +207,7 @@ def judge(master: Store, slave: Store, chosen: str | None = None) -> Verdict:
 
 
 def differences(master: Store, slave: Store) -> str:
-    """Why the slave of an attached pair is no copy of its master, or nothing.
+    """Return why the slave of an attached pair is no copy of its master, in a sentence; empty when it is one.
 
     A message on its way is no difference: the slave has it first. Neither is what the master took
     after the slave was looked at. The evidence may be of different moments.

@@ -16,7 +16,7 @@ Decision = dict[str, Any]
 
 
 class RefusalError(FleetError):
-    """Why nothing (further) is touched; ``problems`` holds one line each."""
+    """An operation refuses to change anything (further); ``problems`` holds one line for each reason."""
 
     exit_code = 1
 
@@ -73,7 +73,7 @@ def operation(
 
 
 def decide(name: str, request: Request) -> Decision:
-    """Return what comes next in an operation; with ``table`` once it is done.
+    """Return the decision of an operation, such as its next step; with ``table`` once the operation is done.
 
     Raises InputError for an unknown operation or a host that is no broker, RefusalError with one line for each problem
     that keeps the operation from going on, and other FleetError for what the inventory says wrong.

@@ -28,7 +28,7 @@ _SPARE = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class OlderProcess:
-    """Whether brokers that are well are restarted: those whose processes are older, in seconds."""
+    """Which healthy brokers a resync restarts: those whose process is older than ``older`` seconds; None: none."""
 
     older: float | None = None
 
@@ -56,7 +56,9 @@ class Node:
 
     @classmethod
     def of(cls, store: Store, broker: Mapping[str, Any], look: Mapping[str, Any], needed: int = 0) -> Node:
-        """From the results of ``broker_info`` and ``store_info``; ``needed``: bytes of the peer's store."""
+        """Return the node from the results of ``broker_info`` and ``store_info``; ``needed``: bytes of the peer's
+        store.
+        """
         obstacle = look["obstacle"]
         if not obstacle and look["free"] < needed + _SPARE:
             obstacle = f"beside its store are {look['free'] >> 20} MiB free, and a copy takes {needed + _SPARE >> 20}"
@@ -81,18 +83,18 @@ class Node:
 
     @property
     def down(self) -> bool:
-        """No process, and no unit that is about to start one."""
+        """True where the node has no broker process, and no unit that is about to start one."""
         return self.state == "stopped" and self.unit in _INACTIVE
 
     @property
     def waits(self) -> bool:
-        """A master that has a store open, and takes nothing before its slave is attached."""
+        """True for a master that has its store open and takes nothing before its slave is attached."""
         return self.state == "starting" and self.phase == "starting"
 
 
 @dataclass(frozen=True, slots=True)
 class ResyncStep:
-    """What to do next, on which hosts. ``winner`` and ``reasons`` are set where stores differ."""
+    """The next step of a resync and its hosts; ``winner`` and ``reasons`` are set where the stores differ."""
 
     act: Act
     say: str
@@ -103,14 +105,14 @@ class ResyncStep:
     reasons: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """As playbooks read it."""
+        """Return the step as the dictionary that playbooks read."""
         return asdict(self) | {"hosts": list(self.hosts), "accept": list(self.accept), "reasons": list(self.reasons)}
 
 
 def plan_resync(
     pairs: Mapping[str, Sequence[Node]], *, chosen: str = "", owed: OlderProcess | None = None, waited: float = 0.0
 ) -> ResyncStep:
-    """The next step for all pairs, one pair after the other by name; each is (master, slave).
+    """Return the next step of a resync of pure pairs, one pair after the other by name; each is (master, slave).
 
     ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act.
     Raises ResyncRefused with what to look at, InputError for a host that is not of the one pair.

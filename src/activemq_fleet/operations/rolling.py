@@ -23,10 +23,10 @@ from activemq_fleet.printable import counted
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """``act``: what to do on ``hosts``, or ``wait`` (``seconds``), or ``done``. ``say``: that in one line.
+    """The next step of an operation: the ``act`` on ``hosts``, or ``wait`` (``seconds``), or ``done``.
 
-    ``peer`` is who stands in meanwhile, None for a broker on its own. ``notes`` are for a warning.
-    ``accept``: the states of a host that end an act.
+    ``say`` describes the step in one line. ``peer`` is the node that serves meanwhile, None for a broker on its own.
+    ``notes`` are warnings. ``accept``: the states of a host that end an act.
     """
 
     act: str
@@ -39,7 +39,7 @@ class NextStep:
     accept: tuple[str, ...] = ("active", "standby")
 
     def to_dict(self) -> dict[str, Any]:
-        """As playbooks read it."""
+        """Return the step as the dictionary that playbooks read."""
         return {
             "act": self.act,
             "say": self.say,
@@ -54,12 +54,12 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a run knows beside its looks.
+    """The progress of one run of an operation, as needed to decide its next step.
 
     ``chosen`` are the hosts that may be touched. ``done`` are those that need nothing more.
-    ``acted`` are those that were touched in this run: one that is not done after that never will
-    be. ``waited`` are the seconds since the last act; ``window`` those within which the looks were
-    made. ``act`` names what is done to a node.
+    ``acted`` are those that were touched in the run: a host that is not done after that never will
+    be. ``waited`` are the seconds since the last act; ``window`` those within which the evidence was
+    collected. ``act`` names what is done to a node.
     """
 
     act: str
@@ -73,7 +73,7 @@ class Run:
 
 
 def started_since(node: Node, since: float, looked_at: float) -> bool:
-    """Whether the process was started after ``since``; both are the controller's seconds since the epoch.
+    """Return whether the process was started after ``since``; both are the controller's seconds since the epoch.
 
     The age of a process is measured by a clock that nobody sets, and from the moment before the
     look: a host's wrong clock decides nothing, and a slow look makes a process too old, never too young.
@@ -82,7 +82,7 @@ def started_since(node: Node, since: float, looked_at: float) -> bool:
 
 
 def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
-    """The next step of a roll over all these pairs but the pure ones, whose restart is a resync.
+    """Return the next step of a rolling restart of all pairs but pure ones, whose restart is a resync.
 
     Raises RefusalError when a problem of any pair does not pass by itself.
     """
@@ -108,7 +108,7 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
 
 
 def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> NextStep:
-    """The next step that makes the nodes ``to`` (by pair) active; nothing where they are."""
+    """Return the next step that makes the nodes ``to`` (by pair) active; ``done`` where they are active already."""
     pairs, notes = pairs_of([node for node in nodes if node.pair in to], run)
     waiting = wait_or_refuse(pairs, run)
     if waiting:
@@ -134,7 +134,7 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> N
 
 
 def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """The nodes by the name of their pair; a broker on its own is by its host."""
+    """Return the nodes by the name of their pair; a broker on its own is by its host."""
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
         # Two brokers without a common store do not stand in for each other, whatever their names say.
@@ -143,7 +143,7 @@ def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 
 def pairs_of(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[str, ...]]:
-    """The nodes by pair, without pure ones. Raises RefusalError when none is left."""
+    """Return the nodes by pair, without pure pairs, and notes on those. Raises RefusalError when no pair is left."""
     pairs = nodes_by_pair(nodes)
     pure = [
         f"{pair}: pure brokers are left alone: what would be a {run.act} of theirs is the playbook resync"
@@ -157,7 +157,7 @@ def pairs_of(nodes: Sequence[Node], run: Run) -> tuple[list[list[Node]], tuple[s
 
 
 def wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | None:
-    """None where every pair is well, a step that waits where it may become so; else raises RefusalError."""
+    """Return None where every pair is well, or a step that waits; raises RefusalError for a lasting problem."""
     problems = [
         problem
         for pair in pairs
@@ -171,7 +171,7 @@ def wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | None
 
 
 def pause(text: str, run: Run) -> NextStep:
-    """A step that waits for what ``text`` says to pass: the longer, the longer it was waited already."""
+    """Return a step that waits for a problem to pass, 1 to 10 s: the longer, the longer the run has waited already."""
     seconds = max(1, min(10, int(run.waited / 3)))
     return NextStep("wait", f"wait {seconds} s and look again: {text}", seconds=seconds)
 
@@ -182,12 +182,12 @@ def _lines(problems: Sequence[Problem], waited: float) -> Iterator[str]:
 
 
 def head_of(run: Run) -> str:
-    """How a refusal begins: whether this run has touched anything."""
+    """Return the beginning of a refusal: whether the run has touched anything."""
     return "nothing further is touched:" if run.acted else "nothing was touched:"
 
 
 def next_touch(node: Node, pair: Sequence[Node], act: str, notes: tuple[str, ...] = ()) -> NextStep:
-    """The step that does ``act`` to a node of a pair, and the line that says who serves meanwhile."""
+    """Return the step that does ``act`` to a node of a pair, with a line that says which node serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
         say = f"{act} {node.host}, which has no peer: its clients wait"

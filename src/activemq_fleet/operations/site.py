@@ -25,9 +25,9 @@ _RISING = ("standby", "starting")
 def pending_actions(
     pair: Sequence[Node], chosen: Collection[str], acted: Collection[str] = ()
 ) -> list[tuple[str, Node]]:
-    """What is yet to be done to the nodes of one pair, in order: ``start`` or ``restart``, and the node.
+    """Return what must still be done to the nodes of a pair, in order: ``start`` or ``restart``, and the node.
 
-    ``chosen`` are the hosts that may be touched, ``acted`` those that were in this run.
+    ``chosen`` are the hosts that may be touched, ``acted`` those that were touched in the run.
     """
     pair = sorted(pair, key=lambda node: (node.role != "master", node.host))
     if pair[0].profile.needs_resync:
@@ -64,7 +64,7 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
 
 
 def next_site_step(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | None = None) -> NextStep:
-    """The next step for these pairs; ``unseen``: by host its peer, where nobody could look at that.
+    """Return the next step of ``site``; ``unseen`` maps a host to its peer where the peer could not be examined.
 
     Raises RefusalError for a broker that does not become ready, and for an active one that nobody would stand in for.
     """

@@ -35,14 +35,14 @@ class StoreLook:
 
 @dataclass(frozen=True, slots=True)
 class StorePlan:
-    """``claims``: by pair, the host that writes the marker and those that must find it."""
+    """Which stores get a marker; ``claims`` maps a pair to the host that writes it and those that must find it."""
 
     claims: dict[str, tuple[str, ...]]
     problems: tuple[str, ...]
 
 
 def plan_stores(looks: Iterable[StoreLook], sizes: dict[str, int]) -> StorePlan:
-    """What to do about the stores; ``sizes`` is the number of nodes of each pair."""
+    """Return which shared stores to mark, and problems; ``sizes`` is the number of nodes of each pair."""
     pairs: dict[str, list[StoreLook]] = defaultdict(list)
     for look in looks:
         pairs[look.pair].append(look)

@@ -15,7 +15,7 @@ def outcome_table(
     acted: Mapping[str, Sequence[str]],
     gaps: Mapping[str, float | None],
 ) -> list[str]:
-    """The lines of the table, its head first.
+    """Return the lines of a table of what an operation did, its head first.
 
     ``before`` and ``after``: by host the result of ``broker_info`` at the begin and the end. ``acted``: what was done
     to each. ``gaps``: seconds without an answer that clients had when a host handed over, None where not measured.

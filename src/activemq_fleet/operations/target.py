@@ -19,7 +19,7 @@ from activemq_fleet.operations.requests import Decision, Request, operation
 
 @dataclass(frozen=True, slots=True)
 class TargetHost:
-    """Where one broker stands in the fleet; ``host`` is its inventory name."""
+    """One broker that an operation may be aimed at, with its pair, group and role; ``host`` is its inventory name."""
 
     host: str
     pair: str
@@ -44,19 +44,18 @@ class Target:
     to: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """As playbooks read it."""
+        """Return the target as the dictionary that playbooks read."""
         return asdict(self) | {"pairs": {pair: list(hosts) for pair, hosts in self.pairs.items()}}
 
 
 def resolve_target(
     places: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
 ) -> Target:
-    """What ``activemq_target`` and ``activemq_to`` mean; an empty name is the whole fleet.
+    """Return the hosts and pairs that ``activemq_target`` and ``activemq_to`` name; an empty name is the whole fleet.
 
     A host may be given by its first label. ``reach`` are the hosts that the run may touch, so that
     a limit which leaves out a node of the target is refused. ``to`` defaults to every pair's
     preferred master.
-
     Raises InputError with one line: an unknown name (with the nearest one), an ambiguous one, a
     node that is not of the target, or a limit that cuts it.
     """
@@ -136,9 +135,9 @@ def _near(name: str, known: Collection[str]) -> str:
 
 
 def read_since(text: object, now: float) -> dict[str, Any]:
-    """Since when a run lasts: ``activemq_since`` of an interrupted one, or ``now`` (seconds since the epoch).
+    """Return when a run began: ``activemq_since`` of an interrupted run, or ``now`` (seconds since the epoch).
 
-    Returns ``since``, RFC 3339 in UTC with whole seconds, and ``since_epoch``, the same in seconds.
+    The result has ``since``, RFC 3339 in UTC with whole seconds, and ``since_epoch``, the same in seconds.
     Raises InputError for text that is no such time, or one that has yet to come.
     """
     if not text:

@@ -24,7 +24,10 @@ _TRIES = 3  # of a switch over: the one that stopped may win the lock back
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where a host's broker keeps its messages: as it runs, and as the inventory wants it. ``install``: how it came."""
+    """Where a host's broker keeps its messages: as it runs (``now``), and as the inventory wants it (``then``).
+
+    ``install`` is how the release was installed.
+    """
 
     now: Persistence = field(default_factory=Persistence)
     then: Persistence = field(default_factory=Persistence)
@@ -32,7 +35,7 @@ class Stores:
 
 
 def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> dict[str, Jump]:
-    """The jump of every pair that has one to make, by pair.
+    """Return the jump of every pair that changes its release, by pair.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot go on.
@@ -59,9 +62,9 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
 
 
 def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> tuple[NextStep, dict[str, Jump]]:
-    """As ``judge_upgrade``, and whether every pair is well: ``done`` or ``wait``. For before anything is installed.
+    """Return a step (``done`` where every pair is well, else ``wait``) and the jumps, before anything is installed.
 
-    Raises RefusalError for a problem that does not pass, too.
+    Raises RefusalError for an upgrade that is refused and for a problem that does not pass.
     """
     jumps = judge_upgrade(nodes, stores, run)
     pairs, notes = pairs_of(nodes, run)
@@ -72,7 +75,7 @@ def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
 def next_upgrade(
     nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run, switched: Mapping[str, int] | None = None
 ) -> NextStep:
-    """The next step; ``switched`` counts by host the switch overs that it has stopped for in this run.
+    """Return the next step of an upgrade; ``switched`` counts the switchovers of each host in the run.
 
     ``act`` is ``upgrade`` (its host gets the inventory's release) or ``switch`` (it stops, ``peer``
     takes over, it comes back as it was). Raises RefusalError for a jump that is not to be made, and
@@ -96,7 +99,7 @@ def next_upgrade(
 
 
 def may_put_back(host: str, nodes: Sequence[Node], stores: Mapping[str, Stores]) -> bool:
-    """Whether the release that ``host`` runs may stand by for its peer again, when the new one does not come up.
+    """Return whether the old release of ``host`` may stand by for its peer again if the new one does not come up.
 
     It may not when the peer has the store open as a release whose store it cannot read: it would be
     a standby that cannot take over, or takes over without the messages. A broker without a peer may

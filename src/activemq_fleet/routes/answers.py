@@ -167,9 +167,7 @@ class Routes:
         return Answer("may strand" if found == "strands" else "reaches", why, hops)
 
     def _apart(self, source: str, target: str) -> str:
-        """Return the sentence that no bridges lead to ``target``, with a link out of the network that its far end
-        refuses.
-        """
+        """Return that no bridges lead to ``target``, with a link out of the network that its far end refuses."""
         here = self._component[source]
         outward = [
             (one.peer.unit if one.unit in here else one.unit, one)

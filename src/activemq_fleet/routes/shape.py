@@ -143,7 +143,7 @@ class Shape:
         return tuple(map(tuple, found))
 
     def demand_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return the fewest bridges that demand from ``consumer`` passes to each broker, without passing ``avoided``."""
+        """Return the fewest bridges that demand from ``consumer`` passes to each broker, not passing ``avoided``."""
         found = {consumer: 0}
         frontier = [consumer]
         hops = 0
