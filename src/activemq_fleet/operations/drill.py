@@ -86,8 +86,7 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
 
 
 def schedule(candidates: Sequence[Candidate], faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    """Return the pair of each fault, in order. Every pair gets a fault before any gets a second; ``seed`` decides the
-    order.
+    """Return the pair of each fault, in order: every pair once before any twice; ``seed`` decides the order.
 
     A pure pair gets one fault, and one pair of its group none, because clients need a master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.

@@ -72,9 +72,7 @@ class Node:
 
     @property
     def comes_up(self) -> bool:
-        """True for a stopped broker that systemd is about to start: a job, a restart after a crash, or a requested
-        return.
-        """
+        """True for a stopped broker that systemd is about to start: by a job, after a crash or on request."""
         unit = self.unit or {}
         busy = unit.get("ActiveState") in ("activating", "deactivating", "reloading")
         return self.state == "stopped" and (

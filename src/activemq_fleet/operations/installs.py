@@ -49,7 +49,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What the controller sees in a release archive: its releases and SHA-512; ``problem`` says why it cannot be read."""
+    """What the controller sees in a release archive: releases and SHA-512; ``problem``: why it cannot be read."""
 
     found: tuple[str, ...] = ()
     sha512: str | None = None

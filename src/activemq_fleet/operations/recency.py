@@ -175,9 +175,7 @@ def _loaded_at(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Which host has the store to continue with (``winner``), and why; ``equal``: both hold the same, nothing is
-    copied.
-    """
+    """Which host has the store to continue with (``winner``), and why; ``equal``: both stores hold the same."""
 
     winner: str
     equal: bool

@@ -56,9 +56,7 @@ class Node:
 
     @classmethod
     def of(cls, store: Store, broker: Mapping[str, Any], look: Mapping[str, Any], needed: int = 0) -> Node:
-        """Return the node from the results of ``broker_info`` and ``store_info``; ``needed``: bytes of the peer's
-        store.
-        """
+        """Return the node from results of ``broker_info`` and ``store_info``; ``needed``: bytes of the peer's store."""
         obstacle = look["obstacle"]
         if not obstacle and look["free"] < needed + _SPARE:
             obstacle = f"beside its store are {look['free'] >> 20} MiB free, and a copy takes {needed + _SPARE >> 20}"
