@@ -27,7 +27,7 @@ _SPARE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class OlderProcess:
+class RestartAge:
     """Which healthy brokers a resync restarts: those whose process is older than ``older`` seconds; None: none."""
 
     older: float | None = None
@@ -108,7 +108,7 @@ class ResyncStep:
 
 
 def plan_resync(
-    pairs: Mapping[str, Sequence[Node]], *, chosen: str = "", owed: OlderProcess | None = None, waited: float = 0.0
+    pairs: Mapping[str, Sequence[Node]], *, chosen: str = "", owed: RestartAge | None = None, waited: float = 0.0
 ) -> ResyncStep:
     """Return the next step of a resync of pure pairs, one pair after the other by name; each is (master, slave).
 
@@ -121,7 +121,7 @@ def plan_resync(
     said = []
     for name in sorted(pairs):
         master, slave = pairs[name]
-        step = _next(name, master, slave, winner, owed or OlderProcess())
+        step = _next(name, master, slave, winner, owed or RestartAge())
         if step.act == "wait" and waited > _PATIENCE:
             raise ResyncRefused(f"{step.say}: it did not come about in {waited:g} s. Look at their logs")
         if step.act != "done":
@@ -140,7 +140,7 @@ def _find(pairs: Mapping[str, Sequence[Node]], chosen: str) -> str:
     return found[0]
 
 
-def _next(pair: str, master: Node, slave: Node, chosen: str | None, owed: OlderProcess) -> ResyncStep:
+def _next(pair: str, master: Node, slave: Node, chosen: str | None, owed: RestartAge) -> ResyncStep:
     both = (master, slave)
     if well := _well(pair, master, slave, owed):
         return well
@@ -168,7 +168,7 @@ def _next(pair: str, master: Node, slave: Node, chosen: str | None, owed: OlderP
     return ResyncStep("copy", text, (verdict.winner, loser.host), winner=verdict.winner, reasons=verdict.reasons)
 
 
-def _well(pair: str, master: Node, slave: Node, owed: OlderProcess) -> ResyncStep | None:
+def _well(pair: str, master: Node, slave: Node, owed: RestartAge) -> ResyncStep | None:
     """For a pair that needs nothing but perhaps a restart."""
     if master.state != "active" or slave.state != "standby" or slave.phase != "attached":
         return None
@@ -183,7 +183,7 @@ def _well(pair: str, master: Node, slave: Node, owed: OlderProcess) -> ResyncSte
     return ResyncStep("done", f"{pair}: {slave.host} is attached and {master.host} has started: nothing is to do")
 
 
-def _is_older(node: Node, owed: OlderProcess) -> bool:
+def _is_older(node: Node, owed: RestartAge) -> bool:
     return owed.older is not None and node.age is not None and node.age > owed.older
 
 
@@ -251,7 +251,7 @@ def decide_resync(request: Request) -> Decision:
     step = plan_resync(
         pure,
         chosen=options["chosen"],
-        owed=OlderProcess(older=older if options["restart"] else None),
+        owed=RestartAge(older=older if options["restart"] else None),
         waited=float(options["waited"]),
     )
     if options["check"] and step.act != "done":
