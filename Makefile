@@ -62,9 +62,10 @@ golden: ## write the golden files anew: look at `git diff` before committing the
 	@FLEET_GOLDEN=update $(PY) -m scripts.run_tests molecule
 	@git status --short -- tests/golden molecule
 
-rules: ## write docs/rules.md anew from the rules' docstrings
+rules: ## write docs/rules.md and docs/glossary.md anew
 	@scripts/setup.sh
 	@$(PY) -m scripts.rules_page
+	@$(PY) -m scripts.glossary
 
 fuzz: ## hostile inputs to what reads them: each TARGETS (all) for MINUTES (10)
 	@scripts/setup.sh --java
