@@ -52,7 +52,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word("rule", "a mistake that `check` looks for, with its reason and its remedy", "lint:Rule"),
         Word("bridge", "a running connection over which one broker forwards messages to another", "routes.bridges:*"),
         Word("route", "the path of a message over bridges", "routes:Routes"),
-        Word("drift", "the difference between the files planned for a host and those on it", "drift.judging:*"),
+        Word("drift", "the difference between the files planned for a host and those on it", "drift.host_drift:*"),
     ),
     "A running broker": (
         Word("evidence", "what was observed: answers, ports, log lines, locks", "host.judge:Evidence"),

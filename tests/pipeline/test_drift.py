@@ -11,6 +11,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.spark.datasets import SCHEMAS, Output, read
 from activemq_fleet.spark.drift_job import Result, drift
 from tests.pipeline.collected import FILES, Fleet
+from tests.pipeline.job_counts import counted_jobs
 
 Rows = dict[tuple[str, str], tuple[str, str | None, str | None]]
 
@@ -138,3 +139,11 @@ def test_a_planted_link_to_a_file_elsewhere_is_refused_and_not_compared(
     with pytest.raises(InputError, match=r"planted\.xml is a link out of the directory"):
         drift(spark, str(tmp_path / "planned"), str(tmp_path / "found"), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_drift_is_few_jobs_of_spark(spark: SparkSession, fleet: Fleet, tmp_path: Path) -> None:
+    with counted_jobs(spark) as jobs:
+        drift(spark, str(fleet.planned), str(fleet.found), str(tmp_path / "out"))
+
+    # A job for each stage: files and records, the comparison, rows in order, the dataset; numbers by host.
+    assert len(jobs) == 8

@@ -20,6 +20,7 @@ from activemq_fleet.planning.compute import DATASETS
 from activemq_fleet.spark.plan_inputs import source_of
 from activemq_fleet.spark.plan_job import Options, Result, plan
 from activemq_fleet.spark.plan_since import since_of
+from tests.pipeline.job_counts import counted_jobs
 from tests.unit.planning.planned import BASE, Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
 
 EDITINGS = int(os.environ.get("PLAN_EDITINGS", "1"))
@@ -100,13 +101,11 @@ def test_a_tangled_fleet_is_planned_as_the_whole_is_and_so_is_every_change(spark
 
 
 def test_a_plan_is_few_jobs_of_spark(spark: SparkSession, work: Path) -> None:
-    tracker = spark.sparkContext.statusTracker()
-    before = {*tracker.getJobIdsForGroup(None)}
-
-    run(spark, work, pairs("a-mq01", links=[{"from": "a", "to": "b"}]) | pairs("b-mq01"), {}, out="few")
+    with counted_jobs(spark) as jobs:
+        run(spark, work, pairs("a-mq01", links=[{"from": "a", "to": "b"}]) | pairs("b-mq01"), {}, out="few")
 
     # The facts, the table of components, all rows, and a job a dataset.
-    assert len({*tracker.getJobIdsForGroup(None)} - before) == 3 + len(DATASETS)
+    assert len(jobs) == 3 + len(DATASETS)
 
 
 def test_a_pattern_that_one_host_sets_is_that_of_all(spark: SparkSession, work: Path) -> None:

@@ -1,7 +1,7 @@
-"""Files as they were planned and as they were collected -> what is known of each. No Spark here.
+"""Read planned and collected files into what each tells of a host's files. No Spark here.
 
 Planned: ``hosts/HOST/PATH``, as ``render`` writes. Found: ``HOST/configuration/PATH``, as ``collect``
-lays it down, with ``.fleet-manifest.json`` and ``.fleet-found.json`` beside.
+lays it down, with ``.fleet-manifest.json`` and ``.fleet-found.json`` beside, and ``HOST/host.json``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ MANIFEST = ".fleet-manifest.json"
 FOUND = ".fleet-found.json"
 
 
-class Known(NamedTuple):
-    """A piece of what is known of a file; pieces of one file are put together by host and path."""
+class FileRecord(NamedTuple):
+    """A part of what is known of one file of a host; the parts of a file have the same host and path.
+
+    ``planned``, ``found`` and ``manifest`` are sha256 of masked texts: as planned, as collected, as deployed. ``told``
+    and ``why`` are what ``collect`` noted: the file's status against the manifest, and why it brought no content.
+    ``collected``: the host has a ``host.json``; that part has no path.
+    """
 
     host: str
     path: str
@@ -31,37 +36,47 @@ class Known(NamedTuple):
     why: str | None = None
     planned_text: str | None = None
     found_text: str | None = None
-    installed: bool = False
+    collected: bool = False
 
 
-def planned_file(host: str, path: str, content: str | None, sha256: str | None) -> Known:
-    """A file of the plan. Without its content (``plan --without-content``) only its hash counts."""
+def planned_file(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
+    """Return the record of a planned file. Without its content (``plan --without-content``) only its hash counts."""
     if content is None:
-        return Known(host, path, planned=sha256)
+        return FileRecord(host, path, planned=sha256)
     text = masking.mask(path, content)
-    return Known(host, path, planned=_hash(text), planned_text=text)
+    return FileRecord(host, path, planned=_hash(text), planned_text=text)
 
 
-def collected_file(host: str, path: str, content: bytes) -> Iterator[Known]:
-    """What a collected file says: of itself, or of others when it is one of collect's records.
+def rendered_file(path: str, content: bytes) -> FileRecord:
+    """Return the record of a file that ``render`` wrote to ``HOST/PATH`` below ``hosts``."""
+    host, _, name = path.partition("/")
+    return planned_file(host, name, content.decode(errors="backslashreplace"), None)
 
-    Raises InputError naming the host for a record that cannot be read.
+
+def collected_file(path: str, content: bytes) -> Iterator[FileRecord]:
+    """Yield the records of a file that ``collect`` wrote to ``HOST/PATH``: its own, or those that it holds of others.
+
+    Raises InputError naming the host for notes of ``collect`` that cannot be read.
     """
-    if path == MANIFEST:
-        for name, digest in _record(host, path, content).items():
-            yield Known(host, name, manifest=str(digest), installed=True)
-    elif path == FOUND:
-        for name, about in _record(host, path, content).items():
+    host, _, inside = path.partition("/")
+    name = inside.removeprefix(CONFIGURATION)
+    if name == inside:
+        yield FileRecord(host, "", collected=True)
+    elif name == MANIFEST:
+        for listed, digest in _notes(host, name, content).items():
+            yield FileRecord(host, listed, manifest=str(digest))
+    elif name == FOUND:
+        for listed, about in _notes(host, name, content).items():
             # A key store, say, is not collected: its hash is. What is too large has not even that.
             why, told = about.get("why"), about.get("status")
             digest = about.get("sha256") if why else None
-            yield Known(host, name, found=digest, told="unreadable" if why and not digest else told, why=why)
+            yield FileRecord(host, listed, found=digest, told="unreadable" if why and not digest else told, why=why)
     else:
-        text = masking.mask(path, content.decode(errors="backslashreplace"))
-        yield Known(host, path, found=_hash(text), found_text=text)
+        text = masking.mask(name, content.decode(errors="backslashreplace"))
+        yield FileRecord(host, name, found=_hash(text), found_text=text)
 
 
-def _record(host: str, path: str, content: bytes) -> dict[str, Any]:
+def _notes(host: str, path: str, content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except ValueError:

@@ -1,22 +1,30 @@
-"""The steps of ``drift``: both sides, their hosts, the comparison, and what is said of it."""
+"""The Spark job ``drift``: planned and collected files -> records of files -> one call a host -> the dataset.
+
+What a difference is and whose doing is decided in ``activemq_fleet.drift``.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
+from activemq_fleet.drift.host_drift import drift_of_host, side_of
+from activemq_fleet.drift.records import FileRecord, collected_file, planned_file, rendered_file
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark import drift_frames
 from activemq_fleet.spark.datasets import Output, read
 from activemq_fleet.spark.input_directory import refuse_outside_links
+from activemq_fleet.spark.manifests import json_text
 from activemq_fleet.spark.paths import local_path, pattern_of, uri_of
 from activemq_fleet.spark.progress import phase
+from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import temporarily
 
 if TYPE_CHECKING:
@@ -27,6 +35,14 @@ _STATUSES = ("changed", "added", "removed", "same")
 _CAUSES = ("by_hand", "out_of_date", "unknown")
 # A fleet's files are small and many: as Spark counts, a task would get thirty of them.
 _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.files.maxPartitionBytes": str(32 << 20)}
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
+_RECORDS = pa.schema([(name, pa.bool_() if name == "collected" else pa.string()) for name in FileRecord._fields])
+_RECORDS_DDL = ", ".join(f"{name} {'boolean' if name == 'collected' else 'string'}" for name in FileRecord._fields)
+_ROWS = pa.schema([(name, pa.string()) for name in (*SCHEMAS["drift"].names, "side")])
+_ROWS_DDL = ", ".join(f"{name} string" for name in _ROWS.names)
+_AT_ONCE = 256  # records a batch: each may hold a megabyte of text
+
+Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,83 +91,130 @@ class Result:
 
 def drift(spark: SparkSession, planned: str, found: str, out: str) -> Result:
     """Write the dataset ``drift`` to ``out``. Raises InputError for what is neither a plan nor a collection."""
-    from activemq_fleet.spark.manifests import json_text
-
     with Output(spark, out, kind="drift") as output, temporarily(spark, _SMALL_FILES):
         with phase("listing what was planned and what was collected"):
-            plan, plan_hosts = _planned(spark, planned)
-            collection, found_hosts = _collected(spark, found)
-        both = plan_hosts.join(found_hosts, "host", "left_semi")
-        with phase("comparing"):
-            output.write("drift", drift_frames.compared(plan.unionByName(collection), both))
-        with phase("summing up"):
-            # Names of hosts and numbers: little enough for the driver, whatever the fleet.
-            counted = [HostDrift(**row.asDict()) for row in _counted(output.written("drift")).collect()]
-            only_planned, only_found = _on_one_side(plan_hosts, found_hosts)
-            different = sorted((one for one in counted if one.different), key=lambda one: (-one.different, one.host))
-            result = Result(
-                hosts=tuple(different),
-                same_hosts=len(counted) - len(different),
-                not_collected=tuple(only_planned[:_MOST_HOSTS]),
-                not_planned=tuple(only_found[:_MOST_HOSTS]),
-                not_collected_hosts=len(only_planned),
-                not_planned_hosts=len(only_found),
-            )
+            records = _planned(spark, planned).unionByName(_collected(spark, found))
+        compared = records.groupBy("host").applyInArrow(_compared, _ROWS_DDL).persist()
+        try:
+            with phase("comparing"):
+                output.write("drift", compared.where("side = 'both'"))
+            with phase("summing up"):
+                result = _summed_up(compared)
+        finally:
+            compared.unpersist()
         output.write_text("drift.json", json_text(result.to_dict()))
         output.commit()
         return result
 
 
-def _planned(spark: SparkSession, planned: str) -> tuple[DataFrame, DataFrame]:
-    """What is known of planned files, and the hosts: of the output of ``plan``, else of ``render``."""
+def _planned(spark: SparkSession, planned: str) -> DataFrame:
+    """Return the records of planned files: of the output of ``plan``, else of ``render``."""
     root = uri_of(planned)
     _refuse_unreadable(planned)
-    with _instead(f"{planned}: holds neither the dataset files, as plan writes it, nor hosts/, as render does"):
-        try:
-            files = read(spark, planned, "files")
-        except InputError:
-            pattern = f"{pattern_of(root)}/hosts"
-            known = drift_frames.rendered(spark, pattern, root)
-            return known, drift_frames.hosts_of(drift_frames.files_below(spark, pattern), root, "hosts/")
-    return drift_frames.planned(files), files.select("host").where("host is not null").distinct()
+    try:
+        files = read(spark, planned, "files").where(sf.col("host").isNotNull())
+        return files.select("host", "path", "content", "sha256").mapInArrow(_planned_records, _RECORDS_DDL)
+    except (InputError, AnalysisException) as error:
+        if isinstance(error, AnalysisException) and not _is_not_found(error):
+            raise
+    hosts = f"{root}/hosts"
+    none = f"{planned}: holds neither the dataset files, as plan writes it, nor hosts/, as render does"
+    return _files(spark, f"{pattern_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
 
 
-def _collected(spark: SparkSession, found: str) -> tuple[DataFrame, DataFrame]:
+def _collected(spark: SparkSession, found: str) -> DataFrame:
+    """Return the records of collected files, and of the hosts that have been collected."""
     root = uri_of(found)
     _refuse_unreadable(found)
-    with _instead(f"{found}: holds no HOST/configuration, as collect lays it down"):
-        known = drift_frames.collected(spark, f"{pattern_of(root)}/*/configuration", root)
-    with _instead(f"{found}: holds no HOST/host.json, as collect lays it down"):
-        told = drift_frames.files_below(spark, f"{pattern_of(root)}/*/host.json")
-    return known, drift_frames.hosts_of(told, root)
+    pattern = f"{pattern_of(root)}/*"
+    none = f"{found}: holds no HOST/{{}}, as collect lays it down"
+    files = _files(spark, f"{pattern}/configuration", root, collected_file, none.format("configuration"))
+    return files.unionByName(_files(spark, f"{pattern}/host.json", root, collected_file, none.format("host.json")))
+
+
+def _files(
+    spark: SparkSession,
+    pattern: str,
+    root: str,
+    records_of: Callable[[str, bytes], Iterable[FileRecord]],
+    none: str,
+) -> DataFrame:
+    """Return the records of every file below the directories that match, hidden ones too.
+
+    ``records_of`` takes the path below ``root`` and the content. Raises InputError with the line ``none`` where
+    nothing matches.
+    """
+    base = f"{_SCHEME.sub('', root).rstrip('/')}/"
+
+    def records(batches: Batches) -> Batches:
+        return _batched(
+            record
+            for batch in batches
+            for path, content in zip(*batch.columns, strict=True)
+            for record in records_of(_SCHEME.sub("", path.as_py()).removeprefix(base), content.as_py())
+        )
+
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        files = reader.option("ignoredPathSegmentRegex", r"^\..*\.crc$").load(pattern)
+    except AnalysisException as error:
+        if not _is_not_found(error):
+            raise
+        raise InputError(none) from None
+    return files.select("path", "content").mapInArrow(records, _RECORDS_DDL)
+
+
+def _planned_records(batches: Batches) -> Batches:
+    """Return records of rows of the dataset ``files``."""
+    rows = (row for batch in batches for row in zip(*batch.columns, strict=True))
+    return _batched(planned_file(*(value.as_py() for value in row)) for row in rows)
+
+
+def _batched(records: Iterator[FileRecord]) -> Batches:
+    while listed := list(islice(records, _AT_ONCE)):
+        columns = [
+            pa.array(column, field.type) for column, field in zip(zip(*listed, strict=True), _RECORDS, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
+
+
+def _compared(key: tuple[pa.Scalar], table: pa.Table) -> pa.Table:
+    """Return the drift of a host, or one row with the side that it is on alone."""
+    records = table.to_pylist()
+    side = side_of(records)
+    if side == "both":
+        rows = [{**row, "side": side} for row in drift_of_host(records)]
+    else:
+        rows = [{"host": key[0].as_py(), "side": side}] if side else []
+    return pa.Table.from_pylist(rows, schema=_ROWS)
+
+
+def _summed_up(compared: DataFrame) -> Result:
+    """Return what is said of all hosts. Their names and numbers are little enough for the driver."""
+    statuses = [sf.count_if(sf.col("status") == status).cast("int").alias(status) for status in _STATUSES]
+    causes = [sf.count_if(sf.col("cause") == cause).cast("int").alias(cause) for cause in _CAUSES]
+    hosts: dict[str, list[HostDrift]] = {"both": [], "planned": [], "found": []}
+    for row in compared.groupBy("side", "host").agg(*statuses, *causes).orderBy("host").collect():
+        numbers = row.asDict()
+        hosts[numbers.pop("side")].append(HostDrift(**numbers))
+    different = [one for one in hosts["both"] if one.different]
+    return Result(
+        hosts=tuple(sorted(different, key=lambda one: -one.different)),
+        same_hosts=len(hosts["both"]) - len(different),
+        not_collected=tuple(one.host for one in hosts["planned"][:_MOST_HOSTS]),
+        not_planned=tuple(one.host for one in hosts["found"][:_MOST_HOSTS]),
+        not_collected_hosts=len(hosts["planned"]),
+        not_planned_hosts=len(hosts["found"]),
+    )
 
 
 def _refuse_unreadable(path: str) -> None:
-    """An error that names the path as it was said, where this machine can tell; also for what leads out of it."""
+    """Raise an error that names the path as the user wrote it, also for a link that leads out of it."""
     found = local_path(path)
     if found is not None:
         os.scandir(found).close()
         refuse_outside_links(path)
 
 
-@contextmanager
-def _instead(line: str) -> Iterator[None]:
-    try:
-        yield
-    except AnalysisException as error:
-        if not drift_frames.not_found(error):
-            raise
-        raise InputError(line) from None
-
-
-def _counted(drift: DataFrame) -> DataFrame:
-    statuses = [sf.count_if(sf.col("status") == status).cast("int").alias(status) for status in _STATUSES]
-    causes = [sf.count_if(sf.col("cause") == cause).cast("int").alias(cause) for cause in _CAUSES]
-    return drift.groupBy("host").agg(*statuses, *causes)
-
-
-def _on_one_side(planned: DataFrame, found: DataFrame) -> tuple[list[str], list[str]]:
-    """The hosts that are planned only, and those that were collected only, by name."""
-    sides = planned.select("host", sf.lit(1).alias("side")).unionByName(found.select("host", sf.lit(2).alias("side")))
-    lonely = sides.groupBy("host").agg(sf.sum("side").alias("sides")).where("sides < 3").orderBy("host").collect()
-    return [row["host"] for row in lonely if row["sides"] == 1], [row["host"] for row in lonely if row["sides"] == 2]
+def _is_not_found(error: AnalysisException) -> bool:
+    return "PATH_NOT_FOUND" in str(error.getCondition())

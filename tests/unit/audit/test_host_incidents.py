@@ -7,7 +7,7 @@ from pathlib import Path
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.evidence import Incident
-from tests.unit.pipeline.broker_logs import A, audit_pair, kinds, log
+from tests.unit.audit.broker_logs import A, audit_pair, kinds, log
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.audit.evidence import Incident
-from tests.unit.pipeline.broker_logs import A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
+from tests.unit.audit.broker_logs import A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
 STANDS_BY = ("5 chosen", "6 wait")

@@ -74,7 +74,7 @@ def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
 
 def test_a_changed_secret_shows_without_its_value() -> None:
     planned = planned_file("h", "conf/credentials.properties", "activemq.password=@activemq_password@\n", None)
-    (found,) = collected_file("h", "conf/credentials.properties", b"activemq.password=hunter22\n")
+    (found,) = collected_file("h/configuration/conf/credentials.properties", b"activemq.password=hunter22\n")
     assert found.found != planned.planned
     shown = unified(planned.path, planned.planned_text, found.found_text)
     assert "@secret@" in shown
@@ -84,7 +84,7 @@ def test_a_changed_secret_shows_without_its_value() -> None:
 def test_both_sides_hash_what_is_masked() -> None:
     text = "activemq.password=@activemq_password@\n"
     planned = planned_file("h", "conf/credentials.properties", text, None)
-    (found,) = collected_file("h", "conf/credentials.properties", text.encode())
+    (found,) = collected_file("h/configuration/conf/credentials.properties", text.encode())
     assert planned.planned == found.found == hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -94,17 +94,17 @@ def test_a_plan_without_contents_is_compared_by_its_hashes() -> None:
 
 def test_a_key_store_counts_by_its_hash() -> None:
     record = {"conf/broker.ks": {"status": "added", "sha256": "abc", "why": "a key store"}}
-    (known,) = collected_file("h", ".fleet-found.json", json.dumps(record).encode())
+    (known,) = collected_file("h/configuration/.fleet-found.json", json.dumps(record).encode())
     assert (known.found, known.told, known.why) == ("abc", "added", "a key store")
 
 
 def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:
     record = {"conf/big.xml": {"status": "same", "why": "larger than 1 MiB"}}
-    (known,) = collected_file("h", ".fleet-found.json", json.dumps(record).encode())
+    (known,) = collected_file("h/configuration/.fleet-found.json", json.dumps(record).encode())
     assert judge(Evidence("a", known.found, "b", known.told, True)) == ("changed", "unknown")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])
 def test_a_damaged_record_names_its_host(content: bytes) -> None:
     with pytest.raises(InputError, match=r"^h: configuration/\.fleet-manifest\.json cannot be read"):
-        list(collected_file("h", ".fleet-manifest.json", content))
+        list(collected_file("h/configuration/.fleet-manifest.json", content))

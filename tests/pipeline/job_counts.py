@@ -1,0 +1,20 @@
+"""Counts the jobs that Spark runs: their plans and starts are most of what a small input costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def counted_jobs(spark: SparkSession) -> Iterator[set[int]]:
+    """Yield a set that holds the ids of all jobs of the block once it has ended."""
+    tracker = spark.sparkContext.statusTracker()
+    before = {*tracker.getJobIdsForGroup(None)}
+    jobs: set[int] = set()
+    yield jobs
+    jobs |= {*tracker.getJobIdsForGroup(None)} - before
