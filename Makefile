@@ -30,6 +30,7 @@ test-full: export ROUTES := $(or $(ROUTES),30)
 test-full: export ORDERINGS := $(or $(ORDERINGS),21)
 test-full: export CUTS := $(or $(CUTS),10)
 test-full: export STATES := $(or $(STATES),all)
+test-full: export SITUATIONS := $(or $(SITUATIONS),all)
 test-full: export FLEET_NETWORK := full
 test-full: export JUMPS := $(or $(JUMPS),all)
 test-full: export AGENT_KILLS := $(or $(AGENT_KILLS),100)

@@ -21,6 +21,7 @@ from tests.hosts import wheels
 from tests.hosts.brokers import journal_of, look
 from tests.hosts.machines import Machine, MachinesError, Rack
 from tests.hosts.playbooks import NODES, RELEASE, Controller, ended
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 UNIT = "activemq-agent.service"
@@ -306,6 +307,7 @@ def test_a_key_that_the_agent_does_not_know_is_told_once(connected: Kiosk) -> No
     greet(connected)
 
 
+@in_every_situation
 def test_what_a_wheel_alone_needs_comes_from_where_pip_conf_says(connected: Kiosk) -> None:
     shutil.copytree(connected.wheelhouse, connected.controller.rack.shared("/srv/wheels"), dirs_exist_ok=True)
     connected.machine.run("tee", "/etc/pip.conf", stdin="[global]\nno-index = true\nfind-links = /srv/wheels\n")

@@ -18,6 +18,7 @@ import pytest
 from tests.hosts.brokers import process, state, wait_for_pair, wait_for_places, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import NODES, Controller, ended
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 A, B = NODES
@@ -123,6 +124,7 @@ def test_site_leaves_another_release_line_to_upgrade(controller: Controller, pai
     assert "runs 6.3.1, and the inventory says 5.18.3: site does not change the release line" in said
 
 
+@in_every_situation
 def test_a_first_node_that_does_not_come_back_ends_the_run_and_the_next_one_goes_on(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
@@ -146,6 +148,7 @@ def test_a_first_node_that_does_not_come_back_ends_the_run_and_the_next_one_goes
     assert process(active) != serving
 
 
+@in_every_situation
 def test_a_host_that_is_lost_after_the_first_step_ends_the_run(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:

@@ -19,6 +19,7 @@ from activemq_fleet.releases import Release
 from tests.hosts.brokers import wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import PlaybookError
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 RELEASE = "5.5.1"
@@ -210,6 +211,7 @@ def test_a_pair_that_is_attached_is_left_alone(fleet: Fleet) -> None:
     assert mains(fleet) == before
 
 
+@in_every_situation
 @pytest.mark.timeout(1800)
 def test_pairs_that_are_well_are_restarted_when_asked_for_and_keep_their_messages(fleet: Fleet) -> None:
     fleet.queue = f"/queue/kept-{uuid.uuid4().hex[:8]}"
@@ -251,6 +253,7 @@ def test_a_plan_that_the_broker_s_account_plants_moves_no_directory_of_root(flee
         fleet.master.run("rm", f"{STORE}.resync.json")
 
 
+@in_every_situation
 @pytest.mark.timeout(1800)
 def test_the_store_that_a_person_names_is_gone_on_with_and_the_other_one_is_kept(fleet: Fleet) -> None:
     """After the test before: twenty messages that both know, ten more that only the slave has."""

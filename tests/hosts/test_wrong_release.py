@@ -15,6 +15,7 @@ from activemq_fleet.releases import Release
 from tests.hosts.brokers import BASE, SHARE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import Controller, ended
+from tests.situations import in_every_situation
 
 OLD, NEW = "5.18.3", "5.18.4"
 HOME = f"/opt/activemq-{NEW}"
@@ -105,6 +106,7 @@ def test_what_only_the_host_can_see_is_refused_when_it_is_unpacked(controller: C
     assert all(machine.run("ls", "/opt") == "" for machine in controller.rack.machines)
 
 
+@in_every_situation
 def test_upgrade_refuses_the_jars_of_another_release(controller: Controller) -> None:
     play(controller, "site", OLD)
     wait_for_pair(controller.rack.machines)
@@ -113,6 +115,7 @@ def test_upgrade_refuses_the_jars_of_another_release(controller: Controller) -> 
     assert f"activemq_archive: {jars(OLD)} holds {OLD}, and activemq_release is {NEW}" in said
 
 
+@in_every_situation
 def test_site_replaces_a_directory_that_holds_another_release(controller: Controller) -> None:
     for machine in controller.rack.machines:
         machine.run("cp", "-a", f"/opt/activemq-{OLD}", HOME)
@@ -128,6 +131,7 @@ def test_site_replaces_a_directory_that_holds_another_release(controller: Contro
     assert again.count("changed=0") == again.count("changed=")
 
 
+@in_every_situation
 def test_site_leaves_such_a_directory_to_upgrade_while_brokers_run_from_it(controller: Controller) -> None:
     for machine in controller.rack.machines:
         exchange_jars(machine)
@@ -138,6 +142,7 @@ def test_site_leaves_such_a_directory_to_upgrade_while_brokers_run_from_it(contr
     assert holdings(controller) == [[f"activemq-broker-{OLD}.jar"]] * 2
 
 
+@in_every_situation
 def test_a_broker_that_does_not_come_up_gets_the_directory_back_that_it_ran_from(controller: Controller) -> None:
     wait_for_pair(controller.rack.machines)
     said = ended(controller.play("upgrade", *to(NEW, activemq_java_options=["-XX:+NoSuchFlag"])), 2)
@@ -149,6 +154,7 @@ def test_a_broker_that_does_not_come_up_gets_the_directory_back_that_it_ran_from
     ] * 2
 
 
+@in_every_situation
 def test_upgrade_replaces_it_node_by_node(controller: Controller) -> None:
     machines = controller.rack.machines
     wait_for_pair(machines)
@@ -162,6 +168,7 @@ def test_upgrade_replaces_it_node_by_node(controller: Controller) -> None:
     assert again.count("changed=0") == again.count("changed=")
 
 
+@in_every_situation
 def test_upgrade_continues_a_run_that_was_killed_between_two_renames(controller: Controller) -> None:
     """One node was being exchanged, the other had been, and what it ran from was not removed yet."""
     active, standby = wait_for_pair(controller.rack.machines)
@@ -174,6 +181,7 @@ def test_upgrade_continues_a_run_that_was_killed_between_two_renames(controller:
     assert holdings(controller) == [[f"activemq-broker-{NEW}.jar"]] * 2
 
 
+@in_every_situation
 def test_site_ends_with_what_the_processes_run(controller: Controller) -> None:
     """Somebody has exchanged the directory under brokers that run the old release."""
     for machine in controller.rack.machines:

@@ -15,6 +15,7 @@ from tests.integration.agents import Agent, account_of, sockets, write_fleet
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.waiting import PATIENCE, until
+from tests.situations import further
 
 __all__ = ["sockets"]  # the fixture
 
@@ -24,7 +25,7 @@ ACL = [{"destination": ">", "kind": "topic", "read": "boss", "write": "boss", "a
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3")])
 def test_an_agents_account_cannot_send_another_agents_canaries_or_barriers(
     lab_of: LabOf, tmp_path: Path, sockets: Path, release: str
 ) -> None:

@@ -15,6 +15,7 @@ from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.integration.java_clients import compiled
 from tests.integration.labs import pair, write_inventory
+from tests.situations import further
 
 A, B = pair("orders")
 COUNT = 200
@@ -24,7 +25,7 @@ SLACK = 5.0
 a busy machine."""
 
 
-@pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
 def test_a_client_with_the_rendered_list_sends_through_a_take_over(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     secrets = {"network_username": "network", "network_password": "s3cret-network"}
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, **secrets))

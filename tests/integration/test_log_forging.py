@@ -26,6 +26,7 @@ from tests.integration.forging import (
 )
 from tests.integration.labs import pair, write_inventory
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, until
+from tests.situations import further
 
 MQTT = 21883
 ACCOUNTS = (
@@ -33,7 +34,7 @@ ACCOUNTS = (
     '<authenticationUser username="net" password="right" groups="net"/>'
     "</users></simpleAuthenticationPlugin></plugins>"
 )
-ENCODED, PLAIN = ("5.18.3", "6.3.1"), ("5.5.1", "5.16.7")
+ENCODED, PLAIN = ("6.3.1", *further("5.18.3")), ("5.5.1", *further("5.16.7"))
 
 
 def planted(ground: Ground, release: str, *children: str, number: int = 1, name: str = "forged") -> Planted:

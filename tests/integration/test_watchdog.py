@@ -13,6 +13,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.watchdog import wat
 
 from activemq_fleet.lab.stomp import StompConnection, StompSilence
 from tests.integration.planted import STOMP, Ground, Planted, document, until
+from tests.situations import further
 
 MEGABYTE = "x" * (1 << 20)
 SILENCE = 5.0
@@ -43,7 +44,9 @@ def fill(producer: StompConnection) -> None:
         producer.send("/queue/full", MEGABYTE)
 
 
-@pytest.mark.parametrize(("release", "what"), [("5.18.3", "store"), ("5.5.1", "memory"), ("5.18.3", "memory")])
+@pytest.mark.parametrize(
+    ("release", "what"), [("5.18.3", "store"), ("5.18.3", "memory"), *further(("5.5.1", "memory"))]
+)
 def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
     tmp_path: Path, ground: Ground, release: str, what: str
 ) -> None:
