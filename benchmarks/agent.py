@@ -22,8 +22,8 @@ from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_fleet.addresses import Address
 from activemq_fleet.lab import Credentials, Lab
-from activemq_fleet.lab.clients import MqttSubscriber
 from benchmarks.measure import BenchmarkError, say
+from tests.mqtt_clients import MqttSubscriber
 
 WINDOWS = (20, 200)
 WANTED = {20: 0.5, 200: 0.75}

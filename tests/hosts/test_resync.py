@@ -38,7 +38,7 @@ CONNECTOR = (
 )
 CLIENT = f"""
 import sys
-from activemq_fleet.lab.clients import stomp_drain, stomp_send
+from tests.stomp_clients import stomp_drain, stomp_send
 from activemq_fleet.lab.stomp import Credentials
 what, address, first, count, queue = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 who = Credentials("app", "{PASSWORD}")

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from activemq_fleet.artifacts import java
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.clients import stomp_send
 from activemq_fleet.lab.stomp import Credentials, StompConnection
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
+from tests.stomp_clients import stomp_send
 
 RELEASES = ("5.5.1", "5.7.0", "5.8.0", "5.11.4", "5.16.7", "5.17.6", "5.18.3", "6.3.1")
 PATIENCE = 120.0

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.lab import Credentials, Lab
-from activemq_fleet.lab.clients import mqtt_round_trip, stomp_round_trip, stomp_send
 from activemq_fleet.lab.stomp import StompConnection, StompError
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.integration.java_clients import compiled
 from tests.integration.labs import pair, write_inventory
 from tests.integration.waiting import PATIENCE
+from tests.mqtt_clients import mqtt_round_trip
+from tests.stomp_clients import stomp_round_trip, stomp_send
 
 A, B = (pair("orders", number)[0] for number in (1, 2))
 APP = Credentials("app", "made-up-app")

@@ -12,11 +12,11 @@ import pytest
 
 from activemq_fleet import topology
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
 from tests.integration.agent_journals import account
 from tests.integration.agents import Agent, Load, account_of, sockets, wait_handled
 from tests.integration.conftest import LabOf
 from tests.integration.waiting import PATIENCE, until
+from tests.mqtt_clients import MqttPublisher, MqttSubscriber
 
 __all__ = ["sockets"]  # the fixture
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.agent_topics import CANARY
-from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
 from tests.integration.agents import Agent, account_of, sockets, write_fleet
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.waiting import PATIENCE, until
+from tests.mqtt_clients import MqttPublisher, MqttSubscriber
 
 __all__ = ["sockets"]  # the fixture
 

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.clients import MqttSubscriber
 from tests.guarded import directory_for_handlers
 from tests.integration.agent_handlers import Handlers
 from tests.integration.agent_journals import Account, Record, account
 from tests.integration.agents import Agent, Load, bound_of, sockets, wait_handled, write_fleet
 from tests.integration.conftest import LabOf
 from tests.integration.waiting import PATIENCE, until
+from tests.mqtt_clients import MqttSubscriber
 from tests.waiting import LateError
 
 __all__ = ["sockets"]  # the fixture

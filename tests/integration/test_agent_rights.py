@@ -10,11 +10,11 @@ import pytest
 
 from activemq_fleet.agent_topics import barrier_topic, canary_topic
 from activemq_fleet.lab import Credentials
-from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber
 from tests.integration.agents import Agent, account_of, sockets, write_fleet
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.waiting import PATIENCE, until
+from tests.mqtt_clients import MqttPublisher, MqttSubscriber
 from tests.situations import further
 
 __all__ = ["sockets"]  # the fixture

@@ -8,11 +8,11 @@ from itertools import product
 
 import pytest
 
-from activemq_fleet.lab.clients import stomp_send
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.lint import file_findings, transport_options
 from activemq_fleet.releases import Release
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
+from tests.stomp_clients import stomp_send
 
 PATIENCE = 120.0
 WATCHED = 4.0

@@ -9,10 +9,10 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from activemq_fleet.lab.clients import stomp_round_trip
 from activemq_fleet.settings.broker import DEFAULT_OPTIONS
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.integration.waiting import PATIENCE
+from tests.stomp_clients import stomp_round_trip
 
 HEAP = ("-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
 """As in a rendered unit."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab.clients import stomp_drain
 from activemq_fleet.lab.drill_files import phases
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.integration.java_clients import compiled
 from tests.integration.labs import pair, write_inventory
 from tests.situations import further
+from tests.stomp_clients import stomp_drain
 
 A, B = pair("orders")
 COUNT = 200

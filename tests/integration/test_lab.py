@@ -15,18 +15,12 @@ import pytest
 from activemq_fleet.audit.operation_records import operations_of
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.clients import (
-    MqttPublisher,
-    MqttSubscriber,
-    mqtt_round_trip,
-    stomp_drain,
-    stomp_round_trip,
-    stomp_send,
-)
 from activemq_fleet.lab.collected import lay_down
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
+from tests.mqtt_clients import MqttPublisher, MqttSubscriber, mqtt_round_trip
+from tests.stomp_clients import stomp_drain, stomp_round_trip, stomp_send
 
 A, B = pair("orders")
 NETWORK = {"network_username": "network", "network_password": "s3cret-network"}

@@ -14,11 +14,12 @@ import pytest
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.clients import MqttPublisher, MqttSubscriber, mqtt_round_trip, stomp_round_trip
 from activemq_fleet.lab.stomp import Credentials
 from tests.integration.balancing import PATIENCE, HAProxy, balanced, needs_haproxy, wait
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
+from tests.mqtt_clients import MqttPublisher, MqttSubscriber, mqtt_round_trip
+from tests.stomp_clients import stomp_round_trip
 
 pytestmark = needs_haproxy
 

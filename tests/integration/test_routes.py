@@ -24,10 +24,10 @@ import pytest
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.lab import Credentials, Lab
-from activemq_fleet.lab.clients import stomp_send
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Answer, Routes, routes_of
+from tests.stomp_clients import stomp_send
 
 NETWORKS = int(os.environ.get("ROUTES", "2"))
 RELEASES = ("5.18.3", "6.3.1")

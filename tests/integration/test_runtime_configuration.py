@@ -16,12 +16,12 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install import pend
 
 from activemq_fleet.artifacts import distribution_for
 from activemq_fleet.lab import Lab
-from activemq_fleet.lab.clients import stomp_round_trip
 from activemq_fleet.lab.install import install
 from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
+from tests.stomp_clients import stomp_round_trip
 
 WEST, EAST, NORTH = (f"{name}-mq01-a.example.com" for name in ("west", "east", "north"))
 ONE = [{"from": "west", "to": "east"}]

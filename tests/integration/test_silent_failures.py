@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.clients import stomp_drain, stomp_round_trip, stomp_send
 from activemq_fleet.lab.stomp import StompConnection, StompSilence
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 from tests.situations import further
+from tests.stomp_clients import stomp_drain, stomp_round_trip, stomp_send
 
 # Seconds: so long nothing comes of a mistake, where its fix needs a tenth of that on an idle machine …
 WATCHED = 3.0

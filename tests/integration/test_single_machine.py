@@ -10,9 +10,10 @@ import pytest
 
 from activemq_fleet.artifacts import distribution_for, java
 from activemq_fleet.lab import Credentials, Lab
-from activemq_fleet.lab.clients import mqtt_round_trip, stomp_round_trip
 from tests.integration import traffic
 from tests.integration.waiting import PATIENCE, until
+from tests.mqtt_clients import mqtt_round_trip
+from tests.stomp_clients import stomp_round_trip
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "single-machine"
 MASTER, SLAVE = "office-mq01-a", "office-mq01-b"

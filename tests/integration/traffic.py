@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.lab import Credentials, Lab
-from activemq_fleet.lab.clients import stomp_drain, stomp_send
+from tests.stomp_clients import stomp_drain, stomp_send
 
 
 def numbered(tag: str, count: int) -> list[str]:

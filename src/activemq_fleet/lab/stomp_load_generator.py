@@ -18,9 +18,9 @@ from typing import Any, Self
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.clients import StompPublisher
 from activemq_fleet.lab.retry import PAUSE
 from activemq_fleet.lab.stomp import Credentials, StompConnection
+from activemq_fleet.lab.stomp_publisher import StompPublisher
 
 _STEADY = 5.0
 _ANSWER = 5.0

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.mqtt import MqttPublisher, MqttSubscriber, mqtt_round_trip
+from tests.mqtt_clients import MqttPublisher, MqttSubscriber, mqtt_round_trip
 
 CONNECT, PUBLISH, SUBSCRIBE = 1, 3, 8
 ACCEPTED, BAD_PASSWORD = b"\x20\x02\x00\x00", b"\x20\x02\x00\x04"

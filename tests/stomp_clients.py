@@ -1,7 +1,7 @@
-"""Small MQTT and STOMP clients that fail over: for tests, demo and drill.
+"""STOMP clients of the tests: one message there and back, many of them sent, a queue emptied.
 
-A message counts as accepted when a broker has said so (RECEIPT, PUBACK). It is then sent no
-more; one that was not accepted is sent again, to the next broker, and may so arrive twice.
+A message counts as accepted when a broker has sent its RECEIPT. It is then sent no more; one that was not accepted
+is sent again, to the next broker, and may so arrive twice.
 """
 
 from __future__ import annotations
@@ -11,28 +11,12 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.mqtt import MqttPublisher, MqttSubscriber, mqtt_round_trip
-from activemq_fleet.lab.retry import PAUSE, send_until_accepted
+from activemq_fleet.lab.retry import PAUSE
 from activemq_fleet.lab.stomp import Credentials, StompConnection
-
-__all__ = [
-    "Credentials",
-    "MqttPublisher",
-    "MqttSubscriber",
-    "StompPublisher",
-    "mqtt_round_trip",
-    "stomp_drain",
-    "stomp_round_trip",
-    "stomp_send",
-]
-
-ANSWER_TIMEOUT = 3.0
-"""Seconds after which a publisher gives up a broker that says nothing, and turns to the next one."""
+from activemq_fleet.lab.stomp_publisher import ANSWER_TIMEOUT, StompPublisher
 
 
 def stomp_round_trip(address: Address, credentials: Credentials | None, topic: str, *, timeout: float = 5.0) -> None:
@@ -110,47 +94,3 @@ def stomp_drain(
                     return got
         time.sleep(PAUSE)
     return got
-
-
-class StompPublisher:
-    """Sends persistent messages, each until a broker of the list has receipted it."""
-
-    def __init__(
-        self,
-        addresses: Sequence[Address],
-        credentials: Credentials | None = None,
-        *,
-        answer_timeout: float = ANSWER_TIMEOUT,
-    ) -> None:
-        """``answer_timeout``: seconds after which a broker that says nothing is given up."""
-        self._addresses = itertools.cycle(addresses)
-        self._credentials = credentials
-        self._answer_timeout = answer_timeout
-        self._connection: StompConnection | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def publish(self, destination: str, body: str, *, timeout: float = 60.0) -> int:
-        """Returns how often it was sent: 1 where nothing went wrong.
-
-        Raises LabError when no broker takes it within ``timeout`` seconds.
-        """
-
-        def send() -> None:
-            if self._connection is None:
-                address = next(self._addresses)
-                self._connection = StompConnection(address, self._credentials, timeout=self._answer_timeout)
-            self._connection.send(destination, body)
-
-        return send_until_accepted(send, self.close, to=destination, timeout=timeout)
-
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
