@@ -50,15 +50,15 @@ def forge_over_stomp(address: Address, names: Iterable[str], login: str = "") ->
         text = name.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace(":", "\\c")
         opening = "CONNECT\naccept-version:1.1\nhost:x\n"
         _say(address, f"{opening}login:{text}\npasscode:wrong\n\n\0".encode())
-        known = f"{opening}client-id:{text}\n{login}\n\0".encode()
-        for frame in (
+        frames = (
             f"SUBSCRIBE\nid:{text}\ndestination:{text}\n\n\0",
             f"SEND\ndestination:/queue/{text}\ntransaction:{text}\n\nx\0",
             f"SEND\ndestination:{text}\n\nx\0",
             f"{text}\n\n\0",
             f"SEND\ndestination:x\n{name.splitlines()[1]}\n\n\0",
-        ):
-            _say(address, known, frame.encode())
+        )
+        for number, frame in enumerate(frames):  # a broker may not have parted with the client before yet
+            _say(address, f"{opening}client-id:{text}{number}\n{login}\n\0".encode(), frame.encode())
 
 
 def forge_over_openwire(address: Address, names: Iterable[str]) -> None:
