@@ -1,4 +1,4 @@
-"""Causes and remedies in plain words, and the rules of ``check`` that would have prevented an incident. Pure."""
+"""Name the causes of incidents, their remedies, and the rules of ``check`` that would have prevented them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do, and the ids of our lint rules (docs/rules.md) that speak up before it happens."""
+    """The remedy of an incident, and the ids of the rules (docs/rules.md) that report its cause before it happens."""
 
     remedy: str
     rules: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Arrow's rows -> the state machines -> Arrow's rows. No pyspark: workers call it, and so do unit tests."""
+"""Pass evidence from logs and the incidents found in it as Arrow tables; needs no Spark."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OL
 
 
 def log_evidence(batches: Iterator[pa.RecordBatch], turns: Mapping[tuple[str, str], int]) -> Iterator[pa.RecordBatch]:
-    """Yield the evidence in records of the kinds that matter, which is less.
+    """Yield the evidence among log events: records of the kinds that matter, numerous ones counted by the minute.
 
-    ``turns``: which of its host's files a file is, from 0, the oldest, by host and name.
+    ``turns``: the number of each log file among its host's, from 0, the oldest, by host and name.
     """
     for batch in batches:
         rows = batch.to_pylist()
@@ -73,9 +73,8 @@ def log_evidence(batches: Iterator[pa.RecordBatch], turns: Mapping[tuple[str, st
 
 
 def of_host(table: pa.Table) -> pa.Table:
-    """Return what follows from one host's evidence alone: its bridges, its states, and the names of its broker.
-
-    The column ``is`` says which of them a row is.
+    """Return the bridges, states and broker names that follow from one host's evidence; the column ``is`` tells these
+    apart.
     """
     seen = sorted(map(_seen, table.to_pylist()), key=lambda one: one.sequence)
     of_runs = [one for one in seen if one.kind in OF_RUNS]
@@ -90,19 +89,19 @@ def of_host(table: pa.Table) -> pa.Table:
 
 
 def incidents(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> pa.Table:
-    """Return the incidents of one pair, or of a host that is in none, from all evidence about it."""
+    """Return the incidents of one pair, or of a host without a peer, from all evidence about the pair."""
     found = [_of_incident(incident) for incident in incidents_of(evidence, skew)]
     return pa.Table.from_pylist(found, schema=_INCIDENTS)
 
 
 def node_row(host: str, group: str | None, pair: str | None, store: str | None, *, is_complete: bool) -> dict[str, Any]:
-    """Return the evidence that a broker is there; ``is_complete``: with a log."""
+    """Return the evidence that a pair has a node; ``is_complete``: the node's log is there."""
     fields = {"group": group, "pair": pair, "store": store, "complete": str(is_complete).lower()}
     return {"kind": NODE, "host": host, "fields": [(name, value) for name, value in fields.items() if value]}
 
 
 def operation_row(operation: Operation) -> dict[str, Any]:
-    """Return the evidence of planned work."""
+    """Return planned work on a host as a row of evidence."""
     fields = {"operation": operation.operation, "by": operation.by}
     return {
         "kind": OPERATION,
@@ -114,7 +113,7 @@ def operation_row(operation: Operation) -> dict[str, Any]:
 
 
 def incidents_of(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) -> list[Incident]:
-    """The incidents of a pair. Rows may come in any order."""
+    """Return the incidents of a pair from rows of evidence in any order."""
     seen: dict[str, list[LogEvidence]] = {}
     for row in evidence:
         if row["kind"] not in _NO_RECORDS:

@@ -1,9 +1,4 @@
-"""A host's log -> its bridges: from when to when each was up, why it ended, and whether it came back. Pure.
-
-What a line says of a bridge is ``logs.BrokerRun``'s business. A bridge that ends within a second of
-being established never worked (a refused login looks like that): it counts as a flap, as does a
-dial that came to nothing.
-"""
+"""Find the bridges in a host's log: when each was up, why it ended, and whether it was rebuilt."""
 
 from __future__ import annotations
 
@@ -26,12 +21,12 @@ _FAILED = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR", "NET-REMOTE-ERR", "
 
 @dataclass(slots=True)
 class Bridge:
-    """A row of the dataset ``bridges``: one time that a bridge was up, or a link that never was.
+    """A row of the dataset ``bridges``: one period in which a bridge was up, or a link that never came up.
 
-    ``state``: up at the end of the log, down, or failed where it never came up. ``direction`` is who
-    dialled: ``out`` is this host. ``flaps``: how often it was tried in vain before it was up again.
-    ``rebuilt``: whether the link was up again later, None while it is up. ``seen_loss``: its own log
-    tells of an error of the connection; by that a bridge is a witness. All by the host's clock.
+    ``state``: up at the end of the log, down, or failed where the link never came up. ``direction``: ``out`` where this
+    host dialled. ``flaps``: the number of vain attempts before the link was up again. ``rebuilt``: whether the link was
+    up again later, None while it is up. ``seen_loss``: the host's log has an error of the connection, which shows that
+    the peer was lost. Times are by the host's clock.
     """
 
     host: str
@@ -86,7 +81,9 @@ class _Links:
 
 
 def link_name(connector: str) -> str:
-    """``DiscoveryNetworkConnector:ms:BrokerService[N1]`` is ``ms``; older releases log the bare name."""
+    """Return a network connector's name as the log has it: ``ms`` of
+    ``DiscoveryNetworkConnector:ms:BrokerService[N1]``.
+    """
     parts = connector.split(":")
     return parts[1] if len(parts) > 2 else connector
 
@@ -96,7 +93,7 @@ def _places(uri: str) -> set[tuple[str, int]]:
 
 
 def bridges_of(seen: Iterable[LogEvidence]) -> list[Bridge]:
-    """The bridges that a host's log tells of, in the order of its log."""
+    """Return the bridges in a host's evidence, in the order of its log."""
     reader = _Reader()
     for one in seen:
         reader.take(one)
@@ -196,7 +193,7 @@ class _Reader:
                 return
 
     def close(self) -> None:
-        """The log ends: what is up now came back, if it was up before and has lasted."""
+        """End the log: mark the bridges that are up now, and lasted, as rebuilt."""
         for bridge in self._up.values():
             self._came_back(bridge, self._last.get(_key(bridge)))
 

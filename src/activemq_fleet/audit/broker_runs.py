@@ -1,8 +1,4 @@
-"""A node's log -> its runs: when it waited, got the lock, was active, and how that ended. Pure.
-
-What a line means for a broker's state is ``logs.BrokerRun``'s business; here a story is cut into runs.
-Everything in a ``ObservedRun`` is by one clock, that of its host.
-"""
+"""Find a broker's runs in its log: when each waited, got the lock and was active, and how it ended."""
 
 from __future__ import annotations
 
@@ -41,9 +37,9 @@ _AT_ONCE = 0.9
 class ObservedRun:
     """One run of a broker, from the choice of its store to its end.
 
-    ``chosen`` is None for a run whose beginning the log does not have. ``waited`` is since when it
-    stood by, ``locked`` when it had the lock, ``started`` when it was active: each None when the log
-    does not say so. ``saw_loss``: when a pure slave lost its master. ``ended`` is the line that ends it.
+    ``chosen`` is None for a run whose beginning the log does not have. ``waited``: when it began to stand by;
+    ``locked``: when it got the lock; ``started``: when it became active; each None when the log does not tell.
+    ``saw_loss``: when a pure slave lost its master. ``ended``: the record that ends the run.
     """
 
     host: str
@@ -75,22 +71,24 @@ class ObservedRun:
 
     @property
     def is_active(self) -> bool:
-        """Whether it served at any time."""
+        """True when the run was active at any time."""
         return self.started is not None or self.was_active_before
 
     @property
     def begin(self) -> datetime | None:
-        """Since when it had its store to itself, as far as the log tells."""
+        """The time from which the broker had its store to itself, as far as the log tells."""
         return self.locked or self.started or self.last
 
     @property
     def end_or_last(self) -> datetime | None:
-        """The last sign of it."""
+        """The time of the run's end, or of its last record where the log has no end."""
         return self.released or self.ended or self.last
 
 
 def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[Busy] = ()) -> list[ObservedRun]:
-    """The runs that a node's log tells of, in the order of its log."""
+    """Return the runs in a broker's evidence, in the order of its log; ``busy`` are the times in which it wrote
+    anything.
+    """
     reader = _Reader()
     for one in seen:
         reader.take(one)
@@ -199,7 +197,7 @@ class _Reader:
 
 
 def event_of(seen: LogEvidence) -> Event:
-    """As ``logs.BrokerRun`` takes it."""
+    """Return evidence as the event of a log record that ``logs.BrokerRun`` reads."""
     record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return Event(seen.kind, record, seen.fields)
 

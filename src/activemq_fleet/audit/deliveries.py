@@ -31,7 +31,7 @@ _STATES = frozenset(("accepted", "acknowledged", "unconfirmed", "expired"))
 
 
 class Unit(NamedTuple):
-    """An event and a subscriber who was to get it, or has it."""
+    """A delivery to be judged: an event and a subscriber that was to get it, or got it."""
 
     event_id: str
     subscriber: str
@@ -41,7 +41,7 @@ class Unit(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of an event; ``handled_by`` are the subscribers that handled it, sorted."""
+    """The verdict on an event; ``handled_by`` are the subscribers that handled the event, sorted."""
 
     event_id: str
     topic: str | None
@@ -54,11 +54,12 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Copy:
-    """An event as one agent publishes it, and where it stands in that agent's order.
+    """An event as one agent publishes it, and its position among that agent's events.
 
-    ``seq`` is None for a caller's id. ``first`` and ``last``: the places at which it was accepted, and accepted again;
-    ``state``: the last that is known of it. The holes are those before ``last`` and before the newest such record. An
-    agent whose id an event bears, and whose journal does not tell of it, has a copy with nothing else.
+    ``seq`` is None for an id that a caller chose. ``first`` and ``last``: the positions at which the event was
+    accepted, and accepted again; ``state``: the last known one. The holes are the missing records before ``last`` and
+    before the newest record. An agent that an event's id names, and whose journal does not mention the event, has a
+    copy without further values.
     """
 
     agent: str
@@ -74,11 +75,11 @@ class Copy:
 
 @dataclass(slots=True)
 class Receipt:
-    """What one subscriber's journal tells of an event.
+    """The records of one event in one subscriber's journal.
 
-    ``came``: how many records, none of them a barrier's. ``place`` is that of the first record. ``received_hole``: what
-    was missing before the first receipt, None without one; ``open_hole``: before the last record that left it
-    unhandled.
+    ``came``: the number of records, barriers left out. ``place``: the position of the first record. ``received_hole``:
+    the number of missing records before the first receipt, None without a receipt; ``open_hole``: the same before the
+    last record that left the event unhandled.
     """
 
     subscriber: str
@@ -96,7 +97,9 @@ class Receipt:
 
 @dataclass(slots=True)
 class Event:
-    """All records of one event. ``topic`` is what its publishers say, else what subscribers do."""
+    """All records of one event. ``topic`` is the publishers' topic, or the subscribers' where no publisher's journal
+    has it.
+    """
 
     event_id: str
     topic: str | None
@@ -108,9 +111,9 @@ class Event:
 
 @dataclass(slots=True)
 class Extremes:
-    """The smallest and largest SEQ and place of acceptance of some events; None where none has one.
+    """The smallest and largest SEQ and acceptance position of a set of events; None where no event has one.
 
-    ``is_odd``: the acceptance of one of them is not known.
+    ``is_odd``: the acceptance of one of the events is not known.
     """
 
     min_seq: int | None = None
@@ -120,7 +123,7 @@ class Extremes:
     is_odd: bool = False
 
     def add(self, other: Extremes | Copy) -> None:
-        """Widen these extremes by others, or by those of a copy."""
+        """Widen the extremes by other extremes, or by those of a copy."""
         if isinstance(other, Copy):
             other = Extremes(other.seq, other.seq, other.first, other.first, other.first is None)
         self.min_seq, self.max_seq = _least(self.min_seq, other.min_seq), _most(self.max_seq, other.max_seq)
@@ -129,10 +132,11 @@ class Extremes:
 
 
 class ReachKey(NamedTuple):
-    """What of a stream some extremes are of.
+    """The set of events whose extremes are kept, by publisher's epoch and subscriber.
 
-    ``era``: of all receipts between two changes of the subscriptions, ``number`` counts those before. ``topic``: of
-    receipts on a topic, ``barrier``: of barriers of a prefix; ``number`` is the hole before them, -1 for none known.
+    ``era``: receipts between two changes of the subscriptions; ``number`` counts the changes before. ``topic``:
+    receipts on a topic; ``barrier``: barriers of a prefix; there ``number`` counts the missing records before them, -1
+    where unknown.
     """
 
     kind: Literal["era", "topic", "barrier"]
@@ -146,7 +150,9 @@ Reach = dict[ReachKey, Extremes]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A filter of a subscriber; ``begin`` and ``end`` are places in his journal, ``end`` None while it lasts."""
+    """A subscriber's filter; ``begin`` and ``end`` are positions in his journal, ``end`` is None while the filter is
+    granted.
+    """
 
     filter: str
     begin: int
@@ -155,18 +161,18 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A subscriber's subscriptions, and the sorted places at which any of them began or ended."""
+    """A subscriber's subscriptions, and the sorted positions at which any of them began or ended."""
 
     subscriptions: list[Subscription]
     changes: list[int]
 
     def era(self, place: int) -> int:
-        """Return how many changes came before a place."""
+        """Return the number of changes of the subscriptions before a position."""
         return bisect_left(self.changes, place)
 
 
 def subscribers_of(changes: Iterable[Change]) -> dict[str, Subscriber]:
-    """Return every subscriber by name. A filter that is granted again is the same durable subscription."""
+    """Return all subscribers by name. A filter that is granted again continues the same durable subscription."""
     found: dict[str, Subscriber] = {}
     in_order = sorted(changes, key=lambda one: (one.subscriber, one.filter, one.place))
     for name, of_agent in groupby(in_order, key=lambda one: one.subscriber):
@@ -190,7 +196,7 @@ def subscribers_of(changes: Iterable[Change]) -> dict[str, Subscriber]:
 
 
 def events_of(records: Iterable[Placed]) -> Iterator[Event]:
-    """Yield the events of records that come by event id, those of an event in any order."""
+    """Yield events with their records; records come ordered by event id, those of one event in any order."""
     for event_id, mine in groupby(records, key=lambda record: record.event_id):
         yield _event(event_id, list(mine))
 
@@ -285,10 +291,9 @@ def _first(topics: Iterable[str | None]) -> str | None:
 def reach_of(
     events: Iterable[Event], subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
 ) -> Iterator[tuple[ReachKey, Extremes]]:
-    """Yield what of each publisher's epoch has reached each subscriber.
+    """Yield the events of each publisher's epoch that reached each subscriber, as extremes.
 
-    ``missing``: how many records of each agent are missing. The extremes of several parts of the events are those of
-    all when they are added.
+    ``missing``: the number of missing records by agent. Extremes of parts of the events add up to those of all.
     """
     reach: Reach = {}
     for event in events:
@@ -340,7 +345,7 @@ class _Stream:
     barriers: dict[str, dict[int, Extremes]] = field(default_factory=dict)
 
     def during(self, subscriber: Subscriber, subscription: Subscription) -> Extremes:
-        """Return the extremes of what came while a subscription lasted."""
+        """Return the extremes of the events that arrived during a subscription."""
         found = Extremes()
         begin = subscriber.era(subscription.begin)
         end = None if subscription.end is None else subscriber.era(subscription.end)
@@ -351,7 +356,7 @@ class _Stream:
 
 
 class Judge:
-    """Judges events by what has reached whom."""
+    """Judges events by the events before and after them that reached their subscribers."""
 
     def __init__(self, subscribers: Mapping[str, Subscriber], missing: Mapping[str, int], reach: Reach) -> None:
         """``missing``: how many records of each agent are missing. ``reach``: that of all events."""
@@ -377,7 +382,7 @@ class Judge:
         }
 
     def outcomes_of(self, events: Iterable[Event]) -> Iterator[tuple[Outcome | None, list[Unit]]]:
-        """Yield the outcome of each event, None for a barrier, and its units."""
+        """Yield the outcome of each event (None for a barrier) and its deliveries."""
         for event in events:
             units = [self._by_receipt(event, one) for one in event.receipts if one.came and not one.is_barrier]
             if event.is_barrier:

@@ -1,4 +1,4 @@
-"""Pass records of journals, and what is concluded of them, as Arrow record batches; needs no Spark."""
+"""Pass journal records and the verdicts on events as Arrow record batches; needs no Spark."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def found_of(batches: Iterable[pa.RecordBatch], epochs: Mapping[EpochKey, Epoch]) -> Batches:
-    """Yield what lines of journals say as ``FOUND``; the columns are the fields of ``journals.Line`` in their order."""
+    """Yield journal lines in order as rows of ``FOUND``; the columns are the fields of ``journals.Line`` in their
+    order.
+    """
     lines = (Line(*row) for row in _rows(batches))
     yield from _batches(map(_found_row, in_order(lines, epochs)), FOUND)
 
@@ -85,13 +87,15 @@ def found_of(batches: Iterable[pa.RecordBatch], epochs: Mapping[EpochKey, Epoch]
 def reach_rows(
     batches: Iterable[pa.RecordBatch], subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
 ) -> Batches:
-    """Yield what has reached whom as ``REACH``, from records (``FOUND`` without ``what``) that come by event."""
+    """Yield the events that reached each subscriber as rows of ``REACH``, from records (``FOUND`` without ``what``)
+    ordered by event.
+    """
     found = reach_of(events_of(_records(batches)), subscribers, missing)
     yield from _batches(((key.kind, *key.stream, key.name, key.number, *astuple(one)) for key, one in found), REACH)
 
 
 def reach_from(table: pa.Table) -> Reach:
-    """Return what has reached whom from all rows of ``REACH``."""
+    """Return the events that reached each subscriber from all rows of ``REACH``."""
     reach: Reach = {}
     for kind, subscriber, agent, epoch, name, number, *extremes in _rows(table.to_batches()):
         key = ReachKey(kind, (subscriber, agent, epoch), name, number)
@@ -100,7 +104,9 @@ def reach_from(table: pa.Table) -> Reach:
 
 
 def judged_rows(batches: Iterable[pa.RecordBatch], make_judge: Callable[[], Judge]) -> Batches:
-    """Yield units and events as ``JUDGED``, from records (``FOUND`` without ``what``) that come by event."""
+    """Yield deliveries and events with verdicts as rows of ``JUDGED``, from records (``FOUND`` without ``what``)
+    ordered by event.
+    """
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for outcome, units in make_judge().outcomes_of(events_of(_records(batches))):
@@ -113,7 +119,7 @@ def judged_rows(batches: Iterable[pa.RecordBatch], make_judge: Callable[[], Judg
 
 
 def changes_and_missing(table: pa.Table) -> tuple[list[Change], dict[str, int]]:
-    """Return the changes of subscriptions, and how many records of each agent are missing, from rows of ``FOUND``."""
+    """Return the changes of subscriptions, and the number of missing records by agent, from rows of ``FOUND``."""
     changes, missing = list[Change](), dict[str, int]()
     for what, _, agent, _, _, place, hole, topic, _, is_sent, _ in _rows(table.to_batches()):
         if what == "change":

@@ -1,8 +1,4 @@
-"""What the state machines of ``audit`` are fed with, and what they return. Pure.
-
-Times are aware datetimes. Each is told by one host's clock; which clock is said where it matters,
-because clocks of two hosts are never compared further than the skew that is allowed.
-"""
+"""The evidence from which incidents are concluded, and the incidents."""
 
 from __future__ import annotations
 
@@ -31,10 +27,10 @@ SKEW = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class LogEvidence:
-    """A record of a broker's log whose kind matters here, by the clock of ``host``.
+    """A record of a broker's log that matters for incidents, by the clock of ``host``.
 
-    ``count`` records of the same sense came from ``at`` to ``last``: refusals come by the thousand.
-    ``text`` is the beginning of message and stack trace.
+    ``count`` records of the same meaning came from ``at`` to ``last``: refusals come by the thousand. ``text`` is the
+    beginning of message and stack trace.
     """
 
     host: str
@@ -49,13 +45,13 @@ class LogEvidence:
 
     @property
     def until(self) -> datetime:
-        """When the last of them was written."""
+        """The time of the last of the counted records."""
         return self.last or self.at
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """That a host's log has lines, whatever they say, from ``first`` to ``last``: a minute at most."""
+    """A period, a minute at most, from the first to the last record that a host logged, of whatever kind."""
 
     host: str
     first: datetime
@@ -64,9 +60,10 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """An agent or a bridge lost its connection to a node, and got the next one; both by its own clock.
+    """The loss of an agent's or a bridge's connection to a node, and the connection that replaced it, by the witness's
+    own clock.
 
-    ``lost_host`` and ``back_host`` are None where only the pair is known, ``back`` where nothing came.
+    ``lost_host`` and ``back_host`` are None where only the pair is known, ``back`` where no connection followed.
     """
 
     source: Literal["agent", "bridge"]
@@ -79,7 +76,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A host of a pair, or one that is in none. ``complete`` is False where some of its log is missing."""
+    """A host of a pair, or a host without a peer. ``complete`` is False where a part of its log is missing."""
 
     host: str
     group: str | None = None
@@ -116,18 +113,20 @@ class Incident:
 
     @property
     def id(self) -> str:
-        """The same for the same records, whatever else is in the logs."""
+        """The incident's kind, host and the time of the record that shows it, joined by slashes; other records do not
+        change it.
+        """
         when = f"{self.told:%Y%m%dT%H%M%S.%f}" if self.told else "-"
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 
 
 def seconds_between(began: datetime | None, ended: datetime | None) -> float | None:
-    """None where one is not known, or where they are in no order."""
+    """Return the seconds from ``began`` to ``ended``; None where either is None or ``ended`` is earlier."""
     if began is None or ended is None or ended < began:
         return None
     return round((ended - began).total_seconds(), 3)
 
 
 def label(host: str) -> str:
-    """A host's name as sentences have it."""
+    """Return a host's name as sentences show it, without its domain."""
     return host.partition(".")[0] or host

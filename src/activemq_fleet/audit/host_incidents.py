@@ -1,4 +1,4 @@
-"""What happened at one host: lost locks, errors of the store, refusals, double bridges. Pure; one clock only."""
+"""Find the incidents of one host: lost locks, store errors, refused clients, duplicate bridges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ _BEFORE = timedelta(minutes=2)
 
 
 def host_incidents(node: Node, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> list[Incident]:
-    """Demotions, failing starts, store errors, refusals and double bridges of a host, from its signs in any order."""
+    """Return the demotions, failing starts, store errors, refusals and duplicate bridges in a host's evidence, given in
+    any order.
+    """
     ordered = sorted(seen, key=lambda one: (one.at, one.sequence))
     return [
         *_demotions(node, ordered, runs),

@@ -21,7 +21,7 @@ EpochKey = tuple[str, str]
 
 
 class Line(NamedTuple):
-    """A line of a journal that can be attributed to an epoch; ``kind`` is None where it cannot be read otherwise.
+    """A journal line with a known epoch; ``kind`` is None where the rest of the line cannot be read.
 
     ``came``: the record names a broker or a connection.
     """
@@ -40,10 +40,10 @@ class Line(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one file holds of one epoch; ``agent`` and ``epoch`` are None for lines that name none.
+    """The part of an epoch's journal that one file holds; ``agent`` and ``epoch`` are None for lines without an epoch.
 
-    ``known``: the highest jseq. ``began``: the earliest time. ``line``: the last line that can be read. ``torn``: the
-    last line behind which there may have been records, nobody knows whose.
+    ``known``: the highest jseq. ``began``: the earliest time. ``line``: the last readable line. ``torn``: the last line
+    after which records of an unknown epoch may be lost.
     """
 
     host: str
@@ -57,10 +57,10 @@ class Part(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """An epoch of an agent: its ``rank`` among the agent's, by time from 1; ``known``, its highest jseq.
+    """An epoch of an agent: ``rank`` is its number among the agent's by time, from 1; ``known`` its highest jseq.
 
-    ``is_torn``: something that cannot be read was written behind that. ``received``: the highest SEQ of its events that
-    somebody received, 0 for none.
+    ``is_torn``: unreadable lines follow the last record. ``received``: the highest SEQ of its events that any
+    subscriber received, 0 for none.
     """
 
     rank: int
@@ -70,11 +70,11 @@ class Epoch(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A record of an event, once, in its agent's order.
+    """A journal record about an event, in its agent's order, duplicates removed.
 
-    ``place`` orders all records of an agent: its epochs by time, and jseq inside. ``hole`` counts the agent's records
-    that are missing before it: between two records something is missing just when their holes differ. ``is_sent``: a
-    barrier, told of by who publishes it.
+    ``place`` orders all records of an agent: epochs by time, jseq within an epoch. ``hole``: the number of the agent's
+    missing records before it, so that records are missing between two others exactly when their holes differ.
+    ``is_sent``: a barrier in its publisher's own journal.
     """
 
     event_id: str
@@ -90,7 +90,7 @@ class Placed(NamedTuple):
 
 
 class Change(NamedTuple):
-    """That a filter was granted or given up, at a place in the subscriber's journal."""
+    """A filter that was granted or given up at a position in a subscriber's journal."""
 
     subscriber: str
     filter: str
@@ -99,7 +99,7 @@ class Change(NamedTuple):
 
 
 class JournalGap(NamedTuple):
-    """Records that are missing: ``jseq`` is the first, ``records`` their number, None where it cannot be known."""
+    """Missing records: ``jseq`` is the first, ``records`` their number, None where that cannot be known."""
 
     agent: str
     epoch: str
@@ -109,14 +109,14 @@ class JournalGap(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """How many records of all epochs of an agent are missing; an end that is missing counts as one."""
+    """The number of missing records of all epochs of an agent; a missing end of a journal counts as one."""
 
     agent: str
     records: int
 
 
 class Nameless(NamedTuple):
-    """A record about a message that came without an id."""
+    """A journal record about a message without an event id."""
 
     subscriber: str
     kind: str
@@ -132,9 +132,9 @@ def id_parts(event_id: str) -> tuple[str, str, int] | None:
 
 
 def epochs_of(parts: Iterable[Part], named: Mapping[EpochKey, int]) -> dict[EpochKey, Epoch]:
-    """Return every epoch of which there is a journal.
+    """Return every epoch that has a journal.
 
-    ``named``: by the agent and epoch that ids of events name, the highest SEQ that somebody received, 0 for none.
+    ``named``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
     """
     parts = list(parts)
     known, torn = dict[EpochKey, int](), dict[EpochKey, int]()
@@ -178,7 +178,9 @@ def without_journal(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch])
 
 
 def in_order(lines: Iterable[Line], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found]:
-    """Yield what lines say that come by agent, rank of their epoch and jseq; of two of one jseq the first counts."""
+    """Yield journal lines that come by agent, rank of their epoch and jseq, with their holes; of two with one jseq the
+    first counts.
+    """
     for agent, of_agent in groupby(lines, key=lambda line: line.agent):
         missing = 0
         for epoch, of_epoch in groupby(of_agent, key=lambda line: line.epoch):

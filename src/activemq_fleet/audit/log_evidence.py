@@ -1,8 +1,4 @@
-"""Records that are a sign of trouble at one host, and thousands of them as one. Pure.
-
-A client with a wrong password tries again every second. So records that say the same within a
-minute become one ``LogEvidence`` with a count, before anything is sent to where hosts are looked at.
-"""
+"""Choose the log records that show trouble at a host, and count those that come by the thousand."""
 
 from __future__ import annotations
 
@@ -67,7 +63,8 @@ _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock")
 
 
 def evidence_in(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
-    """Records of runs and links, and signs of refusals, double bridges and store errors, minute by minute.
+    """Return the evidence in a host's log: records of runs and links, and by the minute those of refusals, duplicate
+    bridges and store errors.
 
     Only records of failed starts keep their text.
     """
@@ -93,7 +90,7 @@ def _start_error(text: str) -> str:
 
 
 def sign_of(record: LogEvidence) -> LogEvidence | None:
-    """What a record is a sign of, None for most."""
+    """Return the kind of trouble that a record shows; None for most records."""
     if record.kind in _OF_STORE:
         return _sign(record, STORE, _store_error(record.text) or _OF_STORE[record.kind], "")
     if record.kind in STARTS_FAILED:

@@ -1,8 +1,4 @@
-"""Planned work on a host, as its playbooks have written it down in ``operations.jsonl``. Pure.
-
-Each line is the begin or the end of what a playbook did to one host, by that host's own clock. What was begun and has
-no end, because its controller died, counts as planned for ``UNENDED`` and no longer.
-"""
+"""Read ``operations.jsonl``, in which playbooks note planned work on a host."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ _LAST_YEAR = 9000
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What ``by`` did to ``host`` with the playbook ``operation``, from ``began`` to ``ended``."""
+    """Work on ``host`` that ``by`` did with the playbook ``operation``, from ``began`` to ``ended``."""
 
     host: str
     operation: str
@@ -43,7 +39,7 @@ class _Record:
 
 
 def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
-    """The operations of a host in the order in which they began, and a line for what could not be read."""
+    """Return a host's operations in the order of their beginnings, and a line for each entry that cannot be read."""
     lines = [line for line in content.splitlines() if line.strip()]
     records = [record for record in map(_record, lines) if record is not None]
     wrong = len(lines) - len(records)

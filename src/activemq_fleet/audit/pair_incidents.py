@@ -1,8 +1,4 @@
-"""A pair's runs and those who saw a loss -> take-overs, and what went wrong with them. Pure.
-
-Clocks of different hosts are compared in two places only: within the skew to decide which run came
-first (``order``, where the lock decides), and beyond it to call two active nodes a split brain.
-"""
+"""Find the incidents of a pair: take-overs, failed take-overs, split brains and flapping."""
 
 from __future__ import annotations
 
@@ -43,9 +39,10 @@ def pair_incidents(
     skew: timedelta = SKEW,
     operations: Sequence[Operation] = (),
 ) -> list[Incident]:
-    """Take-overs (failed ones too), split brains and flapping of one pair.
+    """Return the take-overs (failed ones too), split brains and flapping of one pair.
 
-    Take-overs during ``operations``, the planned work on the pair's nodes, are planned; so is flapping of such alone.
+    ``losses`` are those that agents and bridges saw. Take-overs during ``operations``, the planned work on the pair's
+    nodes, are planned, and so is flapping that consists of planned take-overs alone.
     """
     offset = offsets(runs, skew)
     order = in_order(runs, offset)

@@ -1,4 +1,4 @@
-"""What a report shows, as data: a few hundred rows at most, whatever the fleet's size. Pure."""
+"""The data that an audit's report shows: a few hundred rows at most, whatever the fleet's size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FINE = 8
 
 @dataclass(frozen=True, slots=True)
 class ShownIncident:
-    """A row of the dataset ``incidents``."""
+    """An incident in the report: a row of the dataset ``incidents``."""
 
     id: str
     kind: str
@@ -34,7 +34,7 @@ class ShownIncident:
 
 @dataclass(frozen=True, slots=True)
 class ShownHost:
-    """A broker on the time line."""
+    """A broker on the report's time line."""
 
     host: str
     pair: str | None
@@ -43,7 +43,7 @@ class ShownHost:
 
 @dataclass(frozen=True, slots=True)
 class ShownBridge:
-    """All times that one link of a host was up. ``broken`` of them ended with an error."""
+    """All periods in which one link of a host was up. ``broken`` of them ended with an error."""
 
     host: str
     link: str | None
@@ -59,7 +59,7 @@ class ShownBridge:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How long a subscriber handled nothing, by its own clock."""
+    """A period in which a subscriber handled no event, by its own clock."""
 
     subscriber: str
     began: datetime
@@ -68,7 +68,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice of time: events handled, and seconds from acceptance to handling (median, longest)."""
+    """A slice of time: the number of events handled, and seconds from acceptance to handling (median, longest)."""
 
     began: datetime
     handled: int
@@ -78,7 +78,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A slice of time: lines of logs, warnings and errors among them."""
+    """A slice of time: the numbers of log lines, and of the warnings and errors among them."""
 
     began: datetime
     all: int
@@ -88,7 +88,9 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds from acceptance to handling. ``counts``: by the power of two of milliseconds. ``backwards``: below 0."""
+    """Seconds from acceptance to handling. ``counts``: events by the power of two of milliseconds. ``backwards``:
+    events with fewer than 0.
+    """
 
     counts: Mapping[int, int] = field(default_factory=dict)
     median: float | None = None
@@ -98,9 +100,10 @@ class Latency:
 
 
 def latency_of(rows: Collection[tuple[int | None, int, float]]) -> Latency:
-    """From counts by ``FINE`` parts of a power of two of ms (None: below 0), each with its longest, in seconds.
+    """Return the latency from counts by ``FINE`` parts of a power of two of ms (None: below 0), each with its longest,
+    in seconds.
 
-    Median and 99 of 100 are exact to a part: 9 %.
+    Median and 99th percentile are exact to one part: 9 %.
     """
     known = sorted((fine, count, longest) for fine, count, longest in rows if fine is not None)
     total = sum(count for _, count, _ in known)
@@ -125,7 +128,7 @@ def _share(known: Sequence[tuple[int, int, float]], wanted: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ShownEvent:
-    """An event that was not simply delivered."""
+    """An event in the report whose verdict is not delivered."""
 
     event_id: str
     topic: str | None
@@ -135,7 +138,7 @@ class ShownEvent:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Everything that a report draws. ``…_left`` say how many rows there are besides those that are shown."""
+    """All data of an audit's report. ``…_left`` are the numbers of rows that are not shown."""
 
     began: datetime
     ended: datetime
@@ -153,5 +156,5 @@ class Picture:
 
     @property
     def seconds(self) -> float:
-        """The length of all that is shown."""
+        """The length of the time line in seconds."""
         return (self.ended - self.began).total_seconds()

@@ -1,8 +1,4 @@
-"""Which take-overs were planned: a playbook was at work on the pair, as the node that took over has it. Pure.
-
-Playbooks write what they do to a pair down on both of its nodes, each by its own clock. So clocks of two hosts are
-never compared here.
-"""
+"""Mark the take-overs that a playbook caused."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ _SLACK = timedelta(seconds=5)
 
 
 def planned(incident: Incident, operations: Iterable[Operation]) -> Incident:
-    """The take-over, marked and explained as planned where its node became active during an operation."""
+    """Return the take-over, marked and explained as planned where its node became active during an operation."""
     for one in operations:
         is_within = incident.ended is not None and one.began <= incident.ended <= one.ended + _SLACK
         if one.host == incident.host and is_within:

@@ -1,4 +1,4 @@
-"""What an audit found, as data: the verdict, what was missing, how many of what. Pure."""
+"""The result of an audit: its outcome, what was missing from the input, and counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _INCIDENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something that is not there. ``weighs``: whether it may hide what happened; else it is only told."""
+    """A part of the input that is missing. ``weighs``: the gap may hide incidents or losses; otherwise it is only
+    reported.
+    """
 
     host: str
     what: str
@@ -36,7 +38,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read. ``size`` in bytes as it lies on disk; ``notes`` say what had to be assumed."""
+    """The input of an audit in numbers. ``size``: bytes on disk; ``notes``: the assumptions that were made."""
 
     root: str
     hosts: int
@@ -48,9 +50,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many of what; by kind, verdict or state.
+    """Numbers of events, incidents, bridges, messages and deliveries, by kind, verdict or state.
 
-    ``unread``: records; ``unknown``: kinds; ``planned``: how many of the incidents were.
+    ``unread``: log records that cannot be read; ``unknown``: log records of no known kind; ``planned``: planned
+    incidents.
     """
 
     events: int = 0
@@ -75,11 +78,11 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """0 for clean, else 1."""
+        """The exit code of ``audit``: 0 for clean, else 1."""
         return 0 if self.verdict == "clean" else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """As audit.json."""
+        """Return the result as audit.json has it."""
         return {
             "schema_version": 1,
             "verdict": self.verdict,
@@ -110,7 +113,9 @@ class Result:
 
 
 def judge(gaps: Sequence[Gap], counts: Counts) -> Verdict:
-    """``incomplete`` wherever something may be hidden, whatever else was found; ``clean`` where all was planned."""
+    """Return the outcome of an audit: ``incomplete`` where a gap may hide something; ``clean`` where every event was
+    delivered, every bridge is up or was rebuilt and every incident was planned; else ``findings``.
+    """
     if any(gap.weighs for gap in gaps) or counts.messages.get("indeterminate"):
         return "incomplete"
     bad = sum(count for verdict, count in counts.messages.items() if verdict != "delivered")

@@ -1,4 +1,4 @@
-"""A node's runs -> which state it was in from when to when, as far as its log tells. Pure; for drawing only."""
+"""Find the state of a node over time from its runs, for the report's time line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ MOST = 80
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """``state`` is active, standby, starting or stopped. ``ended`` is None where nothing ends it."""
+    """A period in which a host was in ``state``: active, standby, starting or stopped. ``ended`` is None for an open
+    end.
+    """
 
     host: str
     state: str
@@ -23,7 +25,7 @@ class Span:
 
 
 def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
-    """A host's states, in order, without those that last no time."""
+    """Return a host's states over time, in order, without those of no duration."""
     found = []
     for index, term in enumerate(runs):
         following = runs[index + 1].chosen if index + 1 < len(runs) else None
@@ -37,7 +39,7 @@ def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
 
 
 def until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:
-    """Yield spans, active ones at most until another node took over: a log may not say when its node ended."""
+    """Yield spans, active ones cut where another node took over: a log may lack the record of its broker's end."""
     for span in spans:
         ends = [at for at in takeovers if span.began < at and (span.ended is None or at < span.ended)]
         yield replace(span, ended=min(ends)) if span.state == "active" and ends else span

@@ -1,9 +1,4 @@
-"""How long a take-over took, and by whose clock that is known. Pure.
-
-Best is one clock alone. So where a witness's clock and that of the node that took over contradict
-each other, the witness's own (from losing one node to having the next) counts; and where nobody saw
-both ends and the clocks contradict the lock, no duration is given at all.
-"""
+"""Measure how long a take-over took, and name the clock that shows it."""
 
 from __future__ import annotations
 
@@ -26,7 +21,7 @@ _APART = " The clocks of {} and {} contradict each other, so how long it took is
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """``note`` is a sentence to add to the cause, with its space."""
+    """The beginning of a take-over and its source; ``note`` is a sentence to add to the cause, after a space."""
 
     began: datetime | None = None
     seconds: float | None = None
@@ -37,9 +32,10 @@ class Measured:
 def measure(
     term: ObservedRun, before: ObservedRun | None, losses: Sequence[Loss], skew: timedelta, right: Collection[str] = ()
 ) -> Measured:
-    """When the take-over by ``term`` began: by an agent, else a bridge, else a log.
+    """Return when a take-over began, by an agent's journal, else a bridge, else the log of the node that became active
+    in ``term``.
 
-    ``right`` are the witnesses whose clocks are known to agree with the pair's.
+    ``right``: the witnesses whose clocks are known to agree with the pair's.
     """
     if term.started is None:
         return Measured()
@@ -58,7 +54,7 @@ def measure(
 
 
 def right_clocks(losses: Iterable[Loss], starts: Collection[datetime]) -> frozenset[str]:
-    """The witnesses of whose losses one at least fits a take-over as the clocks stand."""
+    """Return the witnesses of whose losses at least one fits a take-over without a correction of clocks."""
     return frozenset(loss.witness for loss in losses if any(_fits(loss, started) for started in starts))
 
 

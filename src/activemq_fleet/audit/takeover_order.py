@@ -1,10 +1,4 @@
-"""The runs of a pair's nodes in the order in which they had the lock, whatever their clocks say. Pure.
-
-Two nodes never hold one lock at once, and who waited for it got it from somebody else. So of all
-offsets of one clock against the other, within the skew allowed, the one that contradicts this
-least is taken, and of those the smallest. Only the order comes from it, and distances of take-overs;
-no time that is shown.
-"""
+"""Order the runs of a pair's nodes by who had the lock first, whatever the nodes' clocks show."""
 
 from __future__ import annotations
 
@@ -23,7 +17,9 @@ Offset = Mapping[str, timedelta]
 
 
 def offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Offset:
-    """How the clocks of a pair's nodes stand to each other. For one, or three and more, they are taken as right."""
+    """Return the difference of each node's clock from the pair's; for one node, or three and more, no difference is
+    assumed.
+    """
     hosts = sorted(by_host)
     if len(hosts) != 2:
         return dict.fromkeys(hosts, _NONE)
@@ -38,14 +34,14 @@ def offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Of
 
 
 def in_order(by_host: Mapping[str, Sequence[ObservedRun]], offset: Offset) -> list[ObservedRun]:
-    """Every run that served, in the order in which they began to."""
+    """Return every run that became active, in the order in which they got the store."""
     found = [(shifted(term.begin, offset[host]), term) for host, mine in by_host.items() for term in mine]
     known = [(at, term) for at, term in found if term.is_active and at is not None]
     return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
 
 
 def shifted(moment: datetime | None, offset: timedelta) -> datetime | None:
-    """A moment by the clock that all others are measured by."""
+    """Return a moment of a node's clock by the pair's clock."""
     return None if moment is None else moment + offset
 
 

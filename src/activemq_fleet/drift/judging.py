@@ -1,4 +1,4 @@
-"""One file of one host: what became of it since it was planned, and whose doing that is."""
+"""Conclude how a file differs from its plan, and whether by hand or because the plan is newer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ Cause = Literal["by_hand", "out_of_date", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a file. The hashes are sha256 of masked texts; None where there is no file.
+    """The known versions of a file. The hashes are sha256 of masked texts; None where there is no file.
 
-    ``manifest``: as deployed. ``told``: what ``collect`` says of the file against its manifest:
-    same, changed, added, removed, unreadable, or unknown where nothing of ours was installed.
-    ``installed``: the host has a manifest at all.
+    ``manifest``: as deployed. ``told``: the file's status against its manifest as ``collect`` noted it: same, changed,
+    added, removed, unreadable, or unknown on a host without a manifest. ``installed``: the host has a manifest.
     """
 
     planned: str | None = None
@@ -26,7 +25,9 @@ class Evidence:
 
 
 def judge(file: Evidence) -> tuple[Status, Cause | None]:
-    """Status and cause. By hand: other than the manifest. Out of date: as deployed, and planned otherwise since."""
+    """Return the status and the cause of a file. ``by_hand``: it differs from the manifest. ``out_of_date``: it is as
+    deployed, and was planned otherwise since.
+    """
     if file.told == "unreadable":
         return "changed" if file.planned else "added", "unknown"
     if file.found is not None and file.found == file.planned:
