@@ -38,7 +38,7 @@ def read(files: Mapping[str, list[str]]) -> Read:
         for epoch, mine in by_epoch.items():
             whole = [(number, line) for number, line in mine if line and line.kind]
             found.parts.append(
-                journals.Part(
+                journals.EpochPart(
                     host,
                     file,
                     epoch and epoch[0],
@@ -55,7 +55,7 @@ def read(files: Mapping[str, list[str]]) -> Read:
     return found
 
 
-def _line(text: str) -> tuple[journals.Line | None, bool]:
+def _line(text: str) -> tuple[journals.JournalLine | None, bool]:
     """The record of a line, if there is one, and whether something was written there that cannot be read."""
     try:
         r = json.loads(text)
@@ -65,21 +65,21 @@ def _line(text: str) -> tuple[journals.Line | None, bool]:
         return line, text.startswith("{")
     if not isinstance(r, dict) or not {"agent", "epoch", "jseq", "kind"} <= r.keys():
         return None, False
-    line = journals.Line(
+    line = journals.JournalLine(
         r["agent"], r["epoch"], r["jseq"], datetime.fromisoformat(r["ts"]), r["kind"], r.get("event_id"),
         r.get("rx_id"), r.get("topic"), "broker" in r or "conn" in r, r.get("filters"), r.get("reason"),
     )  # fmt: skip
     return line, False
 
 
-def _torn(head: re.Match[str]) -> journals.Line:
-    return journals.Line(
+def _torn(head: re.Match[str]) -> journals.JournalLine:
+    return journals.JournalLine(
         head[1], head[2], int(head[3]), ts=None, kind=None, event_id=None, rx_id=None, topic=None, came=False,
         filters=None, reason=None,
     )  # fmt: skip
 
 
-def _name(named: dict[tuple[str, str], int], line: journals.Line) -> None:
+def _name(named: dict[tuple[str, str], int], line: journals.JournalLine) -> None:
     parts = journals.id_parts(line.event_id or "")
     if parts is None:
         return
@@ -99,10 +99,10 @@ def judge(
         found.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
     )
     said = list(journals.in_order(in_order, epochs))
-    subscribers = deliveries.subscribers_of([one for one in said if isinstance(one, journals.Change)])
-    missing = {one.agent: one.records for one in said if isinstance(one, journals.Missing)}
-    records = sorted((one for one in said if isinstance(one, journals.Placed)), key=lambda one: one.event_id)
-    reach = dict(deliveries.reach_of(deliveries.events_of(records), subscribers, missing))
+    subscribers = deliveries.subscribers_of([one for one in said if isinstance(one, journals.SubscriptionChange)])
+    missing = {one.agent: one.records for one in said if isinstance(one, journals.MissingRecords)}
+    records = sorted((one for one in said if isinstance(one, journals.OrderedRecord)), key=lambda one: one.event_id)
+    reach = dict(deliveries.reached_ranges(deliveries.events_of(records), subscribers, missing))
     units: Units = {}
     events: dict[str, str] = {}
     for outcome, mine in deliveries.Judge(subscribers, missing, reach).outcomes_of(deliveries.events_of(records)):

@@ -16,7 +16,7 @@ from lxml import etree
 
 from activemq_fleet.audit import result as audit
 from activemq_fleet.audit.picture import Picture, ShownHost
-from activemq_fleet.audit.result import Counts, Gap, Read
+from activemq_fleet.audit.result import Counts, Gap, InputSummary
 from activemq_fleet.cli import main as cli
 from activemq_fleet.cli.drift import _show
 from activemq_fleet.cli.formats import formatter
@@ -104,7 +104,7 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
     at = datetime(2026, 3, 1, tzinfo=UTC)
     picture = Picture(at, at + timedelta(seconds=1), hosts=[ShownHost(said, said, ())])
     gaps = (Gap(said, "cut off"),)
-    whole = audit_report(audit.Result("incomplete", Read("out", 1, 1, 0, 1), gaps, Counts(), "out"), picture)
+    whole = audit_report(audit.Result("incomplete", InputSummary("out", 1, 1, 0, 1), gaps, Counts(), "out"), picture)
     assert is_harmless(whole)
     assert whole.count(html.escape(printable(said, lines=True))) >= 3  # the head, the time line and what was missing
     etree.fromstring(f"<a b='{escape_html(said)}'>{escape_html(said)}</a>")

@@ -13,7 +13,7 @@ from activemq_fleet.audit import log_evidence as of_signs
 from activemq_fleet.audit.bridges import Bridge, bridges_of
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.broker_runs import observed_runs
-from activemq_fleet.audit.evidence import SKEW, Busy, Incident, LogEvidence, Loss, Node
+from activemq_fleet.audit.evidence import SKEW, ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
 from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_incidents import pair_incidents
@@ -119,7 +119,7 @@ def incidents_of(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) 
         if row["kind"] not in _NO_RECORDS:
             seen.setdefault(row["host"], []).append(_seen(row))
     nodes = [_node(row) for row in evidence if row["kind"] == NODE]
-    busy = [Busy(row["host"], row["time"], row["last"]) for row in evidence if row["kind"] == BUSY]
+    busy = [LoggedPeriod(row["host"], row["time"], row["last"]) for row in evidence if row["kind"] == BUSY]
     runs = {}
     found: list[Incident] = []
     for node in sorted(nodes, key=lambda node: node.host):
@@ -135,7 +135,7 @@ def incidents_of(evidence: Sequence[Mapping[str, Any]], skew: timedelta = SKEW) 
     return sorted(found, key=lambda incident: incident.id)
 
 
-def _agents(evidence: Iterable[Mapping[str, Any]]) -> Iterator[Loss]:
+def _agents(evidence: Iterable[Mapping[str, Any]]) -> Iterator[ConnectionLoss]:
     """An agent's losses, each with the connection that it made next."""
     journals: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in evidence:
@@ -150,10 +150,10 @@ def _agents(evidence: Iterable[Mapping[str, Any]]) -> Iterator[Loss]:
                 following = row["time"], fields.get("broker", "")
             elif fields.get("reason") not in _NO_LOSS:
                 back, broker = following or (None, None)
-                yield Loss("agent", host, row["time"], fields.get("broker"), back, broker)
+                yield ConnectionLoss("agent", host, row["time"], fields.get("broker"), back, broker)
 
 
-def _resolve(losses: Iterable[Loss], hosts: Sequence[str]) -> list[Loss]:
+def _resolve(losses: Iterable[ConnectionLoss], hosts: Sequence[str]) -> list[ConnectionLoss]:
     """Addresses of brokers become hosts of the pair where their names say so, else None."""
 
     def host_of(address: str | None) -> str | None:
@@ -164,14 +164,16 @@ def _resolve(losses: Iterable[Loss], hosts: Sequence[str]) -> list[Loss]:
         return found[0] if len(found) == 1 else None
 
     return [
-        Loss(loss.source, loss.witness, loss.lost, host_of(loss.lost_host), loss.back, host_of(loss.back_host))
+        ConnectionLoss(
+            loss.source, loss.witness, loss.lost, host_of(loss.lost_host), loss.back, host_of(loss.back_host)
+        )
         for loss in losses
     ]
 
 
-def _bridge_loss(row: Mapping[str, Any]) -> Loss:
+def _bridge_loss(row: Mapping[str, Any]) -> ConnectionLoss:
     fields = dict(row["fields"])
-    return Loss("bridge", row["host"], row["time"], fields.get("lost_host"), row["last"])
+    return ConnectionLoss("bridge", row["host"], row["time"], fields.get("lost_host"), row["last"])
 
 
 def _operation(row: Mapping[str, Any]) -> Operation:
@@ -180,10 +182,10 @@ def _operation(row: Mapping[str, Any]) -> Operation:
     return Operation(row["host"], fields.get("operation", ""), fields.get("by", ""), began, ended)
 
 
-def _node(row: Mapping[str, Any]) -> Node:
+def _node(row: Mapping[str, Any]) -> PairNode:
     fields = dict(row["fields"])
     complete = fields.get("complete") == "true"
-    return Node(row["host"], fields.get("group"), fields.get("pair"), fields.get("store"), complete)
+    return PairNode(row["host"], fields.get("group"), fields.get("pair"), fields.get("store"), complete)
 
 
 def _seen(row: Mapping[str, Any]) -> LogEvidence:

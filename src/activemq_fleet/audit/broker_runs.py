@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from activemq_fleet.audit.evidence import Busy, LogEvidence
+from activemq_fleet.audit.evidence import LogEvidence, LoggedPeriod
 from activemq_fleet.logs import BrokerRun, Event, Record
 from activemq_fleet.logs.broker_run import REACTIONS
 
@@ -85,7 +85,7 @@ class ObservedRun:
         return self.released or self.ended or self.last
 
 
-def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[Busy] = ()) -> list[ObservedRun]:
+def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()) -> list[ObservedRun]:
     """Return the runs in a broker's evidence, in the order of its log; ``busy`` are the times in which it wrote
     anything.
     """
@@ -227,7 +227,7 @@ def _how(seen: LogEvidence, phase: str) -> End:
     return "failed" if phase == "failed" else "stopped"
 
 
-def _spread(found: Sequence[ObservedRun], busy: Sequence[Busy]) -> None:
+def _spread(found: Sequence[ObservedRun], busy: Sequence[LoggedPeriod]) -> None:
     """Lines that say nothing of the state still show that the run went on."""
     for index, term in enumerate(found):
         begin = term.chosen or term.first

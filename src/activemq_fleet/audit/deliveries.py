@@ -1,8 +1,8 @@
 """Conclude from the records of agents' journals what became of every event: see docs/verdicts.md.
 
 It is done in two passes over records that come by event: the first learns what of each publisher has reached each
-subscriber (``reach_of``), the second judges every event by that (``outcomes_of``). Memory is that of one event, and of
-what is learned: a few numbers for each publisher's epoch, topic and subscriber.
+subscriber (``reached_ranges``), the second judges every event by that (``outcomes_of``). Memory is that of one event,
+and of what is learned: a few numbers for each publisher's epoch, topic and subscriber.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journals import Change, Placed, id_parts
+from activemq_fleet.audit.journals import OrderedRecord, SubscriptionChange, id_parts
 
 Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
 Stream = tuple[str, str, str]
@@ -30,7 +30,7 @@ _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
 _STATES = frozenset(("accepted", "acknowledged", "unconfirmed", "expired"))
 
 
-class Unit(NamedTuple):
+class Delivery(NamedTuple):
     """A delivery to be judged: an event and a subscriber that was to get it, or got it."""
 
     event_id: str
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(slots=True)
-class Copy:
+class PublishedEvent:
     """An event as one agent publishes it, and its position among that agent's events.
 
     ``seq`` is None for an id that a caller chose. ``first`` and ``last``: the positions at which the event was
@@ -105,12 +105,12 @@ class Event:
     topic: str | None
     is_barrier: bool
     accepted_at: datetime | None
-    copies: list[Copy]
+    copies: list[PublishedEvent]
     receipts: list[Receipt]
 
 
 @dataclass(slots=True)
-class Extremes:
+class EventRange:
     """The smallest and largest SEQ and acceptance position of a set of events; None where no event has one.
 
     ``is_odd``: the acceptance of one of the events is not known.
@@ -122,16 +122,16 @@ class Extremes:
     max_first: int | None = None
     is_odd: bool = False
 
-    def add(self, other: Extremes | Copy) -> None:
+    def add(self, other: EventRange | PublishedEvent) -> None:
         """Widen the extremes by other extremes, or by those of a copy."""
-        if isinstance(other, Copy):
-            other = Extremes(other.seq, other.seq, other.first, other.first, other.first is None)
+        if isinstance(other, PublishedEvent):
+            other = EventRange(other.seq, other.seq, other.first, other.first, other.first is None)
         self.min_seq, self.max_seq = _least(self.min_seq, other.min_seq), _most(self.max_seq, other.max_seq)
         self.min_first, self.max_first = _least(self.min_first, other.min_first), _most(self.max_first, other.max_first)
         self.is_odd |= other.is_odd
 
 
-class ReachKey(NamedTuple):
+class RangeKey(NamedTuple):
     """The set of events whose extremes are kept, by publisher's epoch and subscriber.
 
     ``era``: receipts between two changes of the subscriptions; ``number`` counts the changes before. ``topic``:
@@ -145,7 +145,7 @@ class ReachKey(NamedTuple):
     number: int
 
 
-Reach = dict[ReachKey, Extremes]
+Reach = dict[RangeKey, EventRange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Subscriber:
         return bisect_left(self.changes, place)
 
 
-def subscribers_of(changes: Iterable[Change]) -> dict[str, Subscriber]:
+def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscriber]:
     """Return all subscribers by name. A filter that is granted again continues the same durable subscription."""
     found: dict[str, Subscriber] = {}
     in_order = sorted(changes, key=lambda one: (one.subscriber, one.filter, one.place))
@@ -195,15 +195,15 @@ def subscribers_of(changes: Iterable[Change]) -> dict[str, Subscriber]:
 # -- events ----------------------------------------------------------------------------------------
 
 
-def events_of(records: Iterable[Placed]) -> Iterator[Event]:
+def events_of(records: Iterable[OrderedRecord]) -> Iterator[Event]:
     """Yield events with their records; records come ordered by event id, those of one event in any order."""
     for event_id, mine in groupby(records, key=lambda record: record.event_id):
         yield _event(event_id, list(mine))
 
 
-def _event(event_id: str, records: list[Placed]) -> Event:
+def _event(event_id: str, records: list[OrderedRecord]) -> Event:
     own = id_parts(event_id)
-    published, received = dict[str, list[Placed]](), dict[str, list[Placed]]()
+    published, received = dict[str, list[OrderedRecord]](), dict[str, list[OrderedRecord]]()
     for record in sorted(records, key=lambda record: (record.agent, record.place)):
         if record.is_sent or record.kind in _PUBLISHED:
             published.setdefault(record.agent, []).append(record)
@@ -213,7 +213,7 @@ def _event(event_id: str, records: list[Placed]) -> Event:
     receipts = [_receipt(agent, mine) for agent, mine in received.items()]
     topic = _first(copy.topic for copy in copies) or _first(receipt.topic for receipt in receipts)
     if own and own[0] not in published:
-        copies.append(Copy(*own, topic=topic))
+        copies.append(PublishedEvent(*own, topic=topic))
     for copy in copies:
         copy.topic = copy.topic or topic
     return Event(
@@ -229,13 +229,13 @@ def _event(event_id: str, records: list[Placed]) -> Event:
     )
 
 
-def _copy(agent: str, records: Sequence[Placed], own: tuple[str, str, int] | None) -> Copy:
+def _copy(agent: str, records: Sequence[OrderedRecord], own: tuple[str, str, int] | None) -> PublishedEvent:
     accepted = [record for record in records if record.kind == "accepted"]
     # Barriers of those who publish by other means than an agent's outbox are not accepted, only told of.
     taken = accepted or [record for record in records if record.is_sent]
     states = [record for record in records if record.kind in _STATES]
     is_own = own is not None and own[0] == agent
-    copy = Copy(
+    copy = PublishedEvent(
         agent,
         own[1] if own and is_own else accepted[0].epoch if accepted else min(record.epoch for record in records),
         own[2] if own and is_own else None,
@@ -251,7 +251,7 @@ def _copy(agent: str, records: Sequence[Placed], own: tuple[str, str, int] | Non
     return copy
 
 
-def _receipt(subscriber: str, records: Sequence[Placed]) -> Receipt:
+def _receipt(subscriber: str, records: Sequence[OrderedRecord]) -> Receipt:
     receipt = Receipt(subscriber, records[0].place, _first(record.topic for record in records))
     for record in records:
         kind = record.kind
@@ -288,9 +288,9 @@ def _first(topics: Iterable[str | None]) -> str | None:
 # -- what has reached whom -------------------------------------------------------------------------
 
 
-def reach_of(
+def reached_ranges(
     events: Iterable[Event], subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
-) -> Iterator[tuple[ReachKey, Extremes]]:
+) -> Iterator[tuple[RangeKey, EventRange]]:
     """Yield the events of each publisher's epoch that reached each subscriber, as extremes.
 
     ``missing``: the number of missing records by agent. Extremes of parts of the events add up to those of all.
@@ -301,31 +301,31 @@ def reach_of(
             for copy in event.copies:
                 stream = receipt.subscriber, copy.agent, copy.epoch
                 for key in _reached(event, receipt, copy, stream, subscribers, missing):
-                    reach.setdefault(key, Extremes()).add(copy)
+                    reach.setdefault(key, EventRange()).add(copy)
     yield from reach.items()
 
 
 def _reached(
     event: Event,
     receipt: Receipt,
-    copy: Copy,
+    copy: PublishedEvent,
     stream: Stream,
     subscribers: Mapping[str, Subscriber],
     missing: Mapping[str, int],
-) -> Iterator[ReachKey]:
+) -> Iterator[RangeKey]:
     if subscriber := subscribers.get(receipt.subscriber):
-        yield ReachKey("era", stream, "", subscriber.era(receipt.place))
+        yield RangeKey("era", stream, "", subscriber.era(receipt.place))
     hole = receipt.received_hole
     if receipt.is_barrier:
         # One that came on another topic than it was accepted for is forged, and none.
         if event.is_barrier and receipt.topic == copy.topic and copy.topic is not None:
-            yield ReachKey("barrier", stream, _prefix(copy.topic), -1 if hole is None else hole)
+            yield RangeKey("barrier", stream, _prefix(copy.topic), -1 if hole is None else hole)
     # Where nothing is missing nobody asks between which receipts an event would stand.
     elif hole is not None and copy.topic is not None and missing.get(receipt.subscriber) and _is_plain(copy):
-        yield ReachKey("topic", stream, copy.topic, hole)
+        yield RangeKey("topic", stream, copy.topic, hole)
 
 
-def _is_plain(copy: Copy) -> bool:
+def _is_plain(copy: PublishedEvent) -> bool:
     """Whether it was accepted once: of events that were taken again the order at first receipt is not promised."""
     return copy.first is not None and copy.first == copy.last
 
@@ -340,13 +340,13 @@ class _Stream:
     ``eras``: extremes by era. ``topics`` and ``barriers``: by topic or prefix and by hole.
     """
 
-    eras: dict[int, Extremes] = field(default_factory=dict)
-    topics: dict[str, dict[int, Extremes]] = field(default_factory=dict)
-    barriers: dict[str, dict[int, Extremes]] = field(default_factory=dict)
+    eras: dict[int, EventRange] = field(default_factory=dict)
+    topics: dict[str, dict[int, EventRange]] = field(default_factory=dict)
+    barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
-    def during(self, subscriber: Subscriber, subscription: Subscription) -> Extremes:
+    def during(self, subscriber: Subscriber, subscription: Subscription) -> EventRange:
         """Return the extremes of the events that arrived during a subscription."""
-        found = Extremes()
+        found = EventRange()
         begin = subscriber.era(subscription.begin)
         end = None if subscription.end is None else subscriber.era(subscription.end)
         for era, extremes in self.eras.items():
@@ -381,7 +381,7 @@ class Judge:
             if name in subscribers
         }
 
-    def outcomes_of(self, events: Iterable[Event]) -> Iterator[tuple[Outcome | None, list[Unit]]]:
+    def outcomes_of(self, events: Iterable[Event]) -> Iterator[tuple[Outcome | None, list[Delivery]]]:
         """Yield the outcome of each event (None for a barrier) and its deliveries."""
         for event in events:
             units = [self._by_receipt(event, one) for one in event.receipts if one.came and not one.is_barrier]
@@ -403,7 +403,7 @@ class Judge:
                 units,
             )
 
-    def _by_receipt(self, event: Event, receipt: Receipt) -> Unit:
+    def _by_receipt(self, event: Event, receipt: Receipt) -> Delivery:
         """Judge by the subscriber's own records. A gap before a receipt cannot hide that it was handled later."""
         verdict: Verdict
         if receipt.handled > 1:
@@ -416,24 +416,24 @@ class Judge:
             verdict, reason = "indeterminate", words.SUBSCRIBER_GAP
         else:
             verdict, reason = "stuck", words.NOT_HANDLED
-        return Unit(event.event_id, receipt.subscriber, verdict, reason, receipt.attempts)
+        return Delivery(event.event_id, receipt.subscriber, verdict, reason, receipt.attempts)
 
-    def _missed(self, event: Event) -> Iterator[Unit]:
+    def _missed(self, event: Event) -> Iterator[Delivery]:
         """Yield the units of subscribers that were to get the event and have no record of it.
 
         Of an event that several agents publish the worst counts, as long as nothing of it has come.
         """
         has_it = {receipt.subscriber for receipt in event.receipts if receipt.came}
-        found: dict[str, Unit] = {}
+        found: dict[str, Delivery] = {}
         for copy in event.copies:
             for name, stream in self._streams.get((copy.agent, copy.epoch), {}).items():
                 if copy.topic is not None and name not in has_it and self._is_expected(copy, name):
                     reason = self._reason(copy, copy.topic, name, stream)
-                    unit = Unit(event.event_id, name, _verdict_of(reason), reason, 0)
+                    unit = Delivery(event.event_id, name, _verdict_of(reason), reason, 0)
                     found[name] = min(found.get(name, unit), unit, key=_gravity)
         yield from found.values()
 
-    def _is_expected(self, copy: Copy, name: str) -> bool:
+    def _is_expected(self, copy: PublishedEvent, name: str) -> bool:
         """Whether something earlier of the epoch came while a subscription to the topic lasted, or lasted no longer."""
         assert copy.topic is not None  # noqa: S101 -- for the type alone
         for wanted, is_open, came in self._lasting.get(((copy.agent, copy.epoch), name), ()):
@@ -443,7 +443,7 @@ class Judge:
                 return True
         return False
 
-    def _reason(self, copy: Copy, topic: str, name: str, stream: _Stream) -> str:
+    def _reason(self, copy: PublishedEvent, topic: str, name: str, stream: _Stream) -> str:
         """Say why an expected event is not there. What records that are missing may hide is said first."""
         if copy.last is None:
             return words.NO_ACCEPTANCE
@@ -473,7 +473,7 @@ class Judge:
         return words.PUBLISHER_GAP if is_odd else words.NO_BARRIER
 
 
-def _hole_of_later(barriers: Mapping[int, Extremes], at: int | None, *, by_seq: bool) -> int | None:
+def _hole_of_later(barriers: Mapping[int, EventRange], at: int | None, *, by_seq: bool) -> int | None:
     """Return what was missing before the first barrier that came and is later than an event; None without one."""
     later = [
         hole
@@ -483,7 +483,7 @@ def _hole_of_later(barriers: Mapping[int, Extremes], at: int | None, *, by_seq: 
     return min(later, default=None)
 
 
-def _bounds(by_hole: Mapping[int, Extremes], copy: Copy, missing: int) -> tuple[int, int]:
+def _bounds(by_hole: Mapping[int, EventRange], copy: PublishedEvent, missing: int) -> tuple[int, int]:
     """Return what was missing before the receipts between which this one would stand."""
     if not _is_plain(copy):
         return 0, missing
@@ -500,7 +500,7 @@ def _verdict_of(reason: str) -> Verdict:
     return "stuck" if reason in (words.NEVER_ACKNOWLEDGED, words.EXPIRED, words.NO_BARRIER) else "indeterminate"
 
 
-def _gravity(unit: Unit) -> tuple[int, str]:
+def _gravity(unit: Delivery) -> tuple[int, str]:
     return words.WORST.index(unit.verdict), unit.reason
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from activemq_fleet.audit.deliveries import Extremes, Judge, Reach, ReachKey, Subscriber, events_of, reach_of
+from activemq_fleet.audit.deliveries import EventRange, Judge, RangeKey, Reach, Subscriber, events_of, reached_ranges
 from activemq_fleet.audit.journals import (
-    Change,
     Epoch,
     EpochKey,
     Found,
     JournalGap,
-    Line,
-    Missing,
-    Nameless,
-    Placed,
+    JournalLine,
+    MessageWithoutId,
+    MissingRecords,
+    OrderedRecord,
+    SubscriptionChange,
     in_order,
 )
 
@@ -77,10 +77,8 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def found_of(batches: Iterable[pa.RecordBatch], epochs: Mapping[EpochKey, Epoch]) -> Batches:
-    """Yield journal lines in order as rows of ``FOUND``; the columns are the fields of ``journals.Line`` in their
-    order.
-    """
-    lines = (Line(*row) for row in _rows(batches))
+    """Yield journal lines in order as rows of ``FOUND``; the columns are the fields of ``JournalLine``."""
+    lines = (JournalLine(*row) for row in _rows(batches))
     yield from _batches(map(_found_row, in_order(lines, epochs)), FOUND)
 
 
@@ -90,7 +88,7 @@ def reach_rows(
     """Yield the events that reached each subscriber as rows of ``REACH``, from records (``FOUND`` without ``what``)
     ordered by event.
     """
-    found = reach_of(events_of(_records(batches)), subscribers, missing)
+    found = reached_ranges(events_of(_records(batches)), subscribers, missing)
     yield from _batches(((key.kind, *key.stream, key.name, key.number, *astuple(one)) for key, one in found), REACH)
 
 
@@ -98,8 +96,8 @@ def reach_from(table: pa.Table) -> Reach:
     """Return the events that reached each subscriber from all rows of ``REACH``."""
     reach: Reach = {}
     for kind, subscriber, agent, epoch, name, number, *extremes in _rows(table.to_batches()):
-        key = ReachKey(kind, (subscriber, agent, epoch), name, number)
-        reach.setdefault(key, Extremes()).add(Extremes(*extremes))
+        key = RangeKey(kind, (subscriber, agent, epoch), name, number)
+        reach.setdefault(key, EventRange()).add(EventRange(*extremes))
     return reach
 
 
@@ -118,12 +116,12 @@ def judged_rows(batches: Iterable[pa.RecordBatch], make_judge: Callable[[], Judg
     yield from _batches(rows(), JUDGED)
 
 
-def changes_and_missing(table: pa.Table) -> tuple[list[Change], dict[str, int]]:
+def changes_and_missing(table: pa.Table) -> tuple[list[SubscriptionChange], dict[str, int]]:
     """Return the changes of subscriptions, and the number of missing records by agent, from rows of ``FOUND``."""
-    changes, missing = list[Change](), dict[str, int]()
+    changes, missing = list[SubscriptionChange](), dict[str, int]()
     for what, _, agent, _, _, place, hole, topic, _, is_sent, _ in _rows(table.to_batches()):
         if what == "change":
-            changes.append(Change(agent, topic, place, is_sent))
+            changes.append(SubscriptionChange(agent, topic, place, is_sent))
         elif what == "missing":
             missing[agent] = hole
     return changes, missing
@@ -131,22 +129,22 @@ def changes_and_missing(table: pa.Table) -> tuple[list[Change], dict[str, int]]:
 
 def _found_row(found: Found) -> tuple[Any, ...]:
     match found:
-        case Placed():
+        case OrderedRecord():
             return ("record", *found)
-        case Change():
+        case SubscriptionChange():
             return "change", None, found.subscriber, None, None, found.place, None, found.filter, None, (
                 found.is_subscribed
             ), None  # fmt: skip
         case JournalGap():
             return "gap", None, found.agent, found.epoch, None, found.jseq, found.records, None, None, None, found.what
-        case Missing():
+        case MissingRecords():
             return "missing", None, found.agent, None, None, None, found.records, None, None, None, None
-        case Nameless():
+        case MessageWithoutId():
             return "nameless", None, found.subscriber, None, found.kind, None, None, None, None, None, None
 
 
-def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Placed]:
-    return (Placed(*row) for row in _rows(batches))
+def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[OrderedRecord]:
+    return (OrderedRecord(*row) for row in _rows(batches))
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:

@@ -50,7 +50,7 @@ class LogEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
+class LoggedPeriod:
     """A period, a minute at most, from the first to the last record that a host logged, of whatever kind."""
 
     host: str
@@ -59,7 +59,7 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class ConnectionLoss:
     """The loss of an agent's or a bridge's connection to a node, and the connection that replaced it, by the witness's
     own clock.
 
@@ -75,7 +75,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PairNode:
     """A host of a pair, or a host without a peer. ``complete`` is False where a part of its log is missing."""
 
     host: str
@@ -127,6 +127,6 @@ def seconds_between(began: datetime | None, ended: datetime | None) -> float | N
     return round((ended - began).total_seconds(), 3)
 
 
-def label(host: str) -> str:
+def short_name(host: str) -> str:
     """Return a host's name as sentences show it, without its domain."""
     return host.partition(".")[0] or host

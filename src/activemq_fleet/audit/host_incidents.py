@@ -11,7 +11,7 @@ from itertools import groupby
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.bridges import Bridge, bridges_of, link_name
 from activemq_fleet.audit.broker_runs import ObservedRun
-from activemq_fleet.audit.evidence import Incident, LogEvidence, Node, label, seconds_between
+from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, seconds_between, short_name
 from activemq_fleet.audit.log_evidence import REFUSED, STARTS_FAILED, STORE, TWICE
 
 STARTS = 3
@@ -40,7 +40,7 @@ _BEFORE = timedelta(minutes=2)
 """So long before a lost lock its reason may stand."""
 
 
-def host_incidents(node: Node, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> list[Incident]:
+def host_incidents(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> list[Incident]:
     """Return the demotions, failing starts, store errors, refusals and duplicate bridges in a host's evidence, given in
     any order.
     """
@@ -59,7 +59,7 @@ def host_incidents(node: Node, seen: Sequence[LogEvidence], runs: Sequence[Obser
     ]
 
 
-def _demotions(node: Node, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+def _demotions(node: PairNode, seen: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
     """An active node that lost its lock, until it stood by or was active again."""
     for index, term in enumerate(runs):
         if term.end != "lost_lock" or not term.is_active or term.ended is None:
@@ -80,7 +80,7 @@ def _demotions(node: Node, seen: Sequence[LogEvidence], runs: Sequence[ObservedR
             ended=back or term.released or term.ended,
             seconds=seconds_between(began, back) if back else None,
             began_from="log",
-            cause=f"{label(node.host)} was active and gave up, because {what}"
+            cause=f"{short_name(node.host)} was active and gave up, because {what}"
             + (f"; it {came}." if came else "; it did not come back by itself."),
             remedy=advised.remedy,
             rules=rules,
@@ -95,7 +95,7 @@ def _reason(seen: Sequence[LogEvidence], lost: datetime) -> LogEvidence | None:
     return strong[-1] if strong else reasons[-1] if reasons else None
 
 
-def _failing_starts(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _failing_starts(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Starts that failed, one after the other, without one between them that came to serve or to stand by."""
     failed: list[LogEvidence] = []
     for one in seen:
@@ -107,11 +107,11 @@ def _failing_starts(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Inciden
     yield from _failing_start(node, failed)
 
 
-def _failing_start(node: Node, failed: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _failing_start(node: PairNode, failed: Sequence[LogEvidence]) -> Iterator[Incident]:
     # One start may write a record of each kind.
     starts = max(Counter(one.kind for one in failed).values(), default=0)
     if starts >= STARTS:
-        cause = f"{label(node.host)} was started {starts} times in vain: “{_quoted(failed[-1].text)}”"
+        cause = f"{short_name(node.host)} was started {starts} times in vain: “{_quoted(failed[-1].text)}”"
         spell = [replace(one, fields={"what": "", "who": ""}) for one in failed]
         yield _of_spell(node, spell, "failing_start", cause, advice.FAILING_START)
 
@@ -128,7 +128,7 @@ def _spells(seen: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
         yield spell
 
 
-def _store_errors(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _store_errors(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
     for spell in _spells(seen):
         found = {one.fields["what"] for one in spell}
         # The one that says most: a full disk is also a failed write, a missing file also a corrupt reference.
@@ -136,12 +136,12 @@ def _store_errors(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Incident]
         sentence, advised = advice.STORE_ERRORS[what]
         first = next(one for one in spell if one.fields["what"] == what)
         yield _of_spell(
-            node, spell, "store_error", f"On {label(node.host)} {sentence}: “{_quoted(first.text)}”", advised
+            node, spell, "store_error", f"On {short_name(node.host)} {sentence}: “{_quoted(first.text)}”", advised
         )
 
 
 def _refusals(
-    node: Node, seen: Sequence[LogEvidence], bridges: Sequence[LogEvidence], names: tuple[str, ...]
+    node: PairNode, seen: Sequence[LogEvidence], bridges: Sequence[LogEvidence], names: tuple[str, ...]
 ) -> Iterator[Incident]:
     """One for all that was refused in a while, whoever it was."""
     for spell in _spells(seen):
@@ -154,7 +154,7 @@ def _refusals(
             else advice.REFUSED_CLIENT
         )
         rules = (*advised.rules, *(advice.REFUSED_BRIDGE.rules if "bridge" in kinds and "client" in kinds else ()))
-        cause = f"{label(node.host)}: {'; '.join(_refused(spell))}."
+        cause = f"{short_name(node.host)}: {'; '.join(_refused(spell))}."
         incident = _of_spell(node, spell, "refused_credentials", cause, advice.Advice(advised.remedy, rules))
         peer = _peer(spell, bridges)
         yield replace(incident, mark="", peer=peer, names=() if peer else names)
@@ -194,7 +194,7 @@ def _end_after(sign: LogEvidence, bridges: Sequence[LogEvidence]) -> LogEvidence
     return next((one for one in ends if one.at - sign.at <= _ENDS_WITHIN), None)
 
 
-def _double_bridges(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _double_bridges(node: PairNode, seen: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Two bridges for one client id, told twice, or once where the host is both ends of links of one name.
 
     Once alone it may be a bridge that came back before its old connection was given up.
@@ -212,15 +212,15 @@ def _double_bridges(node: Node, seen: Sequence[LogEvidence]) -> Iterator[Inciden
                 continue
             told = True
             cause = (
-                f"At {label(node.host)} a second bridge wanted to be {client[:80]} while the first was there: links "
-                "from both ends, or two of one name. They end each other again and again."
+                f"At {short_name(node.host)} a second bridge wanted to be {client[:80]} while the first was there: "
+                "links from both ends, or two of one name. They end each other again and again."
             )
             yield _of_spell(node, spell, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
     if both and not told:
         yield from _both_ends(node, bridges_of(sorted(seen, key=lambda one: one.sequence)))
 
 
-def _both_ends(node: Node, bridges: Sequence[Bridge]) -> Iterator[Incident]:
+def _both_ends(node: PairNode, bridges: Sequence[Bridge]) -> Iterator[Incident]:
     """A duplex link of one name from both ends of which nobody complains: up to 5.7 both may stay up."""
     links: dict[tuple[str, str], list[tuple[datetime, datetime, str]]] = {}
     for one in bridges:
@@ -242,8 +242,8 @@ def _both_ends(node: Node, bridges: Sequence[Bridge]) -> Iterator[Incident]:
             ended=None if last == _OPEN else last,
             seconds=None if last == _OPEN else seconds_between(began, last),
             began_from="log",
-            cause=f"Between {label(node.host)} and {peer[:80]} two bridges of the link {link[:80]} were up at once, "
-            "one from each end: what is sent on may come twice.",
+            cause=f"Between {short_name(node.host)} and {peer[:80]} two bridges of the link {link[:80]} were up at "
+            "once, one from each end: what is sent on may come twice.",
             remedy=advice.DUPLICATE_BRIDGE.remedy,
             rules=advice.DUPLICATE_BRIDGE.rules,
             told=began,
@@ -261,7 +261,7 @@ def _overlaps(mine: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tuple[
         until[direction] = max(ended, until.get(direction, ended))
 
 
-def _of_spell(node: Node, spell: Sequence[LogEvidence], kind: str, cause: str, advised: advice.Advice) -> Incident:
+def _of_spell(node: PairNode, spell: Sequence[LogEvidence], kind: str, cause: str, advised: advice.Advice) -> Incident:
     began, ended = spell[0].at, max(one.until for one in spell)
     return Incident(
         kind=kind,  # type: ignore[arg-type]  # one of the literals, from here only

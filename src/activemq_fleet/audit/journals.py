@@ -20,7 +20,7 @@ EpochKey = tuple[str, str]
 """An agent's name, and the epoch of its store."""
 
 
-class Line(NamedTuple):
+class JournalLine(NamedTuple):
     """A journal line with a known epoch; ``kind`` is None where the rest of the line cannot be read.
 
     ``came``: the record names a broker or a connection.
@@ -39,7 +39,7 @@ class Line(NamedTuple):
     reason: str | None
 
 
-class Part(NamedTuple):
+class EpochPart(NamedTuple):
     """The part of an epoch's journal that one file holds; ``agent`` and ``epoch`` are None for lines without an epoch.
 
     ``known``: the highest jseq. ``began``: the earliest time. ``line``: the last readable line. ``torn``: the last line
@@ -69,7 +69,7 @@ class Epoch(NamedTuple):
     received: int
 
 
-class Placed(NamedTuple):
+class OrderedRecord(NamedTuple):
     """A journal record about an event, in its agent's order, duplicates removed.
 
     ``place`` orders all records of an agent: epochs by time, jseq within an epoch. ``hole``: the number of the agent's
@@ -89,7 +89,7 @@ class Placed(NamedTuple):
     reason: str | None
 
 
-class Change(NamedTuple):
+class SubscriptionChange(NamedTuple):
     """A filter that was granted or given up at a position in a subscriber's journal."""
 
     subscriber: str
@@ -108,21 +108,21 @@ class JournalGap(NamedTuple):
     what: str
 
 
-class Missing(NamedTuple):
+class MissingRecords(NamedTuple):
     """The number of missing records of all epochs of an agent; a missing end of a journal counts as one."""
 
     agent: str
     records: int
 
 
-class Nameless(NamedTuple):
+class MessageWithoutId(NamedTuple):
     """A journal record about a message without an event id."""
 
     subscriber: str
     kind: str
 
 
-Found = Placed | Change | JournalGap | Missing | Nameless
+Found = OrderedRecord | SubscriptionChange | JournalGap | MissingRecords | MessageWithoutId
 
 
 def id_parts(event_id: str) -> tuple[str, str, int] | None:
@@ -131,7 +131,7 @@ def id_parts(event_id: str) -> tuple[str, str, int] | None:
     return (found[1], found[2], int(found[3])) if found else None
 
 
-def epochs_of(parts: Iterable[Part], named: Mapping[EpochKey, int]) -> dict[EpochKey, Epoch]:
+def epochs_of(parts: Iterable[EpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, Epoch]:
     """Return every epoch that has a journal.
 
     ``named``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
@@ -151,7 +151,7 @@ def epochs_of(parts: Iterable[Part], named: Mapping[EpochKey, int]) -> dict[Epoc
     }
 
 
-def _torn_ends(parts: Iterable[Part]) -> Iterator[tuple[EpochKey, Part, int]]:
+def _torn_ends(parts: Iterable[EpochPart]) -> Iterator[tuple[EpochKey, EpochPart, int]]:
     """Yield each epoch's parts with the jseq behind which something was written that cannot be read; -1 for none."""
     torn_at = dict[tuple[str, str], int]()
     readable = set[tuple[str, str]]()
@@ -177,7 +177,7 @@ def without_journal(named: Iterable[EpochKey], epochs: Mapping[EpochKey, Epoch])
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
 
 
-def in_order(lines: Iterable[Line], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found]:
+def in_order(lines: Iterable[JournalLine], epochs: Mapping[EpochKey, Epoch]) -> Iterator[Found]:
     """Yield journal lines that come by agent, rank of their epoch and jseq, with their holes; of two with one jseq the
     first counts.
     """
@@ -189,7 +189,7 @@ def in_order(lines: Iterable[Line], epochs: Mapping[EpochKey, Epoch]) -> Iterato
                 yield from reader.read(line)
             yield from reader.end()
             missing = reader.missing
-        yield Missing(agent, missing)
+        yield MissingRecords(agent, missing)
 
 
 @dataclass(slots=True)
@@ -208,7 +208,7 @@ class _EpochReader:
     def __post_init__(self) -> None:
         self._before = self.missing
 
-    def read(self, line: Line) -> Iterator[Found]:
+    def read(self, line: JournalLine) -> Iterator[Found]:
         is_copy = line.jseq == self._previous
         is_whole = line.kind is not None and not is_copy
         # The number of a line that cannot be read is itself missing.
@@ -220,22 +220,22 @@ class _EpochReader:
         self._read = line.jseq
         yield from self._said(line, (self.about.rank << _JSEQ_BITS) + line.jseq)
 
-    def _said(self, line: Line, place: int) -> Iterator[Found]:
+    def _said(self, line: JournalLine, place: int) -> Iterator[Found]:
         assert line.kind is not None  # noqa: S101 -- for the type alone
         if line.event_id is not None:
             is_sent = line.kind == "barrier" and not line.came and line.event_id.startswith(f"{self.agent}:")
             parts = id_parts(line.event_id)
             if parts and parts[:2] == (self.agent, self.epoch) and (line.kind == "accepted" or is_sent):
                 self._own = max(self._own or (0, 0), (parts[2], self.missing))
-            yield Placed(
+            yield OrderedRecord(
                 line.event_id, self.agent, self.epoch, line.kind, place, self.missing, line.topic, line.ts, is_sent,
                 line.reason,
             )  # fmt: skip
         elif line.rx_id is not None:
-            yield Nameless(self.agent, line.kind)
+            yield MessageWithoutId(self.agent, line.kind)
         if line.kind in ("subscribed", "unsubscribed"):
             for one in line.filters or ():
-                yield Change(self.agent, one, place, line.kind == "subscribed")
+                yield SubscriptionChange(self.agent, one, place, line.kind == "subscribed")
 
     def end(self) -> Iterator[Found]:
         yield from self._gap(self.about.known + 1)

@@ -9,10 +9,18 @@ from datetime import datetime, timedelta
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedRun
-from activemq_fleet.audit.evidence import SKEW, Certainty, Incident, Loss, Node, label, seconds_between
+from activemq_fleet.audit.evidence import (
+    SKEW,
+    Certainty,
+    ConnectionLoss,
+    Incident,
+    PairNode,
+    seconds_between,
+    short_name,
+)
 from activemq_fleet.audit.operation_records import Operation
-from activemq_fleet.audit.planned_work import planned
-from activemq_fleet.audit.takeover_durations import Measured, measure, right_clocks
+from activemq_fleet.audit.planned_work import mark_planned
+from activemq_fleet.audit.takeover_durations import TakeoverStart, right_clocks, takeover_start
 from activemq_fleet.audit.takeover_order import Offset, in_order, offsets, shifted
 
 FLAPS = 3
@@ -33,9 +41,9 @@ class _Takeover:
 
 
 def pair_incidents(
-    nodes: Sequence[Node],
+    nodes: Sequence[PairNode],
     runs: Mapping[str, Sequence[ObservedRun]],
-    losses: Sequence[Loss] = (),
+    losses: Sequence[ConnectionLoss] = (),
     skew: timedelta = SKEW,
     operations: Sequence[Operation] = (),
 ) -> list[Incident]:
@@ -57,8 +65,8 @@ def pair_incidents(
     right = right_clocks(losses, [term.started for term, _ in taken if term.started])
     takeovers = []
     for term, before in taken:
-        incident = _takeover(term, before, by_host, measure(term, before, losses, skew, right))
-        takeovers.append(_Takeover(term, planned(incident, operations)))
+        incident = _takeover(term, before, by_host, takeover_start(term, before, losses, skew, right))
+        takeovers.append(_Takeover(term, mark_planned(incident, operations)))
     found = [one.incident for one in takeovers]
     found += [incident for _, _, incident in splits]
     found += _failed(by_host, runs, order)
@@ -73,7 +81,10 @@ def _master(term: ObservedRun, runs: Mapping[str, Sequence[ObservedRun]]) -> Obs
 
 
 def _took_over(
-    term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, Node], runs: Mapping[str, Sequence[ObservedRun]]
+    term: ObservedRun,
+    before: ObservedRun | None,
+    nodes: Mapping[str, PairNode],
+    runs: Mapping[str, Sequence[ObservedRun]],
 ) -> bool:
     """It stood by and then was active; who was active before it was another node, or is not known."""
     if term.started is None:
@@ -93,7 +104,9 @@ def _begins_late(runs: Sequence[ObservedRun]) -> bool:
     return not runs or runs[0].chosen is None
 
 
-def _takeover(term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, Node], measured: Measured) -> Incident:
+def _takeover(
+    term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, PairNode], measured: TakeoverStart
+) -> Incident:
     how = "unknown" if before is None else "pure" if term.promoted else before.end
     advised = advice.TAKEOVERS["silent" if how == "open" else how]
     remedy, rules = advised.remedy, advised.rules
@@ -118,11 +131,11 @@ def _takeover(term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str,
     )
 
 
-def _cause(term: ObservedRun, before: ObservedRun | None, measured: Measured) -> str:
+def _cause(term: ObservedRun, before: ObservedRun | None, measured: TakeoverStart) -> str:
     if before is None:
-        what = f"{label(term.host)} had stood by and became active; the log of the node before it is missing"
+        what = f"{short_name(term.host)} had stood by and became active; the log of the node before it is missing"
     else:
-        old = label(before.host)
+        old = short_name(before.host)
         said = {
             "silent": f"{old} ended without a word, as after kill -9, an out-of-memory kill or a power cut",
             "open": f"{old} writes no more: it was killed (kill -9, out of memory), or its machine is gone",
@@ -131,14 +144,18 @@ def _cause(term: ObservedRun, before: ObservedRun | None, measured: Measured) ->
             "store": f"{old} stopped itself because of an error of its store",
             "failed": f"{old} failed",
         }[before.end]
-        who = f"{label(term.host)}, its slave, was promoted" if term.promoted else f"{label(term.host)} took over"
+        who = (
+            f"{short_name(term.host)}, its slave, was promoted"
+            if term.promoted
+            else f"{short_name(term.host)} took over"
+        )
         what = f"{said}; {who}"
     recovered = " after its store had been recovered" if term.unclean else ""
     return f"{what}{recovered}.{measured.note}"
 
 
 def _failed(
-    nodes: Mapping[str, Node], runs: Mapping[str, Sequence[ObservedRun]], order: Sequence[ObservedRun]
+    nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]], order: Sequence[ObservedRun]
 ) -> Iterator[Incident]:
     """A node that stood by, got the lock, and did not become active."""
     for host, mine in runs.items():
@@ -164,7 +181,7 @@ def _failed(
                 ended=ended,
                 seconds=seconds_between(began, ended),
                 began_from="log" if began else "unknown",
-                cause=f"{label(host)} had stood by; {why}.",
+                cause=f"{short_name(host)} had stood by; {why}.",
                 remedy=advised.remedy,
                 rules=advised.rules,
                 told=began or ended,
@@ -172,7 +189,7 @@ def _failed(
 
 
 def _split_brains(
-    nodes: Mapping[str, Node], runs: Mapping[str, Sequence[ObservedRun]], skew: timedelta
+    nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]], skew: timedelta
 ) -> Iterator[tuple[str, int, Incident]]:
     """Two nodes that both show activity on one store, longer than clocks can differ; with the later run's place."""
     locks = any(term.certainly_waited for mine in runs.values() for term in mine)
@@ -204,7 +221,7 @@ def _last_sign(term: ObservedRun) -> datetime | None:
     return term.last
 
 
-def _one_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, Node], locks: bool) -> bool:
+def _one_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, PairNode], locks: bool) -> bool:
     """Whether both have one store: by what is known of the hosts, else by its path and because a node ever waited.
 
     Two hosts' own disks have the same paths as well.
@@ -220,7 +237,7 @@ def _path(store: str) -> str:
     return _OBJECT.sub("", store)
 
 
-def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapping[str, Node]) -> Incident:
+def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapping[str, PairNode]) -> Incident:
     node = nodes[second.host]
     return Incident(
         kind="split_brain",
@@ -232,8 +249,8 @@ def _split(first: ObservedRun, second: ObservedRun, until: datetime, nodes: Mapp
         seconds=seconds_between(second.begin, until),
         began_from="log",
         cause=(
-            f"{label(first.host)} went on working on the store after {label(second.host)} had become active on it: "
-            "both wrote for longer than clocks can differ."
+            f"{short_name(first.host)} went on working on the store after {short_name(second.host)} had become "
+            "active on it: both wrote for longer than clocks can differ."
         ),
         remedy=advice.SPLIT_BRAIN.remedy,
         rules=advice.SPLIT_BRAIN.rules,

@@ -67,7 +67,7 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class DeliverySlice:
     """A slice of time: the number of events handled, and seconds from acceptance to handling (median, longest)."""
 
     began: datetime
@@ -77,7 +77,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineCounts:
     """A slice of time: the numbers of log lines, and of the warnings and errors among them."""
 
     began: datetime
@@ -148,8 +148,8 @@ class Picture:
     hosts_left: int = 0
     bridges: Sequence[ShownBridge] = ()
     more_bridges: bool = False
-    lines: Sequence[Lines] = ()
-    slices: Sequence[Slice] = ()
+    lines: Sequence[LineCounts] = ()
+    slices: Sequence[DeliverySlice] = ()
     latency: Latency = field(default_factory=Latency)
     silences: Sequence[Silence] = ()
     events: Sequence[ShownEvent] = ()

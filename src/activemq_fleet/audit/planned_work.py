@@ -13,7 +13,7 @@ _SLACK = timedelta(seconds=5)
 """A broker may log that it serves so long after the playbook has seen that it does."""
 
 
-def planned(incident: Incident, operations: Iterable[Operation]) -> Incident:
+def mark_planned(incident: Incident, operations: Iterable[Operation]) -> Incident:
     """Return the take-over, marked and explained as planned where its node became active during an operation."""
     for one in operations:
         is_within = incident.ended is not None and one.began <= incident.ended <= one.ended + _SLACK

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from activemq_fleet.printable import counted
 
-Verdict = Literal["clean", "findings", "incomplete"]
+AuditOutcome = Literal["clean", "findings", "incomplete"]
 
 UNREAD = 0.02
 """The share of a host's records above which what could not be read makes the audit incomplete."""
@@ -37,7 +37,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class InputSummary:
     """The input of an audit in numbers. ``size``: bytes on disk; ``notes``: the assumptions that were made."""
 
     root: str
@@ -70,8 +70,8 @@ class Counts:
 class Result:
     """The outcome of an audit, as audit.json has it."""
 
-    verdict: Verdict
-    read: Read
+    verdict: AuditOutcome
+    read: InputSummary
     gaps: tuple[Gap, ...]
     counts: Counts
     out: str
@@ -112,7 +112,7 @@ class Result:
         }
 
 
-def judge(gaps: Sequence[Gap], counts: Counts) -> Verdict:
+def audit_outcome(gaps: Sequence[Gap], counts: Counts) -> AuditOutcome:
     """Return the outcome of an audit: ``incomplete`` where a gap may hide something; ``clean`` where every event was
     delivered, every bridge is up or was rebuilt and every incident was planned; else ``findings``.
     """

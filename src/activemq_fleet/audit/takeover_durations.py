@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from activemq_fleet.audit.broker_runs import ObservedRun
-from activemq_fleet.audit.evidence import BeganFrom, Loss, label, seconds_between
+from activemq_fleet.audit.evidence import BeganFrom, ConnectionLoss, seconds_between, short_name
 
 _SLACK = timedelta(seconds=1)
 _BURST = timedelta(seconds=10)
@@ -20,7 +20,7 @@ _APART = " The clocks of {} and {} contradict each other, so how long it took is
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TakeoverStart:
     """The beginning of a take-over and its source; ``note`` is a sentence to add to the cause, after a space."""
 
     began: datetime | None = None
@@ -29,16 +29,20 @@ class Measured:
     note: str = ""
 
 
-def measure(
-    term: ObservedRun, before: ObservedRun | None, losses: Sequence[Loss], skew: timedelta, right: Collection[str] = ()
-) -> Measured:
+def takeover_start(
+    term: ObservedRun,
+    before: ObservedRun | None,
+    losses: Sequence[ConnectionLoss],
+    skew: timedelta,
+    right: Collection[str] = (),
+) -> TakeoverStart:
     """Return when a take-over began, by an agent's journal, else a bridge, else the log of the node that became active
     in ``term``.
 
     ``right``: the witnesses whose clocks are known to agree with the pair's.
     """
     if term.started is None:
-        return Measured()
+        return TakeoverStart()
     old = None if before is None else before.host
     mine = [loss for loss in losses if _concerns(loss, old, term.host) and _is_near(loss, term.started, skew)]
     for look, seen in ((_agreeing, mine), (_apart, [loss for loss in mine if loss.witness not in right])):
@@ -47,22 +51,22 @@ def measure(
             if found is not None:
                 return found
     if term.saw_loss is not None:
-        return Measured(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
+        return TakeoverStart(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
     if before is not None and before.ended is not None:
         return _by_log(term, before, before.ended)
-    return Measured(note=" Nobody saw when: no agent's journal and no bridge's log tells of the loss.")
+    return TakeoverStart(note=" Nobody saw when: no agent's journal and no bridge's log tells of the loss.")
 
 
-def right_clocks(losses: Iterable[Loss], starts: Collection[datetime]) -> frozenset[str]:
+def right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
     """Return the witnesses of whose losses at least one fits a take-over without a correction of clocks."""
     return frozenset(loss.witness for loss in losses if any(_fits(loss, started) for started in starts))
 
 
-def _concerns(loss: Loss, old: str | None, new: str) -> bool:
+def _concerns(loss: ConnectionLoss, old: str | None, new: str) -> bool:
     return loss.lost_host in (None, old) and loss.back_host in (None, new)
 
 
-def _agreeing(started: datetime, near: Sequence[Loss]) -> Measured | None:
+def _agreeing(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
     """By who saw the loss before the node was started, and had the next connection after it."""
     losses = [loss for loss in near if _fits(loss, started)]
     if not losses:
@@ -70,10 +74,10 @@ def _agreeing(started: datetime, near: Sequence[Loss]) -> Measured | None:
     latest = max(loss.lost for loss in losses)
     first = min((loss for loss in losses if loss.lost >= latest - _BURST), key=lambda loss: loss.lost)
     began = min(first.lost, started)
-    return Measured(began, seconds_between(began, started), first.source, _seen_by(first))
+    return TakeoverStart(began, seconds_between(began, started), first.source, _seen_by(first))
 
 
-def _apart(started: datetime, near: Sequence[Loss]) -> Measured | None:
+def _apart(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
     """By a witness whose clock is another: from its loss to its next connection, by its own."""
     whole = [loss for loss in near if loss.back is not None]
     if not whole:
@@ -83,24 +87,24 @@ def _apart(started: datetime, near: Sequence[Loss]) -> Measured | None:
     if took is None:
         return None
     note = f"{_seen_by(best)} Its clock and this node's differ, so the time is that until it was connected again."
-    return Measured(started - timedelta(seconds=took), took, best.source, note)
+    return TakeoverStart(started - timedelta(seconds=took), took, best.source, note)
 
 
-def _is_near(loss: Loss, started: datetime, skew: timedelta) -> bool:
+def _is_near(loss: ConnectionLoss, started: datetime, skew: timedelta) -> bool:
     if loss.back is None:
         return started - _LONGEST <= loss.lost <= started + skew
     return loss.back - loss.lost <= _LONGEST and loss.lost - skew <= started <= loss.back + skew
 
 
-def _fits(loss: Loss, started: datetime) -> bool:
+def _fits(loss: ConnectionLoss, started: datetime) -> bool:
     return started - _LONGEST <= loss.lost <= started + _SLACK and (loss.back is None or started <= loss.back + _SLACK)
 
 
-def _seen_by(loss: Loss) -> str:
-    return f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {label(loss.witness)} saw the loss."
+def _seen_by(loss: ConnectionLoss) -> str:
+    return f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {short_name(loss.witness)} saw the loss."
 
 
-def _by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> Measured:
+def _by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> TakeoverStart:
     """The old node says when it ended, by its clock; the lock tells whether the clocks can be right.
 
     Who stands by has a lock soon after it is free, and never before.
@@ -108,7 +112,7 @@ def _by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> Measured
     free = before.released or ended
     had = term.locked or term.started
     if term.started is None or had is None or term.started < ended:
-        return Measured(ended, None, "log", _APART.format(label(before.host), label(term.host)))
+        return TakeoverStart(ended, None, "log", _APART.format(short_name(before.host), short_name(term.host)))
     if term.waited is not None and not -_SLACK <= had - free <= _LOOK:
-        return Measured(ended, None, "log", _APART.format(label(before.host), label(term.host)))
-    return Measured(ended, seconds_between(ended, term.started), "log")
+        return TakeoverStart(ended, None, "log", _APART.format(short_name(before.host), short_name(term.host)))
+    return TakeoverStart(ended, seconds_between(ended, term.started), "log")

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from activemq_fleet.drift.differences import unified
-from activemq_fleet.drift.judging import Evidence, judge
+from activemq_fleet.drift.judging import FileEvidence, file_status
 from activemq_fleet.drift.records import FileRecord
 
 Side = Literal["both", "planned", "found"]
@@ -42,8 +42,8 @@ def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _row(known: dict[str, Any], was_installed: bool) -> Row:
-    status, cause = judge(
-        Evidence(known["planned"], known["found"], known["manifest"], known["told"], installed=was_installed)
+    status, cause = file_status(
+        FileEvidence(known["planned"], known["found"], known["manifest"], known["told"], installed=was_installed)
     )
     return {
         "host": known["host"],

@@ -10,7 +10,7 @@ Cause = Literal["by_hand", "out_of_date", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FileEvidence:
     """The known versions of a file. The hashes are sha256 of masked texts; None where there is no file.
 
     ``manifest``: as deployed. ``told``: the file's status against its manifest as ``collect`` noted it: same, changed,
@@ -24,7 +24,7 @@ class Evidence:
     installed: bool = False
 
 
-def judge(file: Evidence) -> tuple[Status, Cause | None]:
+def file_status(file: FileEvidence) -> tuple[Status, Cause | None]:
     """Return the status and the cause of a file. ``by_hand``: it differs from the manifest. ``out_of_date``: it is as
     deployed, and was planned otherwise since.
     """
@@ -37,13 +37,13 @@ def judge(file: Evidence) -> tuple[Status, Cause | None]:
     return "changed" if file.planned else "added", _cause_of_presence(file)
 
 
-def _cause_of_presence(file: Evidence) -> Cause:
+def _cause_of_presence(file: FileEvidence) -> Cause:
     if file.manifest is not None:
         return "out_of_date" if file.found == file.manifest else "by_hand"
     return "by_hand" if file.told == "added" else "unknown"
 
 
-def _cause_of_absence(file: Evidence) -> Cause:
+def _cause_of_absence(file: FileEvidence) -> Cause:
     if file.manifest is not None:
         return "by_hand"
     return "out_of_date" if file.installed else "unknown"

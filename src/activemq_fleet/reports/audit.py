@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
 
-from activemq_fleet.audit.evidence import label
-from activemq_fleet.audit.picture import BUCKETS, Picture, Silence, Slice
+from activemq_fleet.audit.evidence import short_name
+from activemq_fleet.audit.picture import BUCKETS, DeliverySlice, Picture, Silence
 from activemq_fleet.audit.result import Result, headline, incident_names
 from activemq_fleet.audit.state_spans import until_takeovers
 from activemq_fleet.printable import counted
@@ -51,7 +51,7 @@ def timeline(picture: Picture) -> Chart:
         incidents = [entry for entry in timed if entry[2].host in hosts]
         top = chart.begin_pair(pair)
         for host, spans in hosts.items():
-            chart.name(chart.height + 10, label(host))
+            chart.name(chart.height + 10, short_name(host))
             lost = [at for at, _, one in incidents if one.kind == "takeover" and one.host != host]
             for span in until_takeovers(spans, lost):
                 ended = f" to {moment(span.ended)}" if span.ended else ""
@@ -60,7 +60,7 @@ def timeline(picture: Picture) -> Chart:
                 chart.bar(f"s-{span.state}", span.began.timestamp(), until.timestamp(), tooltip)
             chart.height += 18
         for at, number, one in incidents:
-            tooltip = f"{number}: {one.kind.replace('_', ' ')} at {label(one.host)}"
+            tooltip = f"{number}: {one.kind.replace('_', ' ')} at {short_name(one.host)}"
             shaded_until = one.ended.timestamp() if one.ended and one.kind in _WITHOUT_ACTIVE else 0
             chart.mark("incident", at.timestamp(), str(number), tooltip, top, shaded_until)
         chart.height += 9
@@ -112,7 +112,7 @@ def flow(picture: Picture) -> Chart:
     return _with_axis(chart)
 
 
-def _add_latencies(chart: Chart, slices: Sequence[Slice]) -> None:
+def _add_latencies(chart: Chart, slices: Sequence[DeliverySlice]) -> None:
     """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
     if not slices:
         none = "no event whose acceptance and handling are both known"

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from activemq_fleet.audit.evidence import label
+from activemq_fleet.audit.evidence import short_name
 from activemq_fleet.printable import counted, printable
 
 
@@ -62,5 +62,5 @@ _ENVIRONMENT.filters.update(
     clock=_clock,
     number="{:,}".format,
     counted=counted,
-    short_name=label,
+    short_name=short_name,
 )

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from activemq_fleet.audit import delivery_rows
 from activemq_fleet.audit.deliveries import Judge, subscribers_of
-from activemq_fleet.audit.journals import Epoch, EpochKey, JournalGap, Part, epochs_of, without_journal
+from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalGap, epochs_of, without_journal
 from activemq_fleet.audit.verdict_words import RECEIVING, UNREADABLE
 from activemq_fleet.spark.schemas import SCHEMAS
 
@@ -104,7 +104,7 @@ def _epochs(records: DataFrame) -> tuple[dict[EpochKey, Epoch], list[JournalGap]
         .to_pydict()
     )
     received = {(a, e): s for a, e, s in zip(*named.values(), strict=True)}
-    epochs = epochs_of((Part(*row) for row in zip(*(c.to_pylist() for c in parts.columns), strict=True)), received)
+    epochs = epochs_of((EpochPart(*row) for row in zip(*(c.to_pylist() for c in parts.columns), strict=True)), received)
     return epochs, list(without_journal(received, epochs))
 
 

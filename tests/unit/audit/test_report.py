@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from activemq_fleet.audit.picture import (
+    DeliverySlice,
     Latency,
-    Lines,
+    LineCounts,
     Picture,
     ShownBridge,
     ShownEvent,
     ShownHost,
     ShownIncident,
     Silence,
-    Slice,
     latency_of,
 )
-from activemq_fleet.audit.result import Counts, Gap, Read, Result, headline, judge
+from activemq_fleet.audit.result import Counts, Gap, InputSummary, Result, audit_outcome, headline
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.reports import audit_report
 from tests.unit.html_pages import Page, assert_whole_and_obeys_nothing, with_evil_texts
@@ -60,8 +60,8 @@ def picture(text: str = "x", hosts: int = 1, incidents: int = 1) -> Picture:
             for number in range(hosts)
         ],
         bridges=[ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2)],
-        lines=[Lines(NOON, 10, 2, 1)],
-        slices=[Slice(after(1), 100, 0.01, 0.2)],
+        lines=[LineCounts(NOON, 10, 2, 1)],
+        slices=[DeliverySlice(after(1), 100, 0.01, 0.2)],
         latency=Latency({3: 100, 12: 1}, 0.01, 0.2, 4.2, 1),
         silences=[Silence(f"s-{text}", after(40), 4.2)],
         events=[ShownEvent(f"e-{text}", f"t-{text}", "lost", text)],
@@ -71,7 +71,9 @@ def picture(text: str = "x", hosts: int = 1, incidents: int = 1) -> Picture:
 def result(text: str = "x", **messages: int) -> Result:
     counts = Counts(events=10, incidents={"takeover": 1}, messages=messages or {"delivered": 7, "lost": 1})
     gaps = (Gap(f"h-{text}", f"cut-{text}", f"f-{text}", 3),)
-    return Result(judge(gaps, counts), Read(f"file:/{text}", 3, 2, 1, 100, (f"note {text}",)), gaps, counts, "out")
+    return Result(
+        audit_outcome(gaps, counts), InputSummary(f"file:/{text}", 3, 2, 1, 100, (f"note {text}",)), gaps, counts, "out"
+    )
 
 
 def test_its_elements_nest_and_it_needs_nothing_else() -> None:
@@ -120,7 +122,7 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
     spans = tuple(Span("h" * 60, "active" if n % 2 else "standby", after(n), after(n + 1)) for n in range(80))
     big = picture("x" * 200, incidents=300)
     hosts = [ShownHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
-    slices = [Slice(after(n), 9, 0.1, 0.2) for n in range(240)]
+    slices = [DeliverySlice(after(n), 9, 0.1, 0.2) for n in range(240)]
     bridges = list(big.bridges) * 200
 
     full = Picture(**{name: getattr(big, name) for name in Picture.__slots__} | {
@@ -138,7 +140,7 @@ def test_the_headline_tells_of_losses_first() -> None:
 
 
 def test_a_report_of_nothing_can_be_drawn() -> None:
-    nothing = Result("clean", Read("file:/x", 1, 1, 0, 1), (), Counts(), "out")
+    nothing = Result("clean", InputSummary("file:/x", 1, 1, 0, 1), (), Counts(), "out")
 
     assert Page(audit_report(nothing, Picture(NOON, after(1)))).open == []
 
@@ -164,7 +166,7 @@ def test_a_report_of_nothing_can_be_drawn() -> None:
 def test_the_verdict_is_clean_only_where_nothing_can_be_hidden(
     gaps: tuple[Gap, ...], counts: Counts, verdict: str
 ) -> None:
-    assert judge(gaps, counts) == verdict
+    assert audit_outcome(gaps, counts) == verdict
 
 
 def test_the_time_that_events_took_comes_from_counts() -> None:

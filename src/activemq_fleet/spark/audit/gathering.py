@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
-from activemq_fleet.audit.result import UNREAD, Counts, Gap, Read
+from activemq_fleet.audit.result import UNREAD, Counts, Gap, InputSummary
 from activemq_fleet.logs.log_files import LINES
 from activemq_fleet.logs.rolled_files import missing
 from activemq_fleet.spark.inputs import Host, Inputs
@@ -35,12 +35,12 @@ def complete(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tupl
     return replace(inputs, hosts=known), gaps
 
 
-def read_of(inputs: Inputs) -> Read:
+def read_of(inputs: Inputs) -> InputSummary:
     """What was read, in numbers."""
     logs, journals = inputs.of_kind("log"), inputs.of_kind("journal")
     hosts = {file.host for file in inputs.files}
     size = sum(file.size for file in (*logs, *journals))
-    return Read(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)
+    return InputSummary(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)
 
 
 def watched(events: DataFrame, seen: Observation) -> DataFrame:

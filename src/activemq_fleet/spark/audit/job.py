@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 
 from activemq_fleet.audit.evidence import SKEW
-from activemq_fleet.audit.result import Gap, Result, judge
+from activemq_fleet.audit.result import Gap, Result, audit_outcome
 from activemq_fleet.reports import audit_report
 from activemq_fleet.spark.audit import gathering
 from activemq_fleet.spark.audit.shown import shown_of
@@ -170,7 +170,7 @@ def conclude(
             names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
             datasets = {name: output.written(name) for name in names}
             counts = gathering.counts_of(logs.count, logs.seen, datasets)
-            result = Result(judge(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
+            result = Result(audit_outcome(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
             picture = shown_of(logs.written, of_host, records, datasets, inputs, counts)
             output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
             output.write_text("report.html", audit_report(result, picture))

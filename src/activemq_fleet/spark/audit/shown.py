@@ -12,15 +12,15 @@ from pyspark.sql import functions as sf
 from activemq_fleet.audit.picture import (
     BUCKETS,
     FINE,
+    DeliverySlice,
     Latency,
-    Lines,
+    LineCounts,
     Picture,
     ShownBridge,
     ShownEvent,
     ShownHost,
     ShownIncident,
     Silence,
-    Slice,
     latency_of,
 )
 from activemq_fleet.audit.result import Counts
@@ -174,7 +174,7 @@ def _bridges(frame: DataFrame) -> list[ShownBridge]:
     ]
 
 
-def _lines(events: DataFrame, began: datetime, ended: datetime, step: timedelta) -> list[Lines]:
+def _lines(events: DataFrame, began: datetime, ended: datetime, step: timedelta) -> list[LineCounts]:
     counted = (
         events.where(sf.col("time").between(sf.lit(began), sf.lit(ended)))
         .groupBy(_slice("time", began, step).alias("slice"))
@@ -186,7 +186,8 @@ def _lines(events: DataFrame, began: datetime, ended: datetime, step: timedelta)
         .orderBy("slice")
     )
     return [
-        Lines(began + row["slice"] * step, row["lines"], row["warnings"], row["errors"]) for row in counted.collect()
+        LineCounts(began + row["slice"] * step, row["lines"], row["warnings"], row["errors"])
+        for row in counted.collect()
     ]
 
 
@@ -201,7 +202,7 @@ def _took() -> Column:
     return (sf.unix_micros("handled") - sf.unix_micros("accepted")) / 1e6
 
 
-def _slices(messages: DataFrame, began: datetime, step: timedelta) -> list[Slice]:
+def _slices(messages: DataFrame, began: datetime, step: timedelta) -> list[DeliverySlice]:
     took = sf.percentile_approx(_took(), sf.array(sf.lit(0.5)), sf.lit(1000))
     counted = (
         messages.where("handled IS NOT NULL")
@@ -211,7 +212,7 @@ def _slices(messages: DataFrame, began: datetime, step: timedelta) -> list[Slice
         .limit(2 * BUCKETS)
     )
     return [
-        Slice(began + row["slice"] * step, row["count"], row["took"] and row["took"][0], row["longest"])
+        DeliverySlice(began + row["slice"] * step, row["count"], row["took"] and row["took"][0], row["longest"])
         for row in counted.collect()
     ]
 
