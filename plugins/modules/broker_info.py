@@ -192,7 +192,7 @@ free:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.activemq.fleet.plugins.module_utils.host.state import look, missing
+from ansible_collections.activemq.fleet.plugins.module_utils.host.state import gather_broker_state, missing
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
 
 
@@ -212,7 +212,7 @@ def main() -> None:
     )
     wanted = tuple(module.params["states"]) if module.params["wait"] else ()
     try:
-        result = look(module.params["base"], module.params["unit"], module.params["wait"], wanted)
+        result = gather_broker_state(module.params["base"], module.params["unit"], module.params["wait"], wanted)
     except (InstallError, OSError) as error:
         module.fail_json(msg=str(error))
     if module.params["required"]:

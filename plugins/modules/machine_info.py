@@ -136,7 +136,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.jars import
 from ansible_collections.activemq.fleet.plugins.module_utils.install.release_tree import releases_of
 
 
-def look(parameters: dict[str, Any]) -> dict[str, Any]:
+def gather_machine_facts(parameters: dict[str, Any]) -> dict[str, Any]:
     directory = parameters["directory"]
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
         mount = machine.mount_of(directory, file.read()) if directory else None
@@ -182,7 +182,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        module.exit_json(changed=False, **look(module.params))
+        module.exit_json(changed=False, **gather_machine_facts(module.params))
     except OSError as error:
         module.fail_json(msg=f"this machine cannot be looked at: {error}")
 

@@ -89,7 +89,7 @@ from xml.etree.ElementTree import ParseError
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.activemq.fleet.plugins.module_utils.install.configuration_archive import InstallError
-from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.backlog import look
+from ansible_collections.activemq.fleet.plugins.module_utils.kahadb.backlog import count_backlog
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        result = look(module.params["base"], module.params["user"])
+        result = count_backlog(module.params["base"], module.params["user"])
     except (InstallError, OSError, ParseError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

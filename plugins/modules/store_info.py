@@ -147,7 +147,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.install.configurati
 from ansible_collections.activemq.fleet.plugins.module_utils.kahadb import messages, store_copy, store_files
 
 
-def look(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
+def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
     """Return what a pure broker's store and log show, as the module's result. Raises InstallError, OSError."""
     process = find_broker(base)
     free = 0
@@ -172,7 +172,7 @@ def _look_into(directory: str, read: bool) -> dict[str, Any]:
         "exists": store_files.store_mode(directory) is not None,
         "locked": store_files.is_locked(directory),
         "allocated": store_files.allocated_bytes(directory),
-        **(messages.look(directory) if read else messages.UNSEEN),
+        **(messages.read_store_contents(directory) if read else messages.UNSEEN),
     }
 
 
@@ -188,7 +188,7 @@ def main() -> None:
     )
     wanted = module.params
     try:
-        result = look(wanted["base"], wanted["directory"], wanted["contents"], wanted["user"])
+        result = gather_store_evidence(wanted["base"], wanted["directory"], wanted["contents"], wanted["user"])
     except (InstallError, OSError) as error:
         module.fail_json(msg=f"the store {wanted['directory']} cannot be read: {error}")
     module.exit_json(**result)

@@ -90,7 +90,7 @@ def act(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
     Raises InstallError, OSError.
     """
     directory, word, state, user = (parameters[name] for name in ("directory", "word", "state", "user"))
-    marker_state = store_marker.look(directory, user)
+    marker_state = store_marker.read_marker_state(directory, user)
     if state == "look":
         return {"changed": False, **marker_state}
     if check:

@@ -94,7 +94,7 @@ def _run(data: bytes) -> str:
 
 def _read(directory: str) -> str:
     try:
-        found = messages.look(directory)
+        found = messages.read_store_contents(directory)
         if json.loads(json.dumps(found)) != found:
             return "the contents are no JSON"
     except InstallError:

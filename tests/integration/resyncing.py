@@ -67,13 +67,13 @@ class Controller:
 
     def contents(self, directory: str) -> dict[str, Any]:
         """What a store holds, in force or kept."""
-        found: dict[str, Any] = _utility("kahadb.messages").look(directory)
+        found: dict[str, Any] = _utility("kahadb.messages").read_store_contents(directory)
         return found
 
     def look(self, host: str, peer: str, role: str) -> Node:
-        found = importlib.import_module(f"{_COLLECTION}.modules.store_info").look
+        found = importlib.import_module(f"{_COLLECTION}.modules.store_info").gather_store_evidence
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
-            broker = _utility("host.state").look(self.base(host), None)
+            broker = _utility("host.state").gather_broker_state(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
         needed = _utility("kahadb.store_copy").allocated(self.store(peer))
         return Node.of(Store.of(host, role, store), broker, store, needed)

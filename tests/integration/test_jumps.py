@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.operations import Persistence, judge_jump
+from activemq_fleet.operations.jumps import Persistence, judge_jump
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import STOMP, Ground, Planted, document

@@ -61,7 +61,7 @@ def forge(ground: Ground, release: str, names: list[str]) -> None:
 
 
 def judged(broker: Planted) -> str:
-    return str(state.look(str(broker.data.parent), None)["state"])
+    return str(state.gather_broker_state(str(broker.data.parent), None)["state"])
 
 
 def dog_of(broker: Planted) -> watchdog.Watchdog:

@@ -77,7 +77,7 @@ def migrate(lab: Lab, tmp_path: Path) -> Migrate:
 
 
 def held(lab: Lab) -> dict[str, Any]:
-    found: dict[str, Any] = backlog.look(str(lab.directory / "hosts" / OLD[0] / "activemq"))
+    found: dict[str, Any] = backlog.count_backlog(str(lab.directory / "hosts" / OLD[0] / "activemq"))
     return found
 
 

@@ -196,6 +196,16 @@ def test_a_configuration_that_nobody_installed_is_brought_by_rule(tmp_path: Path
     assert text == '<beans><broker><x password="@secret@"/></broker></beans>'
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root collects for the account of another")
+def test_the_login_that_owns_the_directory_may_fetch_the_archive(tmp_path: Path) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    archive = tmp_path / "x.tar.gz"
+    host_collection.collect(
+        {"archive": str(archive), "broker": None, "agent": None, "megabytes": 1, "days": 1, "dumps": "hung"}
+    )
+    assert (archive.stat().st_uid, oct(archive.stat().st_mode & 0o777)) == (65534, "0o600")
+
+
 def test_the_newest_logs_come_first_and_the_rest_is_named(host: Host) -> None:
     for age in range(6):
         path = host.data / f"activemq.log{f'.{age}' if age else ''}"

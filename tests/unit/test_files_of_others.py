@@ -89,7 +89,7 @@ def test_a_planted_log_holds_nobody_up_and_shows_nothing_of_roots(
     phase = within(10, lambda: broker_log.read_phase(str(base / "data"), 0))
     assert "root alone" not in phase.message
     assert "root alone" not in within(10, lambda: broker_log.last_error(str(base / "data")))
-    assert within(20, lambda: state.look(str(base), None))["state"] == "stopped"
+    assert within(20, lambda: state.gather_broker_state(str(base), None))["state"] == "stopped"
 
 
 def test_a_hard_link_to_a_file_of_root_is_not_read_as_a_log(base: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_process_that_prints_into_a_fifo_or_a_device_holds_no_thread_dump_up(t
 
 def test_a_pending_restart_that_is_a_fifo_is_owed_and_not_waited_for(base: Path) -> None:
     os.mkfifo(base / ".fleet-pending.json")
-    found = within(20, lambda: state.look(str(base), None))
+    found = within(20, lambda: state.gather_broker_state(str(base), None))
     assert found["restart_reasons"] == []
 
 

@@ -21,7 +21,7 @@ def processor_seconds(store: Path, records: list[bytes]) -> float:
     write(store, *records, each=1000)
     began = time.process_time()
     remaining_messages.count(str(store))
-    messages.look(str(store))
+    messages.read_store_contents(str(store))
     return time.process_time() - began
 
 
@@ -40,7 +40,7 @@ def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, mo
     monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
     write(tmp_path, *(subscribe("news", f"c:{one}") for one in range(200)), *[add("m", "topic/news")] * 200)
     with pytest.raises(InstallError, match="more than 10000 messages for subscribers"):
-        messages.look(str(tmp_path))
+        messages.read_store_contents(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_more_than_is_held_in_memory_is_refused(
     monkeypatch.setattr(remaining_messages, "MAX_RECORDS", 100)
     write(tmp_path, *records)
     with pytest.raises(InstallError, match="its journal has more than 100 "):
-        messages.look(str(tmp_path))
+        messages.read_store_contents(str(tmp_path))
     if limit == "MAX_LIVE":
         with pytest.raises(InstallError, match="its journal has more than 100 "):
             remaining_messages.count(str(tmp_path))
@@ -66,7 +66,7 @@ def test_more_than_is_held_in_memory_is_refused(
 
 def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> None:
     write(tmp_path, *[trace("x" * 10_000)] * 3000, each=100)
-    loads = messages.look(str(tmp_path))["loads"]
+    loads = messages.read_store_contents(str(tmp_path))["loads"]
     assert len(loads) == 1000
     assert {len(load) for load in loads} == {200}
 
@@ -75,30 +75,30 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
     write(tmp_path, trace(), add("m"))
     os.truncate(write(tmp_path, add("m"), number=2), 8 << 40)
     with pytest.raises(InstallError, match="its journal looks like 8388608 MiB and takes 0: no broker wrote it"):
-        messages.look(str(tmp_path))
+        messages.read_store_contents(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
-    assert messages.look(str(tmp_path))["damaged"] == 1
+    assert messages.read_store_contents(str(tmp_path))["damaged"] == 1
     with pytest.raises(InstallError, match="1 place of its journal cannot be read"):
         remaining_messages.count(str(tmp_path))
 
 
 def test_a_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
     write(tmp_path, trace(), add("m" * (journal.MAX_NAME + 1)), add("m"))
-    found = messages.look(str(tmp_path))
+    found = messages.read_store_contents(str(tmp_path))
     assert (found["damaged"], found["messages"]) == (1, 1)
 
 
 def test_a_record_of_no_length_ends_its_batch(tmp_path: Path) -> None:
     path = write(tmp_path, trace())
     path.write_bytes(batch(trace(), bytes(5) * 100) + batch(add("m")))
-    found = messages.look(str(tmp_path))
+    found = messages.read_store_contents(str(tmp_path))
     assert (found["damaged"], found["messages"]) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["db-99999999999999999999999.log", "db-\u0661.log", "db-1.log.log", "db-.log"])
 def test_a_name_that_is_no_number_of_a_broker_s_is_no_data_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
-    assert messages.look(str(tmp_path))["files"] == []
+    assert messages.read_store_contents(str(tmp_path))["files"] == []
 
 
 def test_a_journal_that_is_a_fifo_keeps_nobody_waiting(tmp_path: Path) -> None:

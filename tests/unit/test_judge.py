@@ -106,7 +106,7 @@ def test_broker_info_tells_what_the_judge_concludes(
     monkeypatch.setattr(state, "_ask", lambda *_: case.answers)
     monkeypatch.setattr(state.held_by_process, "is_listening", lambda *_: case.listens)
     monkeypatch.setattr(state.held_by_process, "holds_lock", lambda *_: case.holds_lock)
-    found = state.look(str(tmp_path), None)
+    found = state.gather_broker_state(str(tmp_path), None)
     assert (found["state"], found["how"]) == (expected, judge(case).reason)
 
 

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.drill import (
     Candidate,
-    Next,
+    DrillStep,
     NodeState,
     is_allowed,
     next_drill_step,
@@ -89,7 +89,7 @@ def seen(*states: str, pair: str = "o1") -> list[NodeState]:
     return [NodeState(host=f"{pair}-{node}", pair=pair, state=state) for node, state in zip("ab", states, strict=True)]
 
 
-def next_of(nodes: list[NodeState], due: str | None = "o1", faulted: tuple[str, ...] = (), **more: float) -> Next:
+def next_of(nodes: list[NodeState], due: str | None = "o1", faulted: tuple[str, ...] = (), **more: float) -> DrillStep:
     return next_drill_step(dict.fromkeys(node.pair for node in nodes), nodes, due, faulted, **more)
 
 

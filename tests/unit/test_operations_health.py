@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations import Node, Problem, node_of, problems_of
+from activemq_fleet.operations.health import Node, Problem, node_of, problems_of
 
 PAIR = "orders-mq01"
 A, B = f"{PAIR}-a", f"{PAIR}-b"

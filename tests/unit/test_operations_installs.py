@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations import Archive, Home, wrong_releases
+from activemq_fleet.operations.installs import Archive, Home, wrong_releases
 
 A, B = "orders-mq01-a", "orders-mq01-b"
 PATH = "/srv/apache-activemq-bin.tar.gz"

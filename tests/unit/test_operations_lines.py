@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.operations import line_changes
+from activemq_fleet.operations.lines import line_changes
 
 
 def test_another_line_is_an_upgrade_and_another_patch_is_not() -> None:

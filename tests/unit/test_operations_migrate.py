@@ -11,16 +11,16 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.operations.migrate import (
     LINK_PATIENCE,
     STALLED,
-    Held,
+    MigrationEvidence,
     MigrationLink,
-    MigrationLook,
     MigrationStep,
+    StoreBacklog,
     draining_pairs,
     plan_migration,
 )
 
 LINK = MigrationLink("new-mq01-to-old-mq01", "old-mq01", duplex=True)
-NOTHING = Held(
+NOTHING = StoreBacklog(
     running=True,
     store="/var/lib/activemq/activemq/data/kahadb",
     queues={},
@@ -34,7 +34,7 @@ NOTHING = Held(
     certain=True,
     messages=0,
 )
-MASTER = MigrationLook(
+MASTER = MigrationEvidence(
     host="old-mq01-a",
     name="old-mq01-a",
     pair="old-mq01",
@@ -45,20 +45,20 @@ MASTER = MigrationLook(
     counts=(0, 0),
 )
 SLAVE = replace(MASTER, host="old-mq01-b", name="old-mq01-b", role="slave", state="standby", held=None, counts=())
-NEW = MigrationLook(
+NEW = MigrationEvidence(
     host="new-mq01-a", name="new-mq01", pair="new-mq01", role="master", ha="shared-file", state="active", links=(LINK,)
 )
 PEER = replace(NEW, host="new-mq01-b", role="slave", state="standby")
 
 
-def holding(**values: Any) -> MigrationLook:
+def holding(**values: Any) -> MigrationEvidence:
     """The old master, with something in it."""
     held = replace(NOTHING, **values)
     number = sum(held.queues.values()) + sum(one[3] for one in held.subscriptions)
     return replace(MASTER, held=replace(held, messages=number), counts=(number,))
 
 
-def plan(*looks: MigrationLook, **options: Any) -> MigrationStep:
+def plan(*looks: MigrationEvidence, **options: Any) -> MigrationStep:
     return plan_migration(looks, ["old-mq01"], **options)
 
 
@@ -170,7 +170,7 @@ def test_what_is_in_the_way_is_refused_and_named(case: str, retire: bool) -> Non
     *looks, said = REFUSED[case]
 
     with pytest.raises(InputError, match=str(said)):
-        plan(*[look for look in looks if isinstance(look, MigrationLook)], retire=retire)
+        plan(*[look for look in looks if isinstance(look, MigrationEvidence)], retire=retire)
 
 
 def test_a_pair_that_was_ended_does_not_hold_up_the_others() -> None:

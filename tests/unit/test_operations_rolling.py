@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.host.judge import BrokerState
-from activemq_fleet.operations import NextStep, Node, RefusalError, Run, next_restart, next_switchover, started_since
+from activemq_fleet.operations import RefusalError
+from activemq_fleet.operations.health import Node
+from activemq_fleet.operations.rolling import NextStep, Run, next_restart, next_switchover, started_since
 
 SINCE = 1_000_000.0
 

@@ -11,17 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.host.judge import BrokerState
-from activemq_fleet.operations import (
-    NextStep,
-    Node,
-    RefusalError,
-    Request,
-    Run,
-    decide,
-    next_site_step,
-    notes_on_skipped_nodes,
-    pending_actions,
-)
+from activemq_fleet.operations import RefusalError, Request, decide
+from activemq_fleet.operations.health import Node
+from activemq_fleet.operations.rolling import NextStep, Run
+from activemq_fleet.operations.site import next_site_step, notes_on_skipped_nodes, pending_actions
 
 
 def node(name: str, state: BrokerState, **more: Any) -> Node:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations import StoreLook, plan_stores
+from activemq_fleet.operations.stores import StoreLook, plan_stores
 
 
 def seen(host: str, **more: Any) -> StoreLook:

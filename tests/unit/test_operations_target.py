@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import Request, Target, TargetHost, decide, read_since, resolve_target
+from activemq_fleet.operations import Request, decide
+from activemq_fleet.operations.target import Target, TargetHost, read_since, resolve_target
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
 PLACES = [

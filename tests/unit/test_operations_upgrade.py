@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations import Node, RefusalError, Run
+from activemq_fleet.operations import RefusalError
+from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.jumps import Back, Persistence, judge_jump
-from activemq_fleet.operations.upgrade import Stores, check_upgrade, may_put_back, next_upgrade
+from activemq_fleet.operations.rolling import Run
+from activemq_fleet.operations.upgrade import StoreChange, check_upgrade, may_roll_back, next_upgrade
 from activemq_fleet.releases import Release, known_lines
 from activemq_fleet.releases._data import load
 
@@ -48,8 +50,8 @@ def run_of(nodes: Sequence[Node], **more: Any) -> Run:
     return Run(act="upgrade", done=(), upgrade=True, **{"chosen": [node.host for node in nodes], **more})
 
 
-def stores_of(nodes: Sequence[Node], **more: Any) -> dict[str, Stores]:
-    return {node.host: Stores(**{"now": kaha(), "then": kaha(), **more}) for node in nodes}
+def stores_of(nodes: Sequence[Node], **more: Any) -> dict[str, StoreChange]:
+    return {node.host: StoreChange(**{"now": kaha(), "then": kaha(), **more}) for node in nodes}
 
 
 def step_of(nodes: Sequence[Node], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
@@ -250,12 +252,12 @@ def test_a_cut_run_that_goes_on_says_that_the_way_back_is_closed_by_now() -> Non
 )
 def test_a_release_comes_back_only_to_a_store_that_it_can_read(active: str, standby: str, may: bool) -> None:
     nodes = pair(active, standby, wanted="6.3.1")
-    assert may_put_back(B, nodes, stores_of(nodes)) is may
+    assert may_roll_back(B, nodes, stores_of(nodes)) is may
 
 
 def test_a_broker_without_a_peer_may_have_opened_its_store_itself() -> None:
-    assert not may_put_back(A, pair("5.11.4", wanted="6.3.1")[:1], stores_of(pair()))
-    assert may_put_back(A, pair("5.17.6", wanted="6.3.1")[:1], stores_of(pair()))
+    assert not may_roll_back(A, pair("5.11.4", wanted="6.3.1")[:1], stores_of(pair()))
+    assert may_roll_back(A, pair("5.17.6", wanted="6.3.1")[:1], stores_of(pair()))
 
 
 def test_two_releases_of_which_none_is_wanted_are_refused() -> None:

@@ -440,13 +440,13 @@ def test_neither_another_instance_nor_a_control_command_is_taken_for_the_broker(
 
 
 def test_a_host_without_a_configuration_has_a_stopped_broker(tmp_path: Path) -> None:
-    found = state.look(str(tmp_path), None)
+    found = state.gather_broker_state(str(tmp_path), None)
     assert (found["state"], found["version"], found["restart_required"]) == ("stopped", None, False)
 
 
 def test_waiting_ends_when_the_time_is_over(tmp_path: Path) -> None:
     began = time.monotonic()
-    assert state.look(str(tmp_path), None, wait=0.2, wanted=("active",))["state"] == "stopped"
+    assert state.gather_broker_state(str(tmp_path), None, wait=0.2, wanted=("active",))["state"] == "stopped"
     assert 0.2 <= time.monotonic() - began < 120
     assert os.listdir(tmp_path) == []
 
@@ -474,5 +474,5 @@ def test_a_broker_that_is_waited_for_is_hung_when_it_stays_silent(
     monkeypatch.setattr(state, "_look_once", look_once)
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
     monkeypatch.setattr(state, "time", clock)
-    found = state.look(str(tmp_path), None, wait=300, wanted=("active", "stopped", "hung"))
+    found = state.gather_broker_state(str(tmp_path), None, wait=300, wanted=("active", "stopped", "hung"))
     assert (len(seen), found["state"]) == (looks, states[looks - 1])

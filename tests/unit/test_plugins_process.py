@@ -67,7 +67,7 @@ def test_a_process_of_another_account_with_the_brokers_command_line_is_not_the_b
     with java(base, NOBODY, script=script):
         time.sleep(0.2)
         assert process.find_broker(str(base)) is None
-        assert state.look(str(base), "orders.service")["state"] == "stopped"
+        assert state.gather_broker_state(str(base), "orders.service")["state"] == "stopped"
 
 
 @needs_root

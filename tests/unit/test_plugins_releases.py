@@ -130,8 +130,8 @@ def test_a_machine_shows_what_the_directory_of_the_release_holds(tmp_path: Path)
     home = lay_out(tmp_path / "activemq-5.18.6", "5.18.3", name="5.18.6")
     given = {"java": "/nowhere", "directory": None, "home": str(home), "base": str(tmp_path / "base"), "user": "nobody"}
     with (home / "lib/activemq-broker-5.18.6.jar").open():
-        shown = machine_info.look(given)
+        shown = machine_info.gather_machine_facts(given)
         assert shown["home_processes"] == processes_in(str(home)) != []
     assert (shown["home_exists"], shown["home_releases"], shown["pid"]) == (True, ["5.18.3"], None)
-    shown = machine_info.look({**given, "home": str(tmp_path / "none")})
+    shown = machine_info.gather_machine_facts({**given, "home": str(tmp_path / "none")})
     assert (shown["home_exists"], shown["home_releases"], shown["home_processes"]) == (False, [], [])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,3 +32,37 @@ def messages(part: Any) -> Iterator[str]:
 def test_a_message_has_no_end_of_a_line_but_in_an_expression(file: Path) -> None:
     found = [re.sub(r"\{\{.*?\}\}", "", text, flags=re.DOTALL) for text in messages(yaml.safe_load(file.read_text()))]
     assert [text for text in found if "\n" in text.strip()] == []
+
+
+@pytest.mark.parametrize(
+    ("acted", "said"),
+    [
+        ({"a1": ["start"], "a2": ["restart"], "b2": [], "c1": []}, "left with the new configuration: a1, a2;"),
+        ({"b2": []}, "No other broker was started or restarted;"),
+    ],
+)
+def test_a_site_that_ends_says_which_brokers_were_done_before(
+    tmp_path: Path, acted: dict[str, list[str]], said: str
+) -> None:
+    tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/rollback_site.yml").read_text())
+    hosts: dict[str, dict[str, object]] = {host: {"__activemq_acted": acts} for host, acts in acted.items()}
+    failing: dict[str, object] = {
+        "__activemq_why": "its port is taken",
+        "__activemq_look": {"previous": "1a2b"},
+        "__activemq_again": {"state": "active"},
+        "__activemq_planned": {"hosts": ["a1", "a2", "b1", "b2", "c1"]},
+        "__activemq_acted": [],
+    }
+    every = {host: {"ansible_connection": "local", **facts} for host, facts in {**hosts, "b1": failing}.items()}
+    inventory, play = tmp_path / "inventory.yml", tmp_path / "play.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"a1": {}, "a2": {}, "b2": {}, "c1": {}} | every}}))
+    play.write_text(yaml.safe_dump([{"hosts": "b1", "gather_facts": False, "tasks": tasks[-1:]}]))
+    run = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, play],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert said in run.stdout
+    assert "and it is active" in run.stdout

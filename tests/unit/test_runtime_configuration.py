@@ -127,13 +127,16 @@ def lines(*messages: str, logger: str = "org.apache.activemq.plugin.AbstractRunt
 def test_only_the_plugins_own_words_prove_that_it_took_the_change(
     said: list[str], change: tuple[int, bool], verdict: bool | None
 ) -> None:
-    assert runtime_configuration.judge(lines(*said), runtime_configuration.Change(*change, period=1.0)) is verdict
+    assert (
+        runtime_configuration.is_change_logged(lines(*said), runtime_configuration.Change(*change, period=1.0))
+        is verdict
+    )
 
 
 def test_words_of_another_logger_prove_nothing() -> None:
     said = lines(SAW, LINK, logger="org.apache.activemq.network.NetworkConnector")
 
-    assert runtime_configuration.judge(said, runtime_configuration.Change(1, False, 1.0)) is None
+    assert runtime_configuration.is_change_logged(said, runtime_configuration.Change(1, False, 1.0)) is None
 
 
 class Host:

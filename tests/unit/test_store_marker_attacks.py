@@ -31,30 +31,30 @@ def shared(common: Path) -> Path:
 def test_a_marker_that_is_a_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).symlink_to(common / "secret"))
     with pytest.raises(UntrustedPathError, match="is a link, and not a regular file"):
-        store_marker.look(str(shared))
+        store_marker.read_marker_state(str(shared))
 
 
 def test_a_marker_that_is_a_hard_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
     os.link(common / "secret", shared / store_marker.MARKER)
     with pytest.raises(PermissionError):
-        store_marker.look(str(shared))
+        store_marker.read_marker_state(str(shared))
 
 
 def test_a_marker_that_is_a_fifo_keeps_nobody_waiting(shared: Path) -> None:
     do_as(BROKER, lambda: os.mkfifo(shared / store_marker.MARKER))
     with pytest.raises(UntrustedPathError, match="is a FIFO"):
-        store_marker.look(str(shared))
+        store_marker.read_marker_state(str(shared))
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J\nword\n", "x" * 300 + "\n", "a\rb\n", "\u202emq01\n"])
 def test_a_marker_that_is_no_name_is_shown_as_none(shared: Path, text: str) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
-    assert (store_marker.look(str(shared))["marked"] or [""])[0] == "(not the name of a pair)"
+    assert (store_marker.read_marker_state(str(shared))["marked"] or [""])[0] == "(not the name of a pair)"
 
 
 def test_a_marker_of_megabytes_is_read_to_its_bound(shared: Path) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
-    assert store_marker.look(str(shared))["marked"] == ["orders-mq01", "word"]
+    assert store_marker.read_marker_state(str(shared))["marked"] == ["orders-mq01", "word"]
 
 
 def test_a_marker_is_written_as_the_account_and_never_through_a_link(common: Path, shared: Path) -> None:

@@ -105,7 +105,7 @@ class Control:
                 caller, _ = self._listener.accept()
             except OSError as error:
                 if self._closed:
-                    return
+                    return  # type: ignore[unreachable] # another thread closes
                 self._log.warning("a caller could not be taken", reason=str(error))
                 threading.Event().wait(0.1)  # out of descriptors: others have to end first
                 continue

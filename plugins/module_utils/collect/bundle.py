@@ -81,7 +81,7 @@ class Bundle:
         """The seconds left for collecting; negative when the time is over."""
         return self._until - time.monotonic()
 
-    def give(self) -> None:
+    def make_fetchable(self) -> None:
         """Let the account that owns the archive's directory (Ansible's login) read the archive, which is masked."""
         owner = os.stat(os.path.dirname(self.path))
         if os.geteuid() == 0:

@@ -29,7 +29,7 @@ from ..host.process import (
     read_process,
     uptime,
 )
-from ..host.state import look
+from ..host.state import gather_broker_state
 from ..host.versions import Layout, Version, read_version
 from ..install.configuration_archive import InstallError
 from ..masking import Known
@@ -70,9 +70,9 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
     work = _Work(bundle, parameters["days"], parameters["dumps"])
     try:
         facts = work.run(parameters.get("broker"), parameters.get("agent"))
+        bundle.make_fetchable()
     except OSError as error:
         raise InstallError(f"{error.filename or parameters['archive']}: {error.strerror or error}") from None
-        bundle.give()
     finally:
         bundle.close()
     told = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
@@ -133,7 +133,7 @@ class _Work:
 
     def _broker(self, broker: Mapping[str, Any], home: Layout, process: Process | None) -> dict[str, Any]:
         try:
-            broker_state: dict[str, Any] = look(home.base, broker.get("unit"))
+            broker_state: dict[str, Any] = gather_broker_state(home.base, broker.get("unit"))
         except (InstallError, OSError) as error:
             self.notes.append(f"the broker's state is not known: {error}")
             broker_state = {"state": None, "how": str(error)}

@@ -179,17 +179,17 @@ def is_taken(since: Mark, wanted: Change) -> bool:
     """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:
-        found = judge(_read(since), wanted)
+        found = is_change_logged(_read(since), wanted)
         if found is False:
             return False
         if found:
             time.sleep(_SETTLED)
-            return judge(_read(since), wanted) is True
+            return is_change_logged(_read(since), wanted) is True
         time.sleep(_POLL)
     return False
 
 
-def judge(lines: Iterable[str], wanted: Change) -> bool | None:
+def is_change_logged(lines: Iterable[str], wanted: Change) -> bool | None:
     """Return whether log lines say that a change was taken: True, False if something failed, None if neither yet.
 
     Pure.

@@ -31,7 +31,7 @@ _PRINTED = 200  # lines: a stack trace of Spring's has a hundred
 _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
 
 
-def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
+def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the state of the broker below ``base`` with its evidence, the result of ``broker_info``.
 
     With ``wait`` the broker is looked at again, for so many seconds, until its state is one of ``wanted``.
@@ -53,7 +53,7 @@ def look(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] =
 
 
 def missing(result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None) -> str:
-    """Return why a result of ``look`` is not what was waited for, on one line; empty when it is.
+    """Return why a result of ``gather_broker_state`` is not what was waited for, on one line; empty when it is.
 
     ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
     """

@@ -88,7 +88,7 @@ class Version:
             return [os.path.relpath(os.path.join(directory.path, name), top.path) for directory, name in top.walk()]
 
 
-def records(tree: Mapping[str, File]) -> dict[str, bytes]:
+def manifest_and_record(tree: Mapping[str, File]) -> dict[str, bytes]:
     """Return the two files that describe a version, manifest and record: name -> content."""
     record = {
         "tree": tree_id(tree),

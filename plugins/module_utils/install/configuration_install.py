@@ -19,8 +19,8 @@ from ..host.untrusted_paths import account_name, foreign_owner
 from ..host.versions import (
     DIRECTORY_MODE,
     Layout,
+    manifest_and_record,
     read_version,
-    records,
     tree_id,
 )
 from . import disk, pending_restart
@@ -233,7 +233,7 @@ def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) 
     if os.path.lexists(layout.directory(name)):
         return
     staging = layout.directory(f".new-{name}")
-    private = {path: File(content, 0o640) for path, content in records(tree).items()}
+    private = {path: File(content, 0o640) for path, content in manifest_and_record(tree).items()}
     directories = {""}
     for path in tree:
         parts = path.split("/")[:-1]

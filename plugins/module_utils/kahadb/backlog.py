@@ -39,7 +39,7 @@ class View:
     bridges: tuple[str, ...] = ()
 
 
-def look(base: str, user: str | None = None) -> dict[str, Any]:
+def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     """Return the messages that a broker holds, as the module's result.
 
     The store is read as ``user``, the broker's account, or as the account that owns it. Raises InstallError for what

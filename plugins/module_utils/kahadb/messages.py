@@ -170,10 +170,10 @@ UNSEEN: dict[str, Any] = {
     "live": "",
     "state": "",
 }
-"""The result of ``look`` for a store that was not to be read."""
+"""The result of ``read_store_contents`` for a store that was not to be read."""
 
 
-def look(store: str) -> dict[str, Any]:
+def read_store_contents(store: str) -> dict[str, Any]:
     """Return the contents of a store, ready for JSON. Nothing is opened for writing. Raises InstallError, OSError."""
     tail, contents = journal.JournalEnd(), Contents()
     contents.read(journal.commands(store, tail))

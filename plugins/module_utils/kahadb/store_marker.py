@@ -28,7 +28,7 @@ _PATIENCE = 60.0
 _UNREADABLE = "(not the name of a pair)"
 
 
-def look(directory: str, user: str | None = None) -> dict[str, Any]:
+def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
     """Return whether a store exists, is mounted, was used and is marked, read as ``user``, the broker's account.
 
     Where ``user`` is no account of this host the store's owner reads. ``marked``: the marker's lines, None without one.
@@ -65,7 +65,7 @@ def claim(directory: str, pair: str, word: str, user: str | None = None) -> bool
     ``user`` is the account that writes. The store's directory is made only below a mount point. Returns False when a
     marker is there already. Raises InstallError for a store that may not be claimed.
     """
-    marker_state = look(directory, user)
+    marker_state = read_marker_state(directory, user)
     if marker_state["marked"] is not None:
         return False
     if marker_state["used"]:

@@ -136,7 +136,7 @@ def read_node(element: etree._Element) -> XmlElement:
             children.append(read_node(child))
             texts.append(child.tail or "")
         else:
-            texts[-1] += child.tail or ""
+            texts[-1] += child.tail or ""  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
     behind = tuple(replace(child, tail=tail) for child, tail in zip(children, texts[1:], strict=True))
     return XmlElement(str(element.tag), attributes, texts[0], behind)
 

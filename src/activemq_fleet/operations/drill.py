@@ -48,7 +48,7 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Next:
+class DrillStep:
     """The next step of a drill: an act on ``host`` (inject a fault, start or resume the broker), or wait, or done.
 
     ``say`` describes the step in one line; ``seconds`` is how long to wait.
@@ -145,7 +145,7 @@ def next_drill_step(
     *,
     waited: float = 0.0,
     settle: float = SETTLE,
-) -> Next:
+) -> DrillStep:
     """Return the next step of a drill, from fresh evidence; ``due`` is the pair of the next fault, None after the last.
 
     No fault is injected before every pair is whole: one active node and one that stands by. Of nodes
@@ -160,24 +160,24 @@ def next_drill_step(
         if step is not None:
             return step
     if due is None:
-        return Next(act="done", say="every fault was injected and every pair is whole")
+        return DrillStep(act="done", say="every fault was injected and every pair is whole")
     active = next(node for node in nodes if node.pair == due and node.state == "active")
     peer = next(node.host for node in nodes if node.pair == due and node.host != active.host)
     say = f"{active.host} is active and gets the fault; {peer} stands by"
-    return Next(act="inject", host=active.host, peer=peer, pair=due, say=say)
+    return DrillStep(act="inject", host=active.host, peer=peer, pair=due, say=say)
 
 
-def _heal(pair: str, nodes: Sequence[NodeState], faulted: Collection[str]) -> Next | None:
+def _heal(pair: str, nodes: Sequence[NodeState], faulted: Collection[str]) -> DrillStep | None:
     if sorted(node.state for node in nodes) == ["active", "standby"]:
         return None
     said = f"{pair} is not whole: " + ", ".join(f"{node.host} is {node.state}" for node in nodes)
     for node in nodes:
         peer = next((other.host for other in nodes if other.host != node.host), None)
         if node.host in faulted and node.state == "hung":
-            return Next(act="resume", host=node.host, peer=peer, pair=pair, say=said)
+            return DrillStep(act="resume", host=node.host, peer=peer, pair=pair, say=said)
         if node.host in faulted and node.state == "stopped":
-            return Next(act="start", host=node.host, peer=peer, pair=pair, say=said)
-    return Next(act="wait", pair=pair, say=said, seconds=_PAUSE)
+            return DrillStep(act="start", host=node.host, peer=peer, pair=pair, say=said)
+    return DrillStep(act="wait", pair=pair, say=said, seconds=_PAUSE)
 
 
 @operation("drill")

@@ -46,7 +46,7 @@ class Persistence:
 
 
 @dataclass(frozen=True, slots=True)
-class Jump:
+class ReleaseChange:
     """What it means for a pair to go from one release to another.
 
     ``refusal`` says in one line why the upgrade is refused, with the remedy; empty when nothing is against it.
@@ -74,7 +74,7 @@ class Jump:
 
 def judge_jump(
     found: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
-) -> Jump:
+) -> ReleaseChange:
     """Return what it means that brokers of release ``found`` with the store ``now`` become ``wanted`` with ``then``.
 
     ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
@@ -82,7 +82,7 @@ def judge_jump(
     """
     holder = holder or found
     back = way_back(found, wanted, now, then)
-    return Jump(
+    return ReleaseChange(
         found.text,
         wanted.text,
         next(_refusals(holder, wanted, now, then), ""),

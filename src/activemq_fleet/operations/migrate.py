@@ -38,7 +38,7 @@ class MigrationLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class StoreBacklog:
     """The contents of an old broker's store as ``store_backlog`` counted them.
 
     ``subscriptions`` are (topic, client, name, messages); ``prepared`` is the number of XA transactions in doubt.
@@ -58,7 +58,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationLook:
+class MigrationEvidence:
     """The evidence of one broker in a migration.
 
     ``held`` is known of pure masters only; ``counts`` are the results of successive counts of its messages, oldest
@@ -74,7 +74,7 @@ class MigrationLook:
     state: str
     how: str = ""
     links: tuple[MigrationLink, ...] = ()
-    held: Held | None = None
+    held: StoreBacklog | None = None
     counts: tuple[int, ...] = ()
 
 
@@ -113,7 +113,7 @@ def draining_pairs(brokers: Mapping[str, Mapping[str, Any]], old: Iterable[str])
 
 
 def plan_migration(
-    looks: Sequence[MigrationLook], old: Sequence[str], *, retire: bool = False, waited: float = 0
+    looks: Sequence[MigrationEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
     """Return the next step of a migration of the pairs ``old``.
 
@@ -140,7 +140,7 @@ def plan_migration(
     return _drain(running, looks) or _drained(masters, slaves, looks, retire=retire)
 
 
-def _old_nodes(pair: str, nodes: Sequence[MigrationLook]) -> tuple[MigrationLook, MigrationLook | None]:
+def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[MigrationEvidence, MigrationEvidence | None]:
     for node in nodes:
         if not PROFILES[node.ha].replicates:
             raise InputError(
@@ -153,7 +153,7 @@ def _old_nodes(pair: str, nodes: Sequence[MigrationLook]) -> tuple[MigrationLook
     return master, next((node for node in nodes if node.role != "master"), None)
 
 
-def _check_running(master: MigrationLook, slaves: Iterable[MigrationLook | None]) -> None:
+def _check_running(master: MigrationEvidence, slaves: Iterable[MigrationEvidence | None]) -> None:
     slave = next((node for node in slaves if node and node.pair == master.pair), None)
     if slave and slave.state == "active":
         raise InputError(
@@ -171,10 +171,12 @@ def _check_running(master: MigrationLook, slaves: Iterable[MigrationLook | None]
         )
 
 
-def _drainers(master: MigrationLook, looks: Sequence[MigrationLook]) -> dict[str, tuple[MigrationLink, MigrationLook]]:
+def _drainers(
+    master: MigrationEvidence, looks: Sequence[MigrationEvidence]
+) -> dict[str, tuple[MigrationLink, MigrationEvidence]]:
     """Return the draining pairs of an old master, each with its link and its active node."""
-    found: dict[str, tuple[MigrationLink, MigrationLook]] = {}
-    asleep: dict[str, MigrationLook] = {}
+    found: dict[str, tuple[MigrationLink, MigrationEvidence]] = {}
+    asleep: dict[str, MigrationEvidence] = {}
     for look in looks:
         for link in look.links:
             if link.target != master.pair or PROFILES[look.ha].replicates:
@@ -201,7 +203,7 @@ def _drainers(master: MigrationLook, looks: Sequence[MigrationLook]) -> dict[str
     return found
 
 
-def _links_missing(master: MigrationLook, looks: Sequence[MigrationLook]) -> Iterator[str]:
+def _links_missing(master: MigrationEvidence, looks: Sequence[MigrationEvidence]) -> Iterator[str]:
     bridges = master.held.bridges if master.held else ()
     for link, look in _drainers(master, looks).values():
         if look.name not in bridges:
@@ -213,7 +215,7 @@ def _is_of_link(client: str, link: str) -> bool:
     return client.startswith((f"{link}_", f"{_ILLEGAL.sub('_', link)}_"))
 
 
-def _drain(masters: Sequence[MigrationLook], looks: Sequence[MigrationLook]) -> MigrationStep | None:
+def _drain(masters: Sequence[MigrationEvidence], looks: Sequence[MigrationEvidence]) -> MigrationStep | None:
     """Have queues wanted by the new pairs as long as there is anything in them."""
     full = [master for master in masters if master.held and master.held.queues]
     if not full:
@@ -241,12 +243,12 @@ def _drain(masters: Sequence[MigrationLook], looks: Sequence[MigrationLook]) -> 
     )
 
 
-def _is_stalled(master: MigrationLook) -> bool:
+def _is_stalled(master: MigrationEvidence) -> bool:
     recent = master.counts[-STALLED:]
     return len(recent) == STALLED and min(recent) == recent[0]
 
 
-def _check_leftovers(masters: Iterable[MigrationLook], looks: Sequence[MigrationLook]) -> None:
+def _check_leftovers(masters: Iterable[MigrationEvidence], looks: Sequence[MigrationEvidence]) -> None:
     """What no link can take: the backlog of durable subscriptions, and transactions in doubt."""
     links = {link.name for look in looks for link in look.links}
     for master in masters:
@@ -272,9 +274,9 @@ def _check_leftovers(masters: Iterable[MigrationLook], looks: Sequence[Migration
 
 
 def _drained(
-    masters: Sequence[MigrationLook],
-    slaves: Sequence[MigrationLook | None],
-    looks: Sequence[MigrationLook],
+    masters: Sequence[MigrationEvidence],
+    slaves: Sequence[MigrationEvidence | None],
+    looks: Sequence[MigrationEvidence],
     *,
     retire: bool,
 ) -> MigrationStep:
@@ -312,7 +314,7 @@ def _drained(
     )
 
 
-def _clients(master: MigrationLook, looks: Sequence[MigrationLook]) -> Iterator[str]:
+def _clients(master: MigrationEvidence, looks: Sequence[MigrationEvidence]) -> Iterator[str]:
     """Connections that are neither links' nor the slave's."""
     links = [link.name for look in looks for link in look.links]
     for client, address, connector in master.held.clients if master.held else ():
@@ -320,7 +322,7 @@ def _clients(master: MigrationLook, looks: Sequence[MigrationLook]) -> Iterator[
             yield f"{client} from {address} to {master.host} ({connector})"
 
 
-def _check_empty(master: MigrationLook) -> None:
+def _check_empty(master: MigrationEvidence) -> None:
     held = master.held
     if held is None:
         raise InputError(f"{master.host} is stopped and its store was not counted")
@@ -333,7 +335,7 @@ def _check_empty(master: MigrationLook) -> None:
         )
 
 
-def _retired(masters: Sequence[MigrationLook]) -> MigrationStep:
+def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
     for master in masters:
         _check_empty(master)
     stores = ", ".join(f"{master.host}:{master.held.store}" for master in masters if master.held)
@@ -371,7 +373,7 @@ def decide_migrate(request: Request) -> Decision:
     """Return the next step. ``options``: ``held`` and ``counts`` by host, ``retire``, ``waited``."""
     brokers, options = request.brokers, request.options
     looks = [
-        MigrationLook(
+        MigrationEvidence(
             host=host,
             name=brokers[host]["broker_name"],
             **{key: brokers[host][key] for key in ("pair", "role", "ha")},
@@ -386,10 +388,10 @@ def decide_migrate(request: Request) -> Decision:
     return request.step(plan_migration(looks, pairs, retire=options["retire"], waited=float(options["waited"])))
 
 
-def _held(found: Mapping[str, Any] | None) -> Held | None:
+def _held(found: Mapping[str, Any] | None) -> StoreBacklog | None:
     if not found or "messages" not in found:
         return None
-    return Held(
+    return StoreBacklog(
         **{key: found[key] for key in ("running", "store", "queues", "prepared", "bridges", "certain", "messages")},
         subscriptions=[(one["topic"], one["client"], one["name"], one["messages"]) for one in found["subscriptions"]],
         clients=[(one["client"], one["address"], one["connector"]) for one in found["clients"]],

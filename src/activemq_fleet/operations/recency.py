@@ -40,7 +40,7 @@ class ResyncRefused(FleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BrokerRun:
     """One run of a broker process, according to its log.
 
     ``began`` is local time. ``served``: it served without its master. ``attached`` counts the slaves that a master saw;
@@ -72,7 +72,7 @@ class Store:
     cleaned: bool = False
     damaged: int = 0
     loads: tuple[str, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[BrokerRun, ...] = ()
 
     @classmethod
     def of(cls, host: str, role: str, look: Mapping[str, Any]) -> Store:
@@ -90,7 +90,7 @@ class Store:
             cleaned=not look["whole"] or numbers != list(range(1, len(numbers) + 1)),
             damaged=look["damaged"],
             loads=tuple(look["loads"]),
-            runs=tuple(Run(**run) for run in look["runs"]),
+            runs=tuple(BrokerRun(**run) for run in look["runs"]),
         )
 
     @cached_property
@@ -104,7 +104,7 @@ class Store:
         return not self.known and not self.cleaned
 
     @property
-    def run(self) -> Run | None:
+    def run(self) -> BrokerRun | None:
         """The run that wrote the end of the journal; None where the log does not prove which run did.
 
         The journal names the start of each run by the same clock as the log does.
@@ -119,7 +119,7 @@ class Store:
         return before[-1]
 
     @property
-    def last_service(self) -> Run | None:
+    def last_service(self) -> BrokerRun | None:
         """The last run in which the node served, or was attached, up to the end of the journal."""
         last = self.run
         if last is None:
@@ -135,7 +135,7 @@ class Store:
         service = self.last_service
         return service is not None and service.served
 
-    def start_of(self, run: Run) -> int | None:
+    def start_of(self, run: BrokerRun) -> int | None:
         """Return the index of the record where a run begins; 0 when its file is gone, None when it is not known."""
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
@@ -174,7 +174,7 @@ def _loaded_at(text: str) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StoreChoice:
     """Which host has the store to continue with (``winner``), and why; ``equal``: both stores hold the same."""
 
     winner: str
@@ -182,7 +182,7 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
-def judge(master: Store, slave: Store, chosen: str | None = None) -> Verdict:
+def judge(master: Store, slave: Store, chosen: str | None = None) -> StoreChoice:
     """Return which of the two stores of a pure pair to continue with; ``chosen`` is the operator's own decision.
 
     Raises ResyncRefused, with what to look at, when the evidence is not enough.
@@ -193,7 +193,7 @@ def judge(master: Store, slave: Store, chosen: str | None = None) -> Verdict:
     if master.state == slave.state:
         number = counted(len(master.live), "message or subscription", "messages and subscriptions")
         same = f"both stores hold the same {number}"
-        return Verdict(chosen or master.host, True, (same,))
+        return StoreChoice(chosen or master.host, True, (same,))
     if chosen:
         return _chosen(master, slave, chosen)
     for store in (master, slave):
@@ -226,18 +226,18 @@ def differences(master: Store, slave: Store) -> str:
     return " and ".join(found)
 
 
-def _chosen(master: Store, slave: Store, chosen: str) -> Verdict:
+def _chosen(master: Store, slave: Store, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     lost, _ = _unknown(loser, winner)
     left = f"; the backup of {loser.host} keeps {counted(len(lost), 'message')} that only it has" if lost else ""
-    return Verdict(chosen, False, (f"activemq_resync_from says {chosen}{left}",))
+    return StoreChoice(chosen, False, (f"activemq_resync_from says {chosen}{left}",))
 
 
-def _judge_empty(master: Store, slave: Store) -> Verdict:
+def _judge_empty(master: Store, slave: Store) -> StoreChoice:
     if slave.empty:
-        return Verdict(master.host, False, (f"the store of {slave.host} has never held anything",))
+        return StoreChoice(master.host, False, (f"the store of {slave.host} has never held anything",))
     if slave.served:
-        return Verdict(slave.host, False, (f"the store of {master.host} has never held anything",))
+        return StoreChoice(slave.host, False, (f"the store of {master.host} has never held anything",))
     raise _refused(
         master,
         slave,
@@ -246,7 +246,7 @@ def _judge_empty(master: Store, slave: Store) -> Verdict:
     )
 
 
-def _judge_contents(master: Store, slave: Store) -> Verdict:
+def _judge_contents(master: Store, slave: Store) -> StoreChoice:
     only_master, cleaned_slave = _unknown(master, slave)
     only_slave, cleaned_master = _unknown(slave, master)
     done_master = _done(master, slave) + cleaned_master
@@ -255,16 +255,16 @@ def _judge_contents(master: Store, slave: Store) -> Verdict:
     m, s = master.host, slave.host
     if not only_slave and not (done_slave and (only_master or done_master)):
         if only_master or done_master:
-            return Verdict(m, False, _more(m, s, len(only_master), done_master))
-        return Verdict(s, False, _more(s, m, 0, done_slave))
+            return StoreChoice(m, False, _more(m, s, len(only_master), done_master))
+        return StoreChoice(s, False, _more(s, m, 0, done_slave))
     if not only_master and not done_master:
-        return Verdict(s, False, _more(s, m, len(only_slave), done_slave))
+        return StoreChoice(s, False, _more(s, m, len(only_slave), done_slave))
     if served is False and _is_in_flight(master, slave, only_slave):
         attached = f"{s} was attached to {m} to its end and never served: {m} has all that was acknowledged"
-        return Verdict(m, False, (attached, *_more(m, s, len(only_master), done_master)))
+        return StoreChoice(m, False, (attached, *_more(m, s, len(only_master), done_master)))
     if served and not only_master:
         alone = f"{s} served without {m} after it was attached, and knows every message that {m} still has"
-        return Verdict(s, False, (alone, *_more(s, m, len(only_slave), done_slave)))
+        return StoreChoice(s, False, (alone, *_more(s, m, len(only_slave), done_slave)))
     facts = [f"{m} has {counted(len(only_master), 'message')} that {s} knows nothing of, {s} has {len(only_slave)}"]
     facts.append(f"{m} has delivered {done_master} that {s} still has, {s} {done_slave} that {m} still has")
     facts.append({True: f"{s} served alone", False: f"{s} never served alone", None: f"no log tells of {s}"}[served])

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.recency import ResyncRefused, Store, Verdict, differences, judge
+from activemq_fleet.operations.recency import ResyncRefused, Store, StoreChoice, differences, judge
 from activemq_fleet.operations.requests import Decision, Request, operation
 from activemq_fleet.profiles import PROFILES
 
@@ -204,7 +204,7 @@ def _rising(master: Node, slave: Node) -> ResyncStep | None:
     return None
 
 
-def _judge(master: Node, slave: Node, chosen: str | None) -> Verdict:
+def _judge(master: Node, slave: Node, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state == "active" and slave.state == "active":
         raise ResyncRefused(
             f"{master.host} and {slave.host} both serve, and have each taken what the other does not know: keep "
@@ -218,7 +218,7 @@ def _judge(master: Node, slave: Node, chosen: str | None) -> Verdict:
     return verdict
 
 
-def _stops(master: Node, slave: Node, verdict: Verdict) -> Iterator[ResyncStep]:
+def _stops(master: Node, slave: Node, verdict: StoreChoice) -> Iterator[ResyncStep]:
     """The node whose store is overwritten first; a slave that loses its master would begin to serve."""
     order = (slave, master) if verdict.winner == master.host else (master, slave)
     for node in order:

@@ -101,7 +101,8 @@ def next_restart(nodes: Sequence[Node], run: Run) -> NextStep:
         node = min(left, key=lambda node: (node.state == "active", node.role != "slave", node.host))
         if node.host in run.acted:
             raise RefusalError(
-                head_of(run), [f"{node.host}: {run.act} was done in this run and does not show: see what the host says"]
+                refusal_heading(run),
+                [f"{node.host}: {run.act} was done in this run and does not show: see what the host says"],
             )
         return next_touch(node, pair, run.act, notes)
     return NextStep("done", _end(pairs, run), notes=notes)
@@ -119,7 +120,8 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Run) -> N
             continue
         if active.host in run.acted:
             raise RefusalError(
-                head_of(run), [f"{active.host}: it took the lock back before {wanted} had it: see the log of {wanted}"]
+                refusal_heading(run),
+                [f"{active.host}: it took the lock back before {wanted} had it: see the log of {wanted}"],
             )
         return NextStep(
             run.act,
@@ -166,7 +168,7 @@ def wait_or_refuse(pairs: Sequence[Sequence[Node]], run: Run) -> NextStep | None
     if not problems:
         return None
     if any(problem.patience <= run.waited for problem in problems):
-        raise RefusalError(head_of(run), list(_lines(problems, run.waited)))
+        raise RefusalError(refusal_heading(run), list(_lines(problems, run.waited)))
     return pause("; ".join(map(str, problems)), run)
 
 
@@ -181,7 +183,7 @@ def _lines(problems: Sequence[Problem], waited: float) -> Iterator[str]:
         yield f"{problem} (after {waited:.0f} s)" if 0 < problem.patience <= waited else str(problem)
 
 
-def head_of(run: Run) -> str:
+def refusal_heading(run: Run) -> str:
     """Return the beginning of a refusal: whether the run has touched anything."""
     return "nothing further is touched:" if run.acted else "nothing was touched:"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from activemq_fleet.operations.health import Node, node_of
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
-from activemq_fleet.operations.rolling import NextStep, Run, head_of, next_touch, nodes_by_pair, pause
+from activemq_fleet.operations.rolling import NextStep, Run, next_touch, nodes_by_pair, pause, refusal_heading
 from activemq_fleet.operations.table import outcome_table
 from activemq_fleet.printable import counted
 
@@ -79,7 +79,7 @@ def next_site_step(nodes: Sequence[Node], run: Run, unseen: Mapping[str, str] | 
         act, node = acts[0]
         if node.host in run.acted:
             text = f"{node.host}: {act} was done in this run and does not show: see its log"
-            raise RefusalError(head_of(run), [text])
+            raise RefusalError(refusal_heading(run), [text])
         ends_service = act == "restart" and node.state == "active"
         if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
             return waiting
@@ -111,16 +111,16 @@ def _wait_for_standby(node: Node, pair: Sequence[Node], run: Run, unseen: Mappin
         text = f"{node.host} is active and is not restarted, because {peer.host} is {peer.state} ({peer.how})"
         if peer.state not in ("active", "stopped"):
             return _wait(text, peer, run)
-        raise RefusalError(head_of(run), [text])
+        raise RefusalError(refusal_heading(run), [text])
     if node.host in unseen:
         text = f"{node.host} is active and is not restarted, because {unseen[node.host]} was not reached"
-        raise RefusalError(head_of(run), [text])
+        raise RefusalError(refusal_heading(run), [text])
     return None
 
 
 def _wait(text: str, node: Node, run: Run) -> NextStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.comes_up):
-        raise RefusalError(head_of(run), [f"{text}: see {node.base}/data/activemq.log"])
+        raise RefusalError(refusal_heading(run), [f"{text}: see {node.base}/data/activemq.log"])
     return pause(text, run)
 
 

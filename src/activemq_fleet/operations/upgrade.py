@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import Jump, Persistence, judge_jump, way_back
+from activemq_fleet.operations.jumps import Persistence, ReleaseChange, judge_jump, way_back
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
-from activemq_fleet.operations.rolling import NextStep, Run, head_of, pairs_of, run_of, wait_or_refuse
+from activemq_fleet.operations.rolling import NextStep, Run, pairs_of, refusal_heading, run_of, wait_or_refuse
 from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 
@@ -23,7 +23,7 @@ _TRIES = 3  # of a switch over: the one that stopped may win the lock back
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class StoreChange:
     """Where a host's broker keeps its messages: as it runs (``now``), and as the inventory wants it (``then``).
 
     ``install`` is how the release was installed.
@@ -34,7 +34,7 @@ class Stores:
     install: str = "archive"
 
 
-def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> dict[str, Jump]:
+def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: Run) -> dict[str, ReleaseChange]:
     """Return the jump of every pair that changes its release, by pair.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
@@ -43,7 +43,7 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
         pairs.setdefault(node.pair, []).append(node)
-    jumps: dict[str, Jump] = {}
+    jumps: dict[str, ReleaseChange] = {}
     refused: list[str] = []
     for name, pair in sorted(pairs.items()):
         active = [node for node in pair if node.state == "active"]
@@ -57,11 +57,13 @@ def judge_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
             lines = [f"{active[0].host}: {line}" for line in lines]
         refused += lines
     if refused:
-        raise RefusalError(head_of(run), refused)
+        raise RefusalError(refusal_heading(run), refused)
     return jumps
 
 
-def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> tuple[NextStep, dict[str, Jump]]:
+def check_upgrade(
+    nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: Run
+) -> tuple[NextStep, dict[str, ReleaseChange]]:
     """Return a step (``done`` where every pair is well, else ``wait``) and the jumps, before anything is installed.
 
     Raises RefusalError for an upgrade that is refused and for a problem that does not pass.
@@ -73,7 +75,7 @@ def check_upgrade(nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run)
 
 
 def next_upgrade(
-    nodes: Sequence[Node], stores: Mapping[str, Stores], run: Run, switched: Mapping[str, int] | None = None
+    nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: Run, switched: Mapping[str, int] | None = None
 ) -> NextStep:
     """Return the next step of an upgrade; ``switched`` counts the switchovers of each host in the run.
 
@@ -98,7 +100,7 @@ def next_upgrade(
     )
 
 
-def may_put_back(host: str, nodes: Sequence[Node], stores: Mapping[str, Stores]) -> bool:
+def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreChange]) -> bool:
     """Return whether the old release of ``host`` may stand by for its peer again if the new one does not come up.
 
     It may not when the peer has the store open as a release whose store it cannot read: it would be
@@ -115,7 +117,7 @@ def may_put_back(host: str, nodes: Sequence[Node], stores: Mapping[str, Stores])
 def _step(
     pair: Sequence[Node],
     left: Sequence[Node],
-    jump: Jump | None,
+    jump: ReleaseChange | None,
     run: Run,
     switched: Mapping[str, int],
     notes: tuple[str, ...],
@@ -125,7 +127,7 @@ def _step(
     if node.state == "active" and peer is not None:
         if switched.get(node.host, 0) >= _TRIES:
             raise RefusalError(
-                head_of(run),
+                refusal_heading(run),
                 [f"{node.host}: it took the lock back {_TRIES} times before {peer.host} had it: see its log"],
             )
         closing = ": after this the way back is closed" if jump and jump.back == "closed" else ""
@@ -133,7 +135,7 @@ def _step(
         return NextStep("switch", say, (node.host,), peer.host, node.state, notes=notes)
     if node.host in run.acted:
         raise RefusalError(
-            head_of(run),
+            refusal_heading(run),
             [f"{node.host}: was upgraded in this run and still runs {node.release}: see what the host says"],
         )
     how = f"the standby: {peer.host} serves" if peer else "which has no peer: its clients wait"
@@ -141,7 +143,7 @@ def _step(
     return NextStep("upgrade", say, (node.host,), peer.host if peer else None, node.state, notes=notes)
 
 
-def _unfit(pair: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> Iterator[str]:
+def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Run) -> Iterator[str]:
     """What can be said of a pair before its jump is looked at."""
     running = [node for node in pair if node.pid is not None]
     left_out = [node.host for node in pair if node.host not in run.chosen]
@@ -174,7 +176,7 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, Stores], run: Run) -> Iter
         )
 
 
-def _jump(pair: Sequence[Node], active: Node, stores: Stores) -> Jump:
+def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseChange:
     """``_unfit`` has seen that every release is known to its host and that at most one is another."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
     found, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
@@ -197,14 +199,14 @@ def decide_upgrade(request: Request) -> Decision:
     nodes, stores, run = _upgrade_of(request)
     switched = {host: acts.count("switch") for host, acts in request.options["acted"].items()}
     step = next_upgrade(nodes, stores, run, switched)
-    may = step.act != "upgrade" or may_put_back(step.hosts[0], nodes, stores)
+    may = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
     return {"step": {**request.step(step)["step"], "put_back": may}}
 
 
-def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, Stores], Run]:
+def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, StoreChange], Run]:
     nodes, run = run_of(request, "upgrade", done=set(), upgrade=True)
     stores = {
-        host: Stores(
+        host: StoreChange(
             now=Persistence(**evidence["persistence"], directory=evidence["store"]),
             then=Persistence(**broker["persistence"], directory=broker["directory"]),
             install=broker["install"],

@@ -166,7 +166,7 @@ class Release:
     """The schemes that a broker made of the release's jars from Maven can listen on."""
 
     @classmethod
-    def of(cls, text: str) -> Release:
+    def of(cls, text: object) -> Release:
         """Return the release called ``text``, such as ``5.18.3``.
 
         An unknown patch of a known line takes that line's newest data and says so in

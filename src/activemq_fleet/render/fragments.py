@@ -141,7 +141,7 @@ def _merge(
         if isinstance(child.tag, str):
             put(into, child)
         else:
-            into.append(child)
+            into.append(child)  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
 
 
 def _name(element: etree._Element) -> str:

@@ -78,7 +78,7 @@ def _check_bounds(root: etree._Element) -> None:
             excess = next((f"a value {text}" for v in element.attrib.values() if (text := _excess_of(str(v)))), "")
         if excess:
             message = f"{excess}: it is not looked at, and no broker has such a configuration"
-            raise TooLargeError(SchemaProblem(int(str(element.sourceline or 1)), 1, "", message))
+            raise TooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message))
 
 
 def _excess_of(value: str) -> str:
