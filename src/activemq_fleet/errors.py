@@ -62,7 +62,7 @@ class LinksDownError(LabError):
     """Links of a lab that should be up are down; each of ``lines`` names one link."""
 
 
-def named(hosts: Sequence[str], number: int | None = None) -> str:
+def shorten_host_list(hosts: Sequence[str], number: int | None = None) -> str:
     """Return the first few of ``number`` host names as text, with "and N more" for the rest."""
     shown, more = ", ".join(hosts[:_MOST_NAMED]), (number or len(hosts)) - _MOST_NAMED
     return f"{shown} and {more} more" if more > 0 else shown

@@ -146,7 +146,7 @@ def test_jolokia_asks_a_deny_only_for_commands_that_are_listed(tmp_path: Path) -
                 xml,
                 release,
                 schema=load_schema(release),
-                beside={"jetty.xml": jetty, "jolokia-access.xml": policy.encode()},
+                other_files={"jetty.xml": jetty, "jolokia-access.xml": policy.encode()},
                 selection=Selection(select=("S007",)),
             )
         )

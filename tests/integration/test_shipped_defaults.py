@@ -38,13 +38,13 @@ def distribution(release: Release) -> Path:
     return found
 
 
-def beside(directory: Path) -> Mapping[str, bytes]:
+def other_files(directory: Path) -> Mapping[str, bytes]:
     return {name: (directory / name).read_bytes() for name in BESIDE if (directory / name).is_file()}
 
 
 def findings(file: Path, release: Release, files: Mapping[str, bytes]) -> tuple[Finding, ...]:
     return file_findings(
-        file.read_bytes(), release, schema=load_schema(release), file=f"conf/{file.name}", beside=files
+        file.read_bytes(), release, schema=load_schema(release), file=f"conf/{file.name}", other_files=files
     )
 
 
@@ -58,7 +58,7 @@ def as_text(found: tuple[Finding, ...]) -> str:
 def test_the_shipped_file_shows_what_was_reviewed_and_no_more(text: str, golden: Golden) -> None:
     release = Release.of(text)
     conf = distribution(release) / "conf"
-    golden.file(f"shipped/{text}.txt", as_text(findings(conf / "activemq.xml", release, beside(conf))))
+    golden.file(f"shipped/{text}.txt", as_text(findings(conf / "activemq.xml", release, other_files(conf))))
 
 
 @pytest.mark.parametrize("text", RELEASES)
@@ -66,7 +66,7 @@ def test_the_examples_of_a_release_show_what_was_reviewed_and_no_more(text: str,
     """They have networks, JDBC stores, encrypted accounts and multicast; people begin with a copy of one."""
     release = Release.of(text)
     home = distribution(release)
-    files = beside(home / "conf")
+    files = other_files(home / "conf")
     default = set(findings(home / "conf" / "activemq.xml", release, files))
     told = ""
     for example in sorted((home / "examples" / "conf").glob("activemq*.xml")):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activemq_fleet.routes.choices import strands, verdict
-from activemq_fleet.routes.failures import losses
-from activemq_fleet.routes.shape import UNLIMITED, Edge, Shape, bits
+from activemq_fleet.routes.choices import choice_outcome, strands
+from activemq_fleet.routes.failures import unreachable_pairs_by_failure
+from activemq_fleet.routes.shape import UNLIMITED, BridgeGraph, Edge, bits
 
 Path = tuple[int, ...]
 
@@ -30,7 +30,7 @@ class Subscription:
         return -5 if len(self.path) == 1 else -5 - (len(self.path) + 1)
 
 
-def simulate(shape: Shape, consumer: int) -> dict[int, list[Subscription]]:
+def simulate(shape: BridgeGraph, consumer: int) -> dict[int, list[Subscription]]:
     """Every subscription that a consumer at one broker leads to: each advisory is passed on, one by one."""
     held: dict[int, list[Subscription]] = {broker: [] for broker in range(shape.size)}
     advisories: list[tuple[int, Path]] = [(consumer, ())]
@@ -66,7 +66,7 @@ TTL = st.one_of(st.integers(0, 4), st.just(UNLIMITED))
 
 
 @st.composite
-def shapes(draw: st.DrawFn) -> Shape:
+def shapes(draw: st.DrawFn) -> BridgeGraph:
     size = draw(st.integers(2, 5))
     alike: bool = draw(st.booleans())
     limit, near = draw(st.integers(1, 4)), draw(st.booleans())
@@ -80,12 +80,12 @@ def shapes(draw: st.DrawFn) -> Shape:
     if edges and doubled:
         twin: Edge = draw(st.sampled_from(edges))
         edges.append(twin._replace(consumer_ttl=draw(TTL), message_ttl=draw(TTL)))
-    return Shape(size, tuple(edges))
+    return BridgeGraph(size, tuple(edges))
 
 
 @settings(deadline=None, max_examples=400)
 @given(shapes())
-def test_what_arrives_and_what_strands_is_what_the_simulation_says(shape: Shape) -> None:
+def test_what_arrives_and_what_strands_is_what_the_simulation_says(shape: BridgeGraph) -> None:
     for consumer in range(shape.size):
         held = simulate(shape, consumer)
         for source in set(range(shape.size)) - {consumer}:
@@ -94,14 +94,14 @@ def test_what_arrives_and_what_strands_is_what_the_simulation_says(shape: Shape)
             if True in every:
                 usual = set(ends(held, source, consumer, usual=True))
                 expected = "arrives" if every == {True} else "strands" if False in usual else "full"
-                assert verdict(shape, source, consumer) == expected
+                assert choice_outcome(shape, source, consumer) == expected
 
 
 @settings(deadline=None, max_examples=200)
 @given(shapes())
-def test_a_death_cuts_off_what_the_network_without_the_broker_does_not_reach(shape: Shape) -> None:
-    for dead, loss in enumerate(losses(shape)):
-        left = Shape(shape.size, tuple(edge for edge in shape.edges if dead not in edge[:2]))
+def test_a_death_cuts_off_what_the_network_without_the_broker_does_not_reach(shape: BridgeGraph) -> None:
+    for dead, loss in enumerate(unreachable_pairs_by_failure(shape)):
+        left = BridgeGraph(shape.size, tuple(edge for edge in shape.edges if dead not in edge[:2]))
         cut = [
             (source, target)
             for source in range(shape.size)
@@ -116,29 +116,31 @@ def test_a_death_cuts_off_what_the_network_without_the_broker_does_not_reach(sha
 
 @settings(deadline=None, max_examples=400)
 @given(shapes(), st.integers(0, 31), st.integers(0, 31), st.sampled_from([1, 3, 10, 500]))
-def test_what_strands_is_told_as_with_the_whole_verdict(shape: Shape, replays: int, merges: int, patience: int) -> None:
+def test_what_strands_is_told_as_with_the_whole_verdict(
+    shape: BridgeGraph, replays: int, merges: int, patience: int
+) -> None:
     some = shape.everyone
-    asked = Shape(shape.size, shape.edges, replays & some, merges & some)
+    asked = BridgeGraph(shape.size, shape.edges, replays & some, merges & some)
     for source in range(shape.size):
         for target in bits(asked.spread[source].arrives):
-            whole = verdict(asked, source, target, patience=patience)
+            whole = choice_outcome(asked, source, target, patience=patience)
             assert strands(asked, source, target, patience=patience) == (whole == "strands")
 
 
-def line(size: int, ttl: int, *, consumer: int | None = None, replays: int = 0, merges: int = 0) -> Shape:
+def line(size: int, ttl: int, *, consumer: int | None = None, replays: int = 0, merges: int = 0) -> BridgeGraph:
     """A chain of duplex bridges."""
     edges = [
         Edge(a, b, ttl if consumer is None else consumer, ttl)
         for near in range(size - 1)
         for a, b in ((near, near + 1), (near + 1, near))
     ]
-    return Shape(size, tuple(edges), replays, merges)
+    return BridgeGraph(size, tuple(edges), replays, merges)
 
 
-def circle(size: int, ttl: int, *, near: bool = True, replays: int = 0, merges: int = 0) -> Shape:
+def circle(size: int, ttl: int, *, near: bool = True, replays: int = 0, merges: int = 0) -> BridgeGraph:
     """A ring of duplex bridges."""
     edges = [Edge(a, (a + step) % size, ttl, ttl, near) for a in range(size) for step in (1, -1)]
-    return Shape(size, tuple(edges), replays, merges)
+    return BridgeGraph(size, tuple(edges), replays, merges)
 
 
 @pytest.mark.parametrize(("ttl", "furthest"), [(1, 1), (2, 2), (3, 3)])
@@ -157,52 +159,52 @@ def test_no_broker_of_a_chain_has_a_choice() -> None:
 
 
 def test_a_ttl_longer_than_half_a_ring_opens_the_long_way_round_to_the_near_peer() -> None:
-    assert verdict(circle(4, 2), 0, 1) == "arrives"
-    assert verdict(circle(5, 3), 0, 2) == "arrives"
-    assert verdict(circle(6, 4), 0, 2) == "arrives"
+    assert choice_outcome(circle(4, 2), 0, 1) == "arrives"
+    assert choice_outcome(circle(5, 3), 0, 2) == "arrives"
+    assert choice_outcome(circle(6, 4), 0, 2) == "arrives"
 
 
-def mesh(size: int, ttl: int, *, near: bool = True) -> Shape:
+def mesh(size: int, ttl: int, *, near: bool = True) -> BridgeGraph:
     """One way from each to each."""
-    return Shape(size, tuple(Edge(a, b, ttl, ttl, near) for a in range(size) for b in range(size) if a != b))
+    return BridgeGraph(size, tuple(Edge(a, b, ttl, ttl, near) for a in range(size) for b in range(size) if a != b))
 
 
 def test_a_long_way_that_the_ttl_cuts_is_taken_only_when_the_near_bridge_is_full() -> None:
-    assert verdict(mesh(4, 3), 0, 3) == "arrives"
-    assert verdict(mesh(5, 3), 0, 3) == "full"
+    assert choice_outcome(mesh(4, 3), 0, 3) == "arrives"
+    assert choice_outcome(mesh(5, 3), 0, 3) == "full"
 
 
 def test_without_priorities_messages_are_dealt_out_to_the_long_ways_too() -> None:
-    assert verdict(mesh(5, 3, near=False), 0, 3) == "strands"
+    assert choice_outcome(mesh(5, 3, near=False), 0, 3) == "strands"
 
 
 def test_a_message_that_may_go_back_uses_up_its_ttl_on_a_ring() -> None:
-    assert verdict(circle(4, 3), 0, 1) == "arrives"
-    assert verdict(circle(4, 3, replays=0b1111), 0, 1) == "full"
+    assert choice_outcome(circle(4, 3), 0, 1) == "arrives"
+    assert choice_outcome(circle(4, 3, replays=0b1111), 0, 1) == "full"
 
 
 def test_demand_that_was_merged_is_uncertain_where_two_ways_lead() -> None:
-    assert verdict(circle(4, 3), 0, 2) == "arrives"
-    assert verdict(circle(4, 3, merges=0b1111), 0, 2) != "arrives"
+    assert choice_outcome(circle(4, 3), 0, 2) == "arrives"
+    assert choice_outcome(circle(4, 3, merges=0b1111), 0, 2) != "arrives"
 
 
 def test_a_bridge_with_a_static_destination_needs_no_demand() -> None:
-    shape = Shape(3, (Edge(0, 1, 0, 2, always=True), Edge(1, 2, 1, 2)))
+    shape = BridgeGraph(3, (Edge(0, 1, 0, 2, always=True), Edge(1, 2, 1, 2)))
 
     assert shape.spread[0].arrives == 0b110
 
 
 def test_a_static_subscription_is_announced_like_a_consumer() -> None:
     """The second bridge subscribes for what the first one takes, though no consumer is known."""
-    shape = Shape(3, (Edge(1, 2, 0, UNLIMITED, always=True), Edge(0, 1, 2, UNLIMITED)))
+    shape = BridgeGraph(3, (Edge(1, 2, 0, UNLIMITED, always=True), Edge(0, 1, 2, UNLIMITED)))
 
     assert shape.spread[0].arrives == 0b110
-    assert Shape(3, (Edge(1, 2, 0, 9, always=True), Edge(0, 1, 1, 9))).spread[0].arrives == 0b010
+    assert BridgeGraph(3, (Edge(1, 2, 0, 9, always=True), Edge(0, 1, 1, 9))).spread[0].arrives == 0b010
 
 
 def test_a_mesh_of_many_brokers_is_solved_at_once() -> None:
     shape = mesh(60, 3)
 
     assert all(spread.arrives.bit_count() == 59 for spread in shape.spread)
-    assert verdict(shape, 0, 1) == "full"
-    assert not any(loss.count for loss in losses(shape))
+    assert choice_outcome(shape, 0, 1) == "full"
+    assert not any(loss.count for loss in unreachable_pairs_by_failure(shape))

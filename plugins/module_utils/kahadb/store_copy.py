@@ -63,7 +63,7 @@ class Location:
     def name(self) -> str:
         return os.path.basename(self.store)
 
-    def beside(self, name: str) -> str:
+    def sibling(self, name: str) -> str:
         """Return the path of another name in the store's directory."""
         return os.path.join(self.parent, name)
 
@@ -142,10 +142,10 @@ def stage(store: str, files: Manifest, user: str | None = None) -> dict[str, int
     staging, prefix = _staging(where, files), f"{where.name}.resync-"
     mode = run_as(where.owner, store_files.store_mode, where.store)
     for name in run_as(where.keeper, _other_stagings, where.parent, prefix, staging):
-        run_as(where.owner, store_files.empty_directory, where.beside(name))
+        run_as(where.owner, store_files.empty_directory, where.sibling(name))
     run_as(where.keeper, _make_staging, where, prefix, staging, 0o750 if mode is None else mode)
     wanted: dict[str, int] = run_as(
-        where.owner, store_files.fill_staging, where.store, where.beside(staging), dict(files)
+        where.owner, store_files.fill_staging, where.store, where.sibling(staging), dict(files)
     )
     return wanted
 
@@ -211,7 +211,7 @@ def write(store: str, files: Manifest, name: str, offset: int, data: str, user: 
     Raises InstallError for a chunk that does not follow, or a file whose sum is wrong.
     """
     where = locate(store, user)
-    staging = where.beside(_staging(where, files))
+    staging = where.sibling(_staging(where, files))
     return int(run_as(where.owner, store_files.write_piece, staging, files, name, offset, unpack(data)))
 
 
@@ -226,7 +226,7 @@ def switch(store: str, files: Manifest, source: str, user: str | None = None) ->
     run_as(where.owner, store_files.refuse_locked, where.store)
     staging = _staging(where, files)
     if _fingerprint(where, staging) != identity(files):
-        raise InstallError(f"{where.beside(staging)} is not the whole copy: run the same command again")
+        raise InstallError(f"{where.sibling(staging)} is not the whole copy: run the same command again")
     backup = before = ""
     if run_as(where.owner, store_files.store_mode, where.store) is not None:
         old = manifest(where.store, user)
@@ -250,10 +250,10 @@ def finish(store: str, user: str | None = None) -> str:
     run_as(where.owner, store_files.refuse_locked, where.store)
     run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
     if plan.backup and _sums_of(where, plan.backup) != plan.before:
-        backup = where.beside(plan.backup)
+        backup = where.sibling(plan.backup)
         raise InstallError(f"{backup} is not what the store was before: its disk does not keep what it was given")
     resync_plans.remove_plan(where.store, where.owner)
-    return where.beside(plan.backup) if plan.backup else ""
+    return where.sibling(plan.backup) if plan.backup else ""
 
 
 def _exchange(path: str, name: str, staging: str, backup: str) -> None:
@@ -299,14 +299,14 @@ def _staging(where: Location, files: Manifest) -> str:
 def _fingerprint(where: Location, name: str) -> str:
     """Return the identity of a directory beside the store; empty where there is none."""
     try:
-        found: str = identity(run_as(where.owner, store_files.manifest, where.beside(name)))
+        found: str = identity(run_as(where.owner, store_files.manifest, where.sibling(name)))
     except FileNotFoundError:
         return ""
     return found
 
 
 def _sums_of(where: Location, name: str) -> str:
-    return _sums(run_as(where.owner, store_files.manifest, where.beside(name)))
+    return _sums(run_as(where.owner, store_files.manifest, where.sibling(name)))
 
 
 def _sums(files: Manifest) -> str:

@@ -65,7 +65,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
         if variables.get("agent_client_id") == file.host:
             del variables["agent_client_id"]
         name = file.entries.get("mb.username", "")
-        variables["agent_password"] = proposal.secrets.of(name, "", f"password of the agent {name}")
+        variables["agent_password"] = proposal.secrets.secret_for(name, "", f"password of the agent {name}")
         if len({broker.group for broker in brokers.values()}) > 1:
             variables["agent_group"] = home.group
         proposal.agents[file.host] = {name: value for name, value in variables.items() if is_valid_value(name, value)}

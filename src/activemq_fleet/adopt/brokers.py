@@ -132,11 +132,11 @@ def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener])
     needs_certificates = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in listeners)
     stores = {
         "keystore": context.get("keyStore").removeprefix("file:"),
-        "keystore_password": proposal.secrets.of(
+        "keystore_password": proposal.secrets.secret_for(
             "keystore", context.get("keyStorePassword"), "password of the key store"
         ),
         "truststore": context.get("trustStore").removeprefix("file:"),
-        "truststore_password": proposal.secrets.of(
+        "truststore_password": proposal.secrets.secret_for(
             "truststore", context.get("trustStorePassword"), "password of the trust store"
         ),
     }
@@ -184,7 +184,7 @@ def propose_users(proposal: Proposal) -> None:
             is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, own_group(name)])
             if is_agents and name in known.get(document.identity.group, ()):
                 continue
-            secret = proposal.secrets.of(name, account.get("password"), f"password of user {name}")
+            secret = proposal.secrets.secret_for(name, account.get("password"), f"password of user {name}")
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
             if values.is_valid_value("users", [user]):
                 users.append(user)

@@ -75,4 +75,4 @@ def is_known(proposal: Proposal) -> bool:
 
 
 def _first(document: Document, beginnings: tuple[str, ...]) -> str:
-    return next((text for path, text in document.beside.items() if path.startswith(beginnings)), "")
+    return next((text for path, text in document.other_files.items() if path.startswith(beginnings)), "")

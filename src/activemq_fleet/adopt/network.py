@@ -89,7 +89,7 @@ def _propose_user(proposal: Proposal) -> bool:
         return False
     values = Counter(_password(proposal.documents, name))
     value = values.most_common(1)[0][0] if values else ""
-    secret = proposal.secrets.of(name, value, f"password of the network user {name}")
+    secret = proposal.secrets.secret_for(name, value, f"password of the network user {name}")
     for document in proposal.documents:
         if proposal.set(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret

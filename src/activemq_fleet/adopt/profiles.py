@@ -181,6 +181,6 @@ def _propose_database(proposal: Proposal, document: Document) -> bool:
         return False
     said = properties(bean)
     user = said["username"]
-    secret = proposal.secrets.of("jdbc", said.get("password", ""), f"password of the database user {user}")
+    secret = proposal.secrets.secret_for("jdbc", said.get("password", ""), f"password of the database user {user}")
     value = {"url": said["url"], "driver": said["driverClassName"], "username": user, "password": secret}
     return proposal.set(document.host, "jdbc", value)

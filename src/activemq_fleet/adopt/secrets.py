@@ -70,7 +70,7 @@ class Secrets:
     used: dict[str, str] = field(default_factory=dict)
     """A description of each label's password."""
 
-    def of(self, name: str, value: str, what: str) -> Secret:
+    def secret_for(self, name: str, value: str, what: str) -> Secret:
         """Return the secret for the password ``value`` of ``name``; ``what`` describes its use to the operator."""
         key = name, "" if _NOT_CLEAR.fullmatch(value) else value
         label = self._labels.get(key)
@@ -109,7 +109,7 @@ def marked(node: XmlElement, secrets: Secrets) -> XmlElement:
 
     def label(element: XmlElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")
-        secret = secrets.of(owner or f"{element.name}-{name}", value, f"{name} of <{element.name}>")
+        secret = secrets.secret_for(owner or f"{element.name}-{name}", value, f"{name} of <{element.name}>")
         return f"{_OPEN}{secret.label}{_CLOSE}"
 
     return replaced(node, label)

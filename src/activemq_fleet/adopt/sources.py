@@ -41,7 +41,7 @@ class Document:
     broker: XmlElement
     preferred: bool | None = None
     """True for the preferred master where the file says so; None where it says nothing."""
-    beside: Mapping[str, str] = field(default_factory=dict)
+    other_files: Mapping[str, str] = field(default_factory=dict)
     """The host's other configuration files, content by path in its tree."""
 
 
@@ -159,7 +159,7 @@ def _document(host: str, path: Path, release: str | None, naming: Naming) -> Doc
         root=tree,
         broker=next(child for child in tree.children if child.tag == f"{{{CORE}}}broker"),
         preferred=_ROLE.search(ours[1]) is not None if ours else None,
-        beside=_beside(path),
+        other_files=_other_files(path),
     )
 
 
@@ -179,7 +179,7 @@ def _read(path: Path) -> tuple[bytes, XmlElement]:
     return content, read_node(root)
 
 
-def _beside(path: Path) -> dict[str, str]:
+def _other_files(path: Path) -> dict[str, str]:
     found = {}
     for pattern in _BESIDE_CONF:
         for file in sorted(path.parent.glob(pattern)):

@@ -62,10 +62,12 @@ def report_on_files(
         echo(f"warning: {warning}", err=True)
     for path, data in contents.items():
         read_by, schema = schemas[texts[path]]
-        beside, missing = companions_of(path, data)
+        other_files, missing = companions_of(path, data)
         findings += (finding for finding in missing if finding not in findings)
         findings += release_findings(ReleaseView(read_by), selection, file=str(path))
-        findings += file_findings(data, read_by, schema=schema, file=str(path), selection=selection, beside=beside)
+        findings += file_findings(
+            data, read_by, schema=schema, file=str(path), selection=selection, other_files=other_files
+        )
     return Report(tuple(map(str, named)), tuple(findings), warnings=tuple(warnings), files=True)
 
 

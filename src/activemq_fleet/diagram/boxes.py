@@ -42,7 +42,7 @@ class GroupBox:
         framed = self.inside.width + (2 * PAD if view.balancers else 0.0)
         self._framed_width = max(framed, self._balancers.width)
         self.width = max(self._framed_width, min(name, 420.0), 190.0 if small else 250.0) + 2 * _PAD
-        facts = [fact for fact in facts_of(view, small=small) if fact not in known]
+        facts = [fact for fact in heading_facts(view, small=small) if fact not in known]
         self._facts = wrap(facts, "facts", self.width - 2 * _PAD, " · ")
         notes = wrap(self.inside.notes, "small", self.width - 2 * _PAD, ", ")
         hidden = len(notes) - _MOST_NOTES
@@ -57,7 +57,7 @@ class GroupBox:
         """All lines that are drawn inside the box, those within cards included."""
         lines = list(self.inside.strokes)
         if not self.small:
-            lines += [Stroke((), *inner_line(pair)) for pair in self.view.pairs if pair.inner]
+            lines += [Stroke((), *inner_line(pair)) for pair in self.view.pairs if pair.inner_edges]
         return lines
 
     def draw(self, canvas: Canvas, x: float, y: float, height: float) -> None:
@@ -118,7 +118,7 @@ def usual_release(view: GroupView) -> str:
     return max(found, key=lambda release: (found[release], release.version)).text
 
 
-def facts_of(view: GroupView, *, small: bool) -> list[str]:
+def heading_facts(view: GroupView, *, small: bool) -> list[str]:
     """Return facts about a group for its heading: pairs, releases, profiles, shape; with small cards also the ports."""
     brokers = [node.broker for pair in view.pairs for node in pair.nodes]
     releases = {broker.release.text: broker.release.version for broker in brokers}
@@ -129,7 +129,7 @@ def facts_of(view: GroupView, *, small: bool) -> list[str]:
         listed(kinds),
     ]
     facts += [shape] if (shape := shape_text(view)) else []
-    if any(pair.inner and pair.profile.has_peer for pair in view.pairs):
+    if any(pair.inner_edges and pair.profile.has_peer for pair in view.pairs):
         facts.append("nodes of a pair linked")
     domain = common(view, domain_of)
     facts += [f"in {domain}"] if domain else []
@@ -143,7 +143,7 @@ def shared_facts(views: Sequence[GroupView]) -> list[str]:
     """Return the facts that the headings of all groups share with small cards, so that the picture states each once."""
     if len(views) < 2:
         return []
-    each = [facts_of(view, small=True) for view in views]
+    each = [heading_facts(view, small=True) for view in views]
     # How many pairs a group has belongs to its name.
     return [fact for fact in each[0][1:] if all(fact in facts[1:] for facts in each)]
 

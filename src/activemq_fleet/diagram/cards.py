@@ -55,7 +55,7 @@ class FullCard:
         self.width = width
         self._texts = [_node_lines(node, width - 2 * PAD - _INDENT - 6, domain) for node in pair.nodes]
         self._heights = [30.0 + _LINE * len(lines) for lines in self._texts]
-        self._between = 46.0 if pair.profile.has_peer or pair.inner else 14.0
+        self._between = 46.0 if pair.profile.has_peer or pair.inner_edges else 14.0
         gaps = len(pair.nodes) - 1 + pair.lacks_a_node
         absent = 30.0 if pair.lacks_a_node else 0.0
         self.height = _HEADER + sum(self._heights) + gaps * self._between + absent + PAD
@@ -71,7 +71,7 @@ class FullCard:
             needed.append(width_of(node.label, "host") + width_of(node.role, "small") + _INDENT + 50)
             if node.broker.address != node.broker.host:
                 needed.append(width_of(node.broker.address, "mono") + _INDENT + 30)
-        room = _INNER_ROOM if pair.inner else 0
+        room = _INNER_ROOM if pair.inner_edges else 0
         needed += [width_of(text, css.split()[0]) + _INDENT + 34 + room for text, css in _store_text(pair)]
         return min(max(LEAST_WIDTH, *needed), MOST_WIDTH)
 
@@ -119,10 +119,10 @@ class FullCard:
         elif self.pair.profile.has_peer:
             canvas.path(f"M{number(x)} {number(top)}V{number(bottom)}", "line tie")
             draw_cylinder(canvas, x - 10, top + 9, 20, self._between - 18)
-        room = self.width - 2 * PAD - _INDENT - 8 - (_INNER_ROOM if self.pair.inner else 0)
+        room = self.width - 2 * PAD - _INDENT - 8 - (_INNER_ROOM if self.pair.inner_edges else 0)
         for row, (text, css) in enumerate(_store_text(self.pair)):
             canvas.text(PAD + _INDENT + 6, top + 20 + _LINE * row, shorten(text, css.split()[0], room), css)
-        if self.pair.inner:
+        if self.pair.inner_edges:
             x = self.width - PAD - 18
             draw_stroke(canvas, Stroke(((x, top), (x, bottom)), *inner_line(self.pair)))
 
@@ -245,11 +245,11 @@ def _store_text(pair: PairView) -> list[tuple[str, str]]:
 
 def inner_line(pair: PairView) -> tuple[str, Flow, str]:
     """Return (kind, flow, tooltip) of the links that the nodes of a pair have to each other."""
-    first = pair.inner[0].link
+    first = pair.inner_edges[0].link
     flow: Flow = "duplex" if first.duplex else "each way"
-    if len(pair.inner) == 1 and not first.duplex:
+    if len(pair.inner_edges) == 1 and not first.duplex:
         flow = "backward" if first.target == pair.nodes[0].label else "forward"
-    return first.kind, flow, "\n".join(edge.link.name for edge in pair.inner)
+    return first.kind, flow, "\n".join(edge.link.name for edge in pair.inner_edges)
 
 
 def _title_of(node: BrokerView) -> str:

@@ -27,7 +27,7 @@ _LABEL_ROOM, _SMALL_LABEL_ROOM, _LEAST_GAP = 132.0, 112.0, 60.0
 _MOST_COLUMNS = 24
 
 
-def place(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Layout:
+def choose_layout(boxes: Sequence[GroupBox], between: Sequence[Connection]) -> Layout:
     """Return the layout of boxes and lines whose number of columns makes the boxes largest on paper."""
     if not boxes:
         return Layout()

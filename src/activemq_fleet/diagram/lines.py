@@ -29,8 +29,8 @@ def draw_stroke(canvas: Canvas, stroke: Stroke) -> None:
     """Draw a connection as a line, or as two side by side where a link runs each way."""
     with canvas.group(stroke.title):
         if stroke.flow == "each way":
-            _draw(canvas, beside(stroke.points, APART), stroke.kind, ends=(False, True))
-            _draw(canvas, beside(stroke.points, -APART), stroke.kind, ends=(True, False))
+            _draw(canvas, parallel_line(stroke.points, APART), stroke.kind, ends=(False, True))
+            _draw(canvas, parallel_line(stroke.points, -APART), stroke.kind, ends=(True, False))
         else:
             ends = (stroke.flow in ("backward", "duplex"), stroke.flow in ("forward", "duplex"))
             _draw(canvas, stroke.points, stroke.kind, ends=ends)
@@ -44,7 +44,7 @@ def _draw(canvas: Canvas, points: Sequence[Point], kind: str, ends: tuple[bool, 
         canvas.path(arrow_head(points[-2], points[-1]), f"head-{kind}")
 
 
-def beside(points: Sequence[Point], distance: float) -> list[Point]:
+def parallel_line(points: Sequence[Point], distance: float) -> list[Point]:
     """Return the points of a parallel line, ``distance`` pixels to the right, for lines side by side."""
     shifts = []
     for (x1, y1), (x2, y2) in pairwise(points):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.diagram.boxes import facts_of
+from activemq_fleet.diagram.boxes import heading_facts
 from activemq_fleet.diagram.captions import caption
 from activemq_fleet.diagram.cards import NAMED_AGENTS
 from activemq_fleet.diagram.pair_layout import MOST_MESHED
@@ -52,7 +52,7 @@ def _by_pair(scene: Scene) -> Iterator[str]:
     yield "flowchart LR"
     for group in scene.groups:
         # One line: Mermaid leaves room for no more.
-        title = f"{group.name} ({', '.join(facts_of(group, small=False)[:4])})"
+        title = f"{group.name} ({', '.join(heading_facts(group, small=False)[:4])})"
         yield f"  subgraph {groups[group.name]}[{label(title)}]"
         for pair in group.pairs:
             yield f"    {names[pair.name]}[{label(*_pair_lines(pair))}]"
@@ -73,7 +73,7 @@ def _by_group(scene: Scene) -> Iterator[str]:
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
     for group in scene.groups:
-        yield f"  {groups[group.name]}[{label(group.name, *facts_of(group, small=False))}]"
+        yield f"  {groups[group.name]}[{label(group.name, *heading_facts(group, small=False))}]"
     edges = [*_between(scene, groups), *_balancers(scene, groups)]
     yield from [line for line in edges if not _is_edge(line)]
     yield from [line for line in edges if _is_edge(line)][:MOST_EDGES]

@@ -26,7 +26,7 @@ SEVERITIES = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One link between two pairs, counted once though both nodes carry it; ``inner`` is True within one pair."""
+    """One link between two pairs, or within one pair, counted once though both nodes carry it."""
 
     source: str
     target: str
@@ -35,7 +35,7 @@ class Edge:
     link: Link
 
     @property
-    def inner(self) -> bool:
+    def is_within_pair(self) -> bool:
         return self.source == self.target
 
 
@@ -100,7 +100,7 @@ class PairView:
     name: str
     nodes: tuple[BrokerView, ...]
     agents: tuple[str, ...]
-    inner: tuple[Edge, ...]
+    inner_edges: tuple[Edge, ...]
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -204,7 +204,7 @@ def scene_of(fleet: Fleet) -> Scene:
     inner: dict[str, list[Edge]] = defaultdict(list)
     within: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
-        if edge.inner:
+        if edge.is_within_pair:
             inner[edge.source].append(edge)
         elif edge.source_group == edge.target_group:
             within[edge.source_group].append(edge)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from activemq_fleet.diagram.balancers import draw_idle
-from activemq_fleet.diagram.boxes import GroupBox, facts_of, shared_facts, usual_release
+from activemq_fleet.diagram.boxes import GroupBox, heading_facts, shared_facts, usual_release
 from activemq_fleet.diagram.canvas import Canvas, number
 from activemq_fleet.diagram.captions import describe
 from activemq_fleet.diagram.cards import FullCard, SmallCard
-from activemq_fleet.diagram.group_layout import MOST_DRAWN, place
+from activemq_fleet.diagram.group_layout import MOST_DRAWN, choose_layout
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, signs_of
 from activemq_fleet.diagram.scene import SEVERITIES, GroupView, Scene, scene_of
 from activemq_fleet.diagram.style import style_sheet
@@ -47,7 +47,7 @@ def _small_width(group: GroupView) -> float:
 
 
 def _document(scene: Scene, boxes: list[GroupBox], known: Sequence[str], *, small: bool) -> str:
-    layout = place(boxes, scene.between)
+    layout = choose_layout(boxes, scene.between)
     strokes = [*layout.strokes, *(stroke for box in boxes for stroke in box.strokes)]
     frames = {box.inside.frame for box in boxes if box.inside.frame}
     width = max(layout.width, _LEAST_WIDTH)
@@ -132,7 +132,7 @@ def describe_fleet(scene: Scene) -> str:
     sentences = [", ".join(_summary(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:
-        sentences.append(f"Group {group.name}: {', '.join(facts_of(group, small=False))}.")
+        sentences.append(f"Group {group.name}: {', '.join(heading_facts(group, small=False))}.")
         sentences += _pairs_in_words(group) if few else []
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     if len(scene.between) <= MOST_DRAWN:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list, join
-from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
@@ -22,7 +22,7 @@ def accounts_section(fleet: Fleet, broker: Broker) -> Section:
     if broker.permissions:
         entries += [_permission(permission) for permission in broker.permissions]
     else:
-        entries.append(set_by(broker.settings, "acl", "rights", "whoever logs in may do everything"))
+        entries.append(variable_entry(broker.settings, "acl", "rights", "whoever logs in may do everything"))
     return Section("accounts", "Who may log in", tuple(entries))
 
 
@@ -113,7 +113,7 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None
         entries.append(Entry("agents", f"and {len(agents) - MOST_AGENTS} more, {len(agents)} in all"))
     if broker.settings.vip:
         why = "a balancer's address for this group"
-        entries.append(set_by(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
+        entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
     for balancer in fleet.balancers:
         text = "load balancer: it points at preferred masters only" if broker.profile.replicates else "load balancer"
         if broker.is_replication_slave:

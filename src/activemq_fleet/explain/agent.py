@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.accounts import mb_urls
-from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.explain.ports_and_files import file_entry
-from activemq_fleet.explain.takeover import lasts
+from activemq_fleet.explain.takeover import takeover_time
 from activemq_fleet.render import render_agent
 from activemq_fleet.topology import Agent, Fleet, Pair
 
@@ -32,14 +32,14 @@ def _home(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
     settings = agent.settings
     pairs = next(len(group.pairs) for group in fleet.groups if group.name == agent.group)
     why_group = "" if settings.agent_group else "the only group there is"
-    group = set_by(settings, "agent_group", "group", agent.group, why=why_group, data={"group": agent.group})
+    group = variable_entry(settings, "agent_group", "group", agent.group, why=why_group, data={"group": agent.group})
     if settings.agent_pair:
         why = "set by hand"
     elif pairs == 1:
         why = f"the only pair of {agent.group}"
     else:
         why = f"a stable hash of this host's name among the {pairs} pairs of {agent.group}"
-    home = set_by(settings, "agent_pair", "home pair", agent.pair, why=why, data={"pair": agent.pair})
+    home = variable_entry(settings, "agent_pair", "home pair", agent.pair, why=why, data={"pair": agent.pair})
     nodes = [
         Entry(
             b.identity.host,
@@ -56,11 +56,13 @@ def _reports(agent: Agent, pair: Pair) -> Section:
     settings, urls = agent.settings, mb_urls(pair)
     shown = [
         Entry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
-        set_by(settings, "agent_username", "account", settings.agent_username or "none"),
-        set_by(settings, "agent_client_id", "client id", settings.agent_client_id or agent.host),
-        set_by(settings, "agent_topics", "topics", ", ".join(settings.agent_topics) or "none"),
-        set_by(settings, "agent_publisher_timeout", "publisher", f"{settings.agent_publisher_timeout} s at most"),
-        set_by(settings, "agent_handlers", "handlers", settings.agent_handlers or "none"),
+        variable_entry(settings, "agent_username", "account", settings.agent_username or "none"),
+        variable_entry(settings, "agent_client_id", "client id", settings.agent_client_id or agent.host),
+        variable_entry(settings, "agent_topics", "topics", ", ".join(settings.agent_topics) or "none"),
+        variable_entry(
+            settings, "agent_publisher_timeout", "publisher", f"{settings.agent_publisher_timeout} s at most"
+        ),
+        variable_entry(settings, "agent_handlers", "handlers", settings.agent_handlers or "none"),
     ]  # fmt: skip
     return Section("told", "What it is told", tuple(shown))
 
@@ -71,7 +73,7 @@ def _dies(pair: Pair) -> Section:
     if len(brokers) == 1 or not master.profile.has_peer:
         fate = "the agent waits until it is back"
     entries = [Entry(broker.identity.host, fate) for broker in brokers]
-    entries.append(Entry("within", lasts(master)))
+    entries.append(Entry("within", takeover_time(master)))
     entries.append(
         Entry("both", "what is to be sent waits on this host until one of them is back; no other pair is tried")
     )
@@ -81,8 +83,10 @@ def _dies(pair: Pair) -> Section:
 def _files(agent: Agent) -> Section:
     settings = agent.settings
     entries = [
-        set_by(settings, "agent_config", "below", settings.agent_config, why="a link to the version that is in force"),
-        set_by(settings, "agent_state", "state", settings.agent_state, why="journal and outbox"),
+        variable_entry(
+            settings, "agent_config", "below", settings.agent_config, why="a link to the version that is in force"
+        ),
+        variable_entry(settings, "agent_state", "state", settings.agent_state, why="journal and outbox"),
     ]
     entries += [
         file_entry(path, settings.agent_config, _PURPOSES.get(path, "your own file")) for path in render_agent(agent)

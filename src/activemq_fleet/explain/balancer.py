@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
@@ -18,9 +18,9 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
         for group in fleet.groups
     ]
     own = [_held(one) for one in balancer.addresses] or [
-        set_by(settings, "vip", "virtual address", settings.vip or "none")
+        variable_entry(settings, "vip", "virtual address", settings.vip or "none")
     ]
-    interface = set_by(settings, "vip_interface", "network interface", settings.vip_interface or "none")
+    interface = variable_entry(settings, "vip_interface", "network interface", settings.vip_interface or "none")
     return [Section("balances", "What it points at", (*own, interface, *entries))]
 
 

@@ -88,7 +88,7 @@ class Explanation:
         }
 
 
-def set_by(settings: Settings, name: str, label: str, text: str, **more: Any) -> Entry:
+def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> Entry:
     """Return an entry whose value variable ``activemq_NAME`` decides, with the variable's origin."""
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return Entry(label, text, variable=PREFIX + name, origin=origin, **more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.render import mode_of, render
 from activemq_fleet.render.service import environment_path, paths, unit_path, watchdog_path
@@ -39,14 +39,14 @@ def ports_section(fleet: Fleet, broker: Broker) -> Section:
     if "console" in broker.ports:
         entries.append(_console(broker))
     if broker.connectors:
-        entries.append(set_by(settings, "bind", "listens on", settings.bind, data={"bind": settings.bind}))
+        entries.append(variable_entry(settings, "bind", "listens on", settings.bind, data={"bind": settings.bind}))
     if settings.port_offset:
         why = "added to every port of this host"
-        entries.append(set_by(settings, "port_offset", "offset", str(settings.port_offset), why=why))
+        entries.append(variable_entry(settings, "port_offset", "offset", str(settings.port_offset), why=why))
     if settings.tls:
         client = "clients need a certificate" if settings.tls.client_auth else "clients need no certificate"
         stores = (f"key {settings.tls.keystore}", f"trust {settings.tls.truststore}")
-        entries.append(set_by(settings, "tls", "TLS", client, details=stores))
+        entries.append(variable_entry(settings, "tls", "TLS", client, details=stores))
     return Section("ports", "Where it listens", tuple(entries), intro=_who_listens(broker))
 
 
@@ -64,7 +64,7 @@ def _connector(broker: Broker, connector: Connector) -> Entry:
     if connector.tls and settings.tls:
         reasons.append("TLS because activemq_tls is set")
     details = (f"announced at {connector.discovery_uri}",) if connector.discovery_uri else ()
-    return set_by(
+    return variable_entry(
         settings,
         "replication_port" if connector.name == "replication" else "connectors",
         connector.name,
@@ -97,7 +97,7 @@ def _console(broker: Broker) -> Entry:
     settings, port = broker.settings, broker.ports["console"]
     reasons = [f"web console on {settings.console_bind}", *_number(settings, port)]
     data = {"port": port, "scheme": "http", "tls": False, "offset": settings.port_offset, "bind": settings.console_bind}
-    return set_by(settings, "console_port", "console", f"{port} http", why=", ".join(reasons), data=data)
+    return variable_entry(settings, "console_port", "console", f"{port} http", why=", ".join(reasons), data=data)
 
 
 def broker_files(fleet: Fleet, broker: Broker) -> Section:
@@ -113,9 +113,9 @@ def broker_files(fleet: Fleet, broker: Broker) -> Section:
     if settings.service == "systemd":
         uses[unit_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
     entries = [
-        set_by(settings, "base", "below", where.current, why="a link to the version that is in force"),
-        set_by(settings, "instance", "instance", settings.instance, why="names the unit and the directories"),
-        set_by(settings, "home", "the release", where.home, why=_INSTALLED[settings.install]),
+        variable_entry(settings, "base", "below", where.current, why="a link to the version that is in force"),
+        variable_entry(settings, "instance", "instance", settings.instance, why="names the unit and the directories"),
+        variable_entry(settings, "home", "the release", where.home, why=_INSTALLED[settings.install]),
         Entry("logs", where.data),
     ]
     for path in render(broker):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.topology import Broker, Fleet
 
 
 def release_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section on a broker's release: features, present or missing, that affect files or take-over."""
     release = broker.release
-    release_entry = set_by(
+    release_entry = variable_entry(
         broker.settings,
         "release",
         "release",

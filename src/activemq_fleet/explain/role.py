@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.topology import Broker, Fleet
 
@@ -19,7 +19,7 @@ def role_section(fleet: Fleet, broker: Broker) -> Section:
             _role(broker),
             _pair(fleet, broker),
             _group(fleet, broker),
-            set_by(broker.settings, "ha", "profile", broker.settings.ha, why=broker.profile.reason),
+            variable_entry(broker.settings, "ha", "profile", broker.settings.ha, why=broker.profile.reason),
             _broker_name(broker),
             _address(broker),
         ),
@@ -45,7 +45,7 @@ def _role(broker: Broker) -> Entry:
     node, letter = broker.identity.node, broker.settings.master_node
     why = f"its node letter is {node}"
     why += ", the letter of preferred masters" if node == letter else f", and preferred masters have {letter}"
-    return set_by(
+    return variable_entry(
         broker.settings,
         "master_node",
         "preferred role",
@@ -75,12 +75,14 @@ def _group(fleet: Fleet, broker: Broker) -> Entry:
     data = {"group": broker.group, "pairs": pairs, "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
         shape = "they find each other by multicast"
-        return set_by(broker.settings, "discovery", "group", f"{broker.group}, {_counted(pairs)}: {shape}", data=data)
+        return variable_entry(
+            broker.settings, "discovery", "group", f"{broker.group}, {_counted(pairs)}: {shape}", data=data
+        )
     if pairs == 1:
         return Entry("group", f"{broker.group}, whose only pair this is", data=data)
     topology = broker.settings.topology
     shape = "with no links between them" if topology == "none" else f"linked as a {topology}"
-    return set_by(broker.settings, "topology", "group", f"{broker.group}, {_counted(pairs)} {shape}", data=data)
+    return variable_entry(broker.settings, "topology", "group", f"{broker.group}, {_counted(pairs)} {shape}", data=data)
 
 
 def _broker_name(broker: Broker) -> Entry:
@@ -90,11 +92,11 @@ def _broker_name(broker: Broker) -> Entry:
         why = "the pair's name for both nodes, since durable subscriptions of bridges carry it"
     else:
         why = "the host's own, since each node has a store of its own"
-    return set_by(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
+    return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
 
 
 def _address(broker: Broker) -> Entry:
-    return set_by(broker.settings, "address", "address", broker.address, why="what peers and clients dial")
+    return variable_entry(broker.settings, "address", "address", broker.address, why="what peers and clients dial")
 
 
 def _counted(pairs: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from activemq_fleet import uris
-from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.topology import Broker, Fleet
@@ -56,7 +56,7 @@ def _store(broker: Broker) -> Iterator[Entry]:
 
 def _directory(broker: Broker, why: str, *details: str) -> Entry:
     data = {"directory": broker.store_directory}
-    return set_by(
+    return variable_entry(
         broker.settings, "store_directory", "directory", broker.store_directory, why=why, details=details, data=data
     )
 
@@ -70,11 +70,13 @@ def _shared_file(broker: Broker) -> Iterator[Entry]:
     tried = (
         f"a standby tries to take it every {acquire} ms" if acquire else "a standby tries to take it again and again"
     )
-    yield set_by(broker.settings, "lock_acquire_interval", "lock", tried, data={"acquire_ms": acquire})
+    yield variable_entry(broker.settings, "lock_acquire_interval", "lock", tried, data={"acquire_ms": acquire})
     keepalive = locking.get("keepalive")
     if keepalive:
         text = f"who holds it looks at it every {keepalive} ms, and stops when it is lost"
-        yield set_by(broker.settings, "lock_keepalive_interval", "keep-alive", text, data={"keepalive_ms": keepalive})
+        yield variable_entry(
+            broker.settings, "lock_keepalive_interval", "keep-alive", text, data={"keepalive_ms": keepalive}
+        )
     else:
         yield Entry("keep-alive", f"none: release {broker.release.text} has no <locker>", data={"keepalive_ms": None})
 
@@ -85,15 +87,15 @@ def _shared_jdbc(broker: Broker) -> Iterator[Entry]:
         # Never the URL itself: some drivers take the password there.
         kind = re.match(r"jdbc:([a-z0-9]+)", jdbc.url)
         text = f"{kind[1] if kind else 'jdbc'} through {jdbc.driver}, as {jdbc.username}"
-        yield set_by(broker.settings, "jdbc", "database", text, why="one for both nodes")
-    yield set_by(
+        yield variable_entry(broker.settings, "jdbc", "database", text, why="one for both nodes")
+    yield variable_entry(
         broker.settings,
         "lock_acquire_interval",
         "lease",
         f"{locking.get('acquire')} ms long, held as {locking.get('holder')}",
         data={"acquire_ms": locking.get("acquire"), "holder": locking.get("holder")},
     )
-    yield set_by(
+    yield variable_entry(
         broker.settings,
         "lock_keepalive_interval",
         "keep-alive",
@@ -123,8 +125,8 @@ def _single(broker: Broker) -> Iterator[Entry]:
 def _limits(broker: Broker) -> Iterator[Entry]:
     root, settings = rendered(broker), broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
-    yield set_by(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
+    yield variable_entry(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
     if memory is not None:
         name = "memory_limit" if settings.memory_limit else "heap"
         why = "" if settings.memory_limit else f"70 % of a heap of {settings.heap}"
-        yield set_by(settings, name, "memory", f"{memory.get('limit')} for messages", why=why)
+        yield variable_entry(settings, name, "memory", f"{memory.get('limit')} for messages", why=why)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.explain.accounts import MOST_AGENTS, agents_of_pair
-from activemq_fleet.explain.model import Entry, Section, set_by
+from activemq_fleet.explain.model import Entry, Section, variable_entry
 from activemq_fleet.explain.store import locking_of
 from activemq_fleet.topology import Broker, Fleet
 
@@ -23,7 +23,7 @@ _MEASURED_PURE = "after kill -9 of the master, on 5.5.1: 0.02 s in a pair alone,
 _NOBODY = "nobody"
 
 
-def lasts(broker: Broker) -> str:
+def takeover_time(broker: Broker) -> str:
     """Return in words how soon the other node of a broker's pair serves after the broker dies."""
     if not broker.profile.has_peer:
         return "never: it is a single broker"
@@ -60,7 +60,9 @@ def _shared(broker: Broker) -> Iterator[Entry]:
     acquire = int(locking_of(broker).get("acquire", 0))
     seconds = (2 if lease else 1) * acquire / 1000 + _OPENING
     yield Entry("takes over", f"{broker.peer}", why=f"whoever has the {what} is active", data={"by": broker.peer})
-    yield set_by(broker.settings, "lock_acquire_interval", "within", lasts(broker), data={"seconds": seconds})
+    yield variable_entry(
+        broker.settings, "lock_acquire_interval", "within", takeover_time(broker), data={"seconds": seconds}
+    )
     if not lease:
         yield Entry("measured", _MEASURED_SHARED)
     yield Entry("while standby", "nobody notices, and until it is back nobody stands in for the other node")
@@ -91,7 +93,7 @@ def _frozen(broker: Broker, what: str) -> Entry:
         "kill": "and the watchdog kills it",
     }[broker.settings.watchdog]
     text = f"a process that hangs keeps the {what}: nobody takes over until it is killed, {meaning}"
-    return set_by(broker.settings, "watchdog", "when it hangs", text)
+    return variable_entry(broker.settings, "watchdog", "when it hangs", text)
 
 
 def _pure(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
@@ -117,7 +119,7 @@ def _pure_master(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
     yield Entry(
         "takes over", f"{broker.peer}", why="a slave is promoted once its master is gone", data={"by": broker.peer}
     )
-    yield Entry("within", lasts(broker))
+    yield Entry("within", takeover_time(broker))
     yield Entry("measured", _MEASURED_PURE)
     if others:
         listed = ", ".join(others[:MOST_AGENTS])

@@ -15,8 +15,8 @@ from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.logs import Record
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes.bridges import Line, Network
-from activemq_fleet.routes.documents import is_touched, lines_of
+from activemq_fleet.routes.bridges import Network, NetworkConnector
+from activemq_fleet.routes.documents import connectors_of_documents, is_touched
 from activemq_fleet.topology import Broker
 
 _LONGEST_REASON = 300  # characters
@@ -51,12 +51,12 @@ class Links:
         self._hosts = hosts
         fleet = hosts.fleet
         written = {broker.host: activemq_xml(broker) for broker in fleet.brokers if is_touched(broker)}
-        self._network = Network(fleet, lines_of(fleet, written), as_planned=True)
-        self._refused = {(one.host, one.line.name) for one in self._network.refused if one.refusal.is_certain}
+        self._network = Network(fleet, connectors_of_documents(fleet, written), as_planned=True)
+        self._refused = {(one.host, one.connector.name) for one in self._network.refused if one.refusal.is_certain}
 
     def __bool__(self) -> bool:
         """True where there is any link to another pair."""
-        return any(self._network.lines(broker.host) for broker in self._hosts.fleet.brokers)
+        return any(self._network.connectors(broker.host) for broker in self._hosts.fleet.brokers)
 
     def missing(self, sights: Mapping[str, Sight]) -> list[MissingLink]:
         """The links of active brokers to active brokers that are not up, by one look at every broker."""
@@ -85,13 +85,13 @@ class Links:
         bridges = bridges_of(self._hosts, broker, sight.story)
         dialled = {bridge.remote_host for bridge in bridges}
         answered = {bridge.peer for bridge in bridges if bridge.responder}
-        for line, found in self._network.lines(broker.host):
+        for connector, found in self._network.connectors(broker.host):
             serving = [peer for peer in found if peer.host in active and peer.unit != broker.unit]
             # masterslave: and failover: have one bridge, to whichever node answers; the others one to each.
-            for peers in [serving] if line.way == "one" and serving else [[peer] for peer in serving]:
-                if not any(_is_up(line, peer, dialled, answered) for peer in peers):
-                    expected = (broker.host, line.name) in self._refused
-                    yield MissingLink(broker, line.name, tuple(peers), expected)
+            for peers in [serving] if connector.way == "one" and serving else [[peer] for peer in serving]:
+                if not any(_is_up(connector, peer, dialled, answered) for peer in peers):
+                    expected = (broker.host, connector.name) in self._refused
+                    yield MissingLink(broker, connector.name, tuple(peers), expected)
 
     def reason(self, link: MissingLink) -> str:
         """What the brokers' logs say of a link that is not up: the far end's refusal, else the dialler's complaint.
@@ -118,8 +118,8 @@ class Links:
         return records_of(self._hosts.data(broker), run) if run else ()
 
 
-def _is_up(line: Line, peer: Broker, dialled: set[str | None], answered: set[str]) -> bool:
-    both_ways = line.duplex or line.way == "multicast"
+def _is_up(connector: NetworkConnector, peer: Broker, dialled: set[str | None], answered: set[str]) -> bool:
+    both_ways = connector.duplex or connector.way == "multicast"
     return peer.host in dialled or (both_ways and peer.broker_name in answered)
 
 

@@ -30,7 +30,7 @@ def is_wildcard(host: str) -> bool:
     return host in _WILDCARDS
 
 
-def inside(broker: Element, *names: str) -> list[Element]:
+def elements_in_broker(broker: Element, *names: str) -> list[Element]:
     """Return the elements with the given names inside a broker; the document's index serves files with one broker."""
     document = broker.document
     return document.all(*names) if len(document.brokers) == 1 else broker.all(*names)

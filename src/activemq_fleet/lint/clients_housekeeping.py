@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import inside
+from activemq_fleet.lint.clients import elements_in_broker
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.releases import Release
@@ -44,7 +44,7 @@ def nobody_collects(document: Document) -> Iterator[Problem]:
         period = broker.get("schedulePeriodForDestinationPurge", "0")
         if period.strip() != "0":
             continue
-        for entry in inside(broker, "policyEntry"):
+        for entry in elements_in_broker(broker, "policyEntry"):
             if entry.flag("gcInactiveDestinations", False):
                 yield entry.problem(
                     "gcInactiveDestinations does nothing: <broker> has no schedulePeriodForDestinationPurge",

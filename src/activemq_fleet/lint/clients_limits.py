@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import inside
+from activemq_fleet.lint.clients import elements_in_broker
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.protocols import protocol_of
@@ -49,7 +49,7 @@ def memory_promised_twice(document: Document) -> Iterator[Problem]:
         if whole is None or not (memory := whole.size("limit")):
             continue
         above = False
-        for entry in inside(broker, "policyEntry"):
+        for entry in elements_in_broker(broker, "policyEntry"):
             own = entry.size("memoryLimit")
             if own is not None and own > memory:
                 above = True
@@ -97,7 +97,9 @@ def limit_below_one_file(document: Document) -> Iterator[Problem]:
         <storeUsage limit="20 gb"/>
     """
     for broker in document.brokers:
-        store = next((node for holder in inside(broker, "persistenceAdapter") for node in holder.children()), None)
+        store = next(
+            (node for holder in elements_in_broker(broker, "persistenceAdapter") for node in holder.children()), None
+        )
         kaha = store is None or store.name == "kahaDB"
         if broker.flag("persistent", True) is not False and kaha:
             yield from _below(_limit(broker, "storeUsage"), _file_length(store), "the store")
@@ -155,10 +157,12 @@ def refuses_instead_of_waiting(document: Document) -> Iterator[Problem]:
         </broker>
     """
     for broker in document.brokers:
-        schemes = {protocol_of(connector.uri().scheme) for connector in inside(broker, "transportConnector")}
+        schemes = {
+            protocol_of(connector.uri().scheme) for connector in elements_in_broker(broker, "transportConnector")
+        }
         loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
-        links = inside(broker, "networkConnector")
-        for usage in inside(broker, "systemUsage", "policyEntry"):
+        links = elements_in_broker(broker, "networkConnector")
+        for usage in elements_in_broker(broker, "systemUsage", "policyEntry"):
             for attribute in ("sendFailIfNoSpace", "sendFailIfNoSpaceAfterTimeout"):
                 if not (usage.flag(attribute, False) or (usage.number(attribute) or 0) > 0):
                     continue
@@ -202,7 +206,9 @@ def limit_that_stays_low(document: Document) -> Iterator[Problem]:
 
 def _limit(broker: Element, name: str) -> Element | None:
     """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
-    return next((node for node in inside(broker, name) if node.has("limit") or is_whole_of_total(node)), None)
+    return next(
+        (node for node in elements_in_broker(broker, name) if node.has("limit") or is_whole_of_total(node)), None
+    )
 
 
 def is_whole_of_total(usage: Element) -> bool:
@@ -213,7 +219,7 @@ def is_whole_of_total(usage: Element) -> bool:
 def _promised(broker: Element) -> dict[tuple[str, str], int]:
     """Return the memory limit in bytes by (kind, name) of each destination that a policy entry names in full."""
     found: dict[tuple[str, str], int] = {}
-    for entry in inside(broker, "policyEntry"):
+    for entry in elements_in_broker(broker, "policyEntry"):
         own = entry.size("memoryLimit")
         for kind in ("queue", "topic"):
             name = entry.known(kind)

@@ -190,15 +190,20 @@ def _after_stray(value: str) -> Iterator[str]:
 class Document:
     """A parsed activemq.xml of one release. Raises UnreadableError for a file that is not XML or has a DOCTYPE.
 
-    ``broker`` is the fleet's broker that the file was rendered for, None for any other file. ``beside`` are the
+    ``broker`` is the fleet's broker that the file was rendered for, None for any other file. ``other_files`` are the
     readable files of its directory, content by name.
     """
 
     def __init__(
-        self, data: bytes, release: Release, broker: Broker | None = None, *, beside: Mapping[str, bytes] = _NOTHING
+        self,
+        data: bytes,
+        release: Release,
+        broker: Broker | None = None,
+        *,
+        other_files: Mapping[str, bytes] = _NOTHING,
     ) -> None:
         self.data = data
-        self.beside = beside
+        self.other_files = other_files
         self.release = release
         self.broker = broker
         self.has_stray = STRAY.encode() in data

@@ -40,12 +40,12 @@ def file_findings(
     file: str = ACTIVEMQ_XML,
     host: str = "",
     selection: Selection = _EVERY_RULE,
-    beside: Mapping[str, bytes] = _NOTHING,
+    other_files: Mapping[str, bytes] = _NOTHING,
 ) -> tuple[Finding, ...]:
     """Return the findings of one activemq.xml in the order of its lines; never raises, whatever the file holds.
 
-    ``beside`` are the files of the same directory, content by name: accounts, console, logging. A template yields a
-    single finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file
+    ``other_files`` are the files of the same directory, content by name: accounts, console, logging. A template yields
+    a single finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file
     that is not XML because of a bare ``&`` is read as if it were escaped, so that all else is checked too.
     """
     rules()  # what is not XML is told by rules too
@@ -54,7 +54,7 @@ def file_findings(
         found = list(_template_finding(mark, host, file))
         return tuple(finding for finding in found if selection.takes(finding.rule))
     try:
-        data, document = _read(data, release, beside)
+        data, document = _read(data, release, other_files)
     except TooLargeError as error:
         found = [
             *findings_of(
@@ -100,17 +100,17 @@ def _refuses(name: str) -> bool:
     return name in RULES and RULES[name].refuses
 
 
-def _read(data: bytes, release: Release, beside: Mapping[str, bytes]) -> tuple[bytes, Document]:
+def _read(data: bytes, release: Release, other_files: Mapping[str, bytes]) -> tuple[bytes, Document]:
     """Return the bytes that were read and their document, stray ampersands replaced. Raises UnreadableError."""
     try:
-        return data, Document(data, release, beside=beside)
+        return data, Document(data, release, other_files=other_files)
     except TooLargeError:
         raise
     except UnreadableError:
         marked = _with_stray_marked(data)
         if marked is None:
             raise
-    return marked, Document(marked, release, beside=beside)
+    return marked, Document(marked, release, other_files=other_files)
 
 
 def _with_stray_marked(data: bytes) -> bytes | None:

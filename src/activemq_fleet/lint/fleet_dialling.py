@@ -104,7 +104,7 @@ def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
     for (_, kind), links in refusals.items():
         first = links[0]
         broker = view.fleet.broker(first.host)
-        names = list(dict.fromkeys(one.line.name for one in links))
+        names = list(dict.fromkeys(one.connector.name for one in links))
         shown = ", ".join(names[:_MOST_NAMED]) + (
             f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         )

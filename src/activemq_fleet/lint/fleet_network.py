@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridge, Bridges, any_link, bridges, has_own_links
+from activemq_fleet.lint.fleet_network_links import UNLIMITED, Bridges, LintedLink, any_link, bridges, has_own_links
 
 if TYPE_CHECKING:
     from activemq_fleet.lint.fleets import FleetView
@@ -65,11 +65,11 @@ def _goes_far(link: Link) -> bool:
     return hops is None or hops > 1 or hops == UNLIMITED
 
 
-def _duplex(found: Bridges, source: str, target: str) -> list[Bridge]:
+def _duplex(found: Bridges, source: str, target: str) -> list[LintedLink]:
     return [one for one in found.between.get((source, target), ()) if one.duplex]
 
 
-def _shared(these: list[Bridge], those: list[Bridge]) -> tuple[Bridge, Bridge] | None:
+def _shared(these: list[LintedLink], those: list[LintedLink]) -> tuple[LintedLink, LintedLink] | None:
     return next(((one, other) for one in these for other in those if one.shares_with(other)), None)
 
 
@@ -208,7 +208,7 @@ def _may_be_short(view: FleetView) -> bool:
     return False
 
 
-def _short(bridge: Bridge, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
+def _short(bridge: LintedLink, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
     """Return the message about a bridge whose TTL ends too early, "" for a bridge whose TTL suffices."""
     targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source})
     ways = [(bridge.source, target) for target in targets]

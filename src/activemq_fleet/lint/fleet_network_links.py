@@ -22,7 +22,7 @@ _ELEMENT = "networkConnector"
 
 
 @dataclass(frozen=True, slots=True)
-class Bridge:
+class LintedLink:
     """A link between two units (pairs, or brokers without a peer).
 
     ``target`` is "" for multicast, which leads to all units of the group. A TTL of -1 is unlimited. ``include`` and
@@ -50,7 +50,7 @@ class Bridge:
             return view.problem(self.broker, message, **more)
         return view.problem(self.broker, message, node=self.node, attribute=attribute, file=ACTIVEMQ_XML, **more)
 
-    def shares_with(self, other: Bridge) -> bool:
+    def shares_with(self, other: LintedLink) -> bool:
         """Return whether some destination may cross both links."""
         if self.include and other.include:
             return any(_may_overlap(mine, theirs) for mine in self.include for theirs in other.include)
@@ -75,9 +75,9 @@ class Bridges:
 
     def __init__(self, view: FleetView) -> None:
         self._view = view
-        self.planned: list[Bridge] = []
-        self.multicast: dict[str, list[Bridge]] = defaultdict(list)
-        self.of_broker: dict[str, list[Bridge]] = {}
+        self.planned: list[LintedLink] = []
+        self.multicast: dict[str, list[LintedLink]] = defaultdict(list)
+        self.of_broker: dict[str, list[LintedLink]] = {}
         for broker in _different(view):
             own = self.of_broker[broker.host] = list(_of(view, broker))
             for bridge in own:
@@ -86,14 +86,14 @@ class Bridges:
                 else:
                     self.multicast[broker.group].append(bridge)
 
-    def of_unit(self, unit: str) -> Sequence[Bridge]:
+    def of_unit(self, unit: str) -> Sequence[LintedLink]:
         """Return the bridges of a unit's brokers; brokers with equal links are counted once."""
         return [bridge for broker in self._view.units[unit] for bridge in self.of_broker.get(broker.host, ())]
 
     @cached_property
-    def between(self) -> Mapping[tuple[str, str], Sequence[Bridge]]:
+    def between(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
         """The bridges that are not multicast, by (source, target)."""
-        found: dict[tuple[str, str], list[Bridge]] = defaultdict(list)
+        found: dict[tuple[str, str], list[LintedLink]] = defaultdict(list)
         for bridge in self.planned:
             found[bridge.source, bridge.target].append(bridge)
         return found
@@ -193,7 +193,7 @@ def has_own_links(broker: Broker) -> bool:
     return any(_ELEMENT in fragment.xml for fragment in broker.settings.xml_fragments)
 
 
-def _of(view: FleetView, broker: Broker) -> Iterator[Bridge]:
+def _of(view: FleetView, broker: Broker) -> Iterator[LintedLink]:
     document = view.document(broker) if has_own_links(broker) else None
     if document is not None:
         yield from _of_document(view, broker, document)
@@ -203,10 +203,10 @@ def _of(view: FleetView, broker: Broker) -> Iterator[Bridge]:
             yield _of_link(broker, link)
 
 
-def _of_link(broker: Broker, link: Link) -> Bridge:
+def _of_link(broker: Broker, link: Link) -> LintedLink:
     consumer = link.network_ttl if link.consumer_ttl is None else link.consumer_ttl
     message = link.network_ttl if link.message_ttl is None else link.message_ttl
-    return Bridge(
+    return LintedLink(
         broker,
         link.name,
         "" if link.kind == "multicast" else link.target,
@@ -218,7 +218,7 @@ def _of_link(broker: Broker, link: Link) -> Bridge:
     )
 
 
-def _of_document(view: FleetView, broker: Broker, document: Document) -> Iterator[Bridge]:
+def _of_document(view: FleetView, broker: Broker, document: Document) -> Iterator[LintedLink]:
     ours = {link.name: link for link in broker.links}
     for node in document.links:
         link = ours.get(node.get("name"))
@@ -234,11 +234,11 @@ def _of_document(view: FleetView, broker: Broker, document: Document) -> Iterato
             yield _of_node(broker, node, target)
 
 
-def _of_node(broker: Broker, node: Element, target: str) -> Bridge:
+def _of_node(broker: Broker, node: Element, target: str) -> LintedLink:
     hops = node.number("networkTTL")
     both = 1 if hops is None else hops
     consumer, message = node.number("consumerTTL"), node.number("messageTTL")
-    return Bridge(
+    return LintedLink(
         broker,
         node.get("name"),
         target,

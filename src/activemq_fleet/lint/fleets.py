@@ -113,12 +113,12 @@ class FleetView:
     def refused_links(self) -> tuple[Refused, ...]:
         """The links that the dialled broker refuses, or may refuse."""
         from activemq_fleet.routes.bridges import Network
-        from activemq_fleet.routes.documents import is_touched, lines_of
+        from activemq_fleet.routes.documents import connectors_of_documents, is_touched
 
         touched = {b.host: self._documents[b.host] for b in self.brokers if is_touched(b) and self.document(b)}
         if not touched and not any(connector.tls for b in self.brokers for connector in b.connectors):
             return ()
-        return tuple(Network(self.fleet, lines_of(self.fleet, touched), as_planned=True).refused)
+        return tuple(Network(self.fleet, connectors_of_documents(self.fleet, touched), as_planned=True).refused)
 
     def problem(self, broker: Broker, message: str, **more: Any) -> Problem:
         return Problem(message, host=broker.host, **more)
@@ -234,7 +234,7 @@ def _beside(broker: Broker) -> dict[str, bytes]:
 def document_findings_of(broker: Broker, data: bytes, selection: Selection = _EVERY_RULE) -> tuple[Finding, ...]:
     """Return the findings of the file rules about one broker's document, without a cache."""
     try:
-        document = Document(data, broker.release, broker, beside=_beside(broker))
+        document = Document(data, broker.release, broker, other_files=_beside(broker))
     except UnreadableError:
         return ()
     return tuple(document_findings(document, broker.host, ACTIVEMQ_XML, selection))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import inside, is_loopback, listens_on
+from activemq_fleet.lint.clients import elements_in_broker, is_loopback, listens_on
 from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import rule
 
@@ -40,11 +40,11 @@ def unreachable_member(document: Document) -> Iterator[Problem]:
         </broker>
     """
     for broker in document.brokers:
-        connectors = [listens_on(connector) for connector in inside(broker, "transportConnector")]
+        connectors = [listens_on(connector) for connector in elements_in_broker(broker, "transportConnector")]
         hosts = [uri.host for uri in connectors if uri.scheme and uri.scheme != "vm"]
         if not hosts or not all(is_loopback(host) for host in hosts):
             continue
-        for link in inside(broker, "networkConnector"):
+        for link in elements_in_broker(broker, "networkConnector"):
             dialled = [part.host for part in link.uri().transports if link.known("uri") and part.host and part.port]
             away = next((host for host in dialled if not is_loopback(host)), "")
             if away and not link.flag("duplex", False):

@@ -113,7 +113,7 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
     place, address = hint
     if local.has(namespace, address) or "${" in address or address.startswith(_CAMEL):
         return
-    if is_relative(address) and below_directory(address) in document.beside:
+    if is_relative(address) and below_directory(address) in document.other_files:
         return
     if re.match(r"(file|classpath\*?|jar):|/", address) or (":" not in address and not is_relative(address)):
         text = f"{release} starts only if {address} is there: the file does not show whether it is"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.clients import inside, is_loopback, listens_on
+from activemq_fleet.lint.clients import elements_in_broker, is_loopback, listens_on
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.uri import Uri
@@ -41,7 +41,7 @@ _SHIPPED_SPANS = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6", "": "5.9.0 !5.19.7 6.0.0
 
 def reachable(broker: Element) -> list[tuple[Element, Uri]]:
     """Return the connectors, each with its URI, that clients outside the process can reach."""
-    found = [(connector, listens_on(connector)) for connector in inside(broker, "transportConnector")]
+    found = [(connector, listens_on(connector)) for connector in elements_in_broker(broker, "transportConnector")]
     return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
 
 
@@ -89,13 +89,13 @@ def nobody_is_asked(document: Document) -> Iterator[Problem]:
             ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
             yield broker.problem(
                 "authorizationPlugin knows nobody without a login: it refuses every client"
-                if inside(broker, "authorizationPlugin")
+                if elements_in_broker(broker, "authorizationPlugin")
                 else f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login",
                 severity=_severity(document, bool(local)),
             )
             continue
-        if not inside(broker, "authorizationPlugin"):
-            for plugin in inside(broker, "simpleAuthenticationPlugin"):
+        if not elements_in_broker(broker, "authorizationPlugin"):
+            for plugin in elements_in_broker(broker, "simpleAuthenticationPlugin"):
                 if plugin.flag("anonymousAccessAllowed", False):
                     yield plugin.problem(
                         "clients without a login may do everything: anonymous access without an authorizationPlugin",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import inside, is_loopback
+from activemq_fleet.lint.clients import elements_in_broker, is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
@@ -86,7 +86,7 @@ def login_in_clear_text(document: Document) -> Iterator[Problem]:
         </broker>
     """
     for broker in document.brokers:
-        if not inside(broker, *_BY_PASSWORD):
+        if not elements_in_broker(broker, *_BY_PASSWORD):
             continue
         open_ones = [
             (connector, uri)

@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 def entries(document: Document, file: str) -> list[Entry]:
     """Return the ``name=value`` lines (or with ``:`` or a space) of a file beside activemq.xml; [] without the file."""
     found = []
-    for number, line in enumerate(document.beside.get(file, b"").decode(errors="replace").split("\n"), 1):
+    for number, line in enumerate(document.other_files.get(file, b"").decode(errors="replace").split("\n"), 1):
         match = _LINE.fullmatch(line)
         if match:
             found.append(Entry(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2])))
@@ -84,7 +84,7 @@ def shipped_account(document: Document) -> Iterator[Problem]:
         </simpleAuthenticationPlugin>
     """
     yield from _of_the_broker(document)
-    if document.beside:
+    if document.other_files:
         yield from _of_the_console(document)
         yield from _of_jaas(document)
         yield from _of_jmx(document)
@@ -137,7 +137,7 @@ def _of_the_console(document: Document) -> Iterator[Problem]:
     if not console_imports(document):
         return
     console = [page for page in pages(document) if page.name]
-    realm = any(b"jetty-realm.properties" in document.beside[page.name] for page in console)
+    realm = any(b"jetty-realm.properties" in document.other_files[page.name] for page in console)
     if not (realm if console else document.release.console_accounts == "realm"):
         return
     login_is_required = not any(
@@ -158,7 +158,7 @@ def _of_jaas(document: Document) -> Iterator[Problem]:
     """Yield problems of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
     broker = bool(document.all("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
     console = document.release.console_accounts == "jaas" and bool(console_imports(document))
-    login = document.beside.get("login.config")
+    login = document.other_files.get("login.config")
     if not (broker or console) or (login is not None and b"users.properties" not in login):
         return
     for entry in entries(document, "users.properties"):

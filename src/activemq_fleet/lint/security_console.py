@@ -53,9 +53,9 @@ def console_imports(document: Document) -> list[tuple[Element, str]]:
 def pages(document: Document) -> Iterator[Page]:
     """Yield the files that may hold the console's beans: the imported files, and activemq.xml itself."""
     for _, name in console_imports(document):
-        if name in document.beside:
+        if name in document.other_files:
             try:
-                yield Page(name, Document(document.beside[name], document.release))
+                yield Page(name, Document(document.other_files[name], document.release))
             except UnreadableError:
                 continue
     yield Page("", document)
@@ -204,7 +204,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
                 yield node.problem(
                     f"activemq_console_bind is {bind}: the console listens on all interfaces", "resource"
                 )
-        elif name not in document.beside:
+        elif name not in document.other_files:
             yield node.problem(
                 f"{name} is not beside this file: where the console listens and who may log in was not looked at",
                 "resource",

@@ -89,10 +89,10 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
 
 def _policy(document: Document) -> Document | None:
     """Return the Jolokia policy; None where the console is off or the file could not be read."""
-    if _POLICY not in document.beside or not console_imports(document):
+    if _POLICY not in document.other_files or not console_imports(document):
         return None
     try:
-        policy = Document(document.beside[_POLICY], document.release)
+        policy = Document(document.other_files[_POLICY], document.release)
     except UnreadableError:
         return None
     return policy if policy.root.name == "restrict" else None

@@ -35,7 +35,7 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
 
         ACTIVEMQ_CONFIG="xbean:file:/etc/activemq/activemq.xml"
     """
-    for name, data in document.beside.items():
+    for name, data in document.other_files.items():
         for match in _NO_VALIDATION.finditer(data):
             line = data.count(b"\n", 0, match.start()) + 1
             begin = data.rfind(b"\n", 0, match.start()) + 1
@@ -110,14 +110,14 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
         if name not in _CONSOLE_FILES or name == right:
             continue
-        beside = document.beside.get(below_directory(node.get("resource")))
-        if beside is None and _is_extra(document, name):
+        page = document.other_files.get(below_directory(node.get("resource")))
+        if page is None and _is_extra(document, name):
             continue
-        if beside is None:
+        if page is None:
             yield node.problem(
                 f"{document.release.text} has no {name}: its console stands in {right}", "resource", name
             )
-        elif right == "jetty-spring.xml" and any(package in beside for package in _OLD_JETTY):
+        elif right == "jetty-spring.xml" and any(package in page for package in _OLD_JETTY):
             text = f"{name} is an older release's: it names classes that Jetty 12 of {document.release.text} has not"
             yield node.problem(text, "resource", name)
 
@@ -143,8 +143,8 @@ def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
     read, other = _OLD_LOGGING, _NEW_LOGGING
     if wanted == "log4j2.properties":
         read, other = other, read
-    if not read & document.beside.keys():
-        for name in sorted(other & document.beside.keys()):
+    if not read & document.other_files.keys():
+        for name in sorted(other & document.other_files.keys()):
             text = f"{document.release.text} does not read {name}: it looks for {wanted}, which is not there"
             yield Problem(text, file=name, line=1)
 

@@ -94,7 +94,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     known = set() if configured and all(_asks_no_system(bean) for bean in configured) else set(system)
     for source in _sources(document, configured):
         known |= {*_keys_of(source)}
-        known |= {key for name in _files_of(source) for key in _keys(document.beside.get(name, b""))}
+        known |= {key for name in _files_of(source) for key in _keys(document.other_files.get(name, b""))}
     configurers = {node for bean in configured for node in (bean, *bean.all())}
     reported: set[str] = set()
     for node, attribute, value in _values(document):

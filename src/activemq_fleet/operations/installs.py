@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.errors import named
+from activemq_fleet.errors import shorten_host_list
 from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.profiles import PROFILES
 
@@ -88,7 +88,7 @@ def wrong_releases(
             texts += _of_archive(home, archives[home.archive], sha512.get(home.host))
         for text in texts:
             lines.setdefault(text, []).append(home.host)
-    return [f"{named(hosts)}: {text}" for text, hosts in lines.items()]
+    return [f"{shorten_host_list(hosts)}: {text}" for text, hosts in lines.items()]
 
 
 def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ from activemq_fleet.planning.records import variables_of
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_clients, render_hosts
 from activemq_fleet.schema import Schema
-from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, Rest, build_fleet
+from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventory, build_fleet
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.build import waive
 from activemq_fleet.validation import checked
@@ -178,7 +178,7 @@ def _fleet(component: str, hosts: Sequence[Host], division: Division) -> Fleet:
             BROKERS: [host.host for host in hosts if host.by_hand],
         },
         naming_pattern=division.pattern,
-        rest=Rest(
+        rest=WholeInventory(
             groups=division.known_groups,
             links=tuple(around.links),
             waivers=division.waivers,

@@ -11,7 +11,7 @@ from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Agent, Fleet, Group
 
 CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-agent.service"
-STOPPING = 25
+STOP_SECONDS = 25
 """Seconds that an agent has to end, in addition to those in which it empties its outbox."""
 MEMORY, COPIES = 1024, 20
 """MiB for an agent and its handlers, and how many of the largest packet are held or written as JSON at once."""
@@ -46,7 +46,7 @@ def _unit(agent: Agent) -> bytes:
         own_state=v(own) if own != settings.agent_state else None,
         state=v(settings.agent_state),
         memory_max=v(f"{MEMORY + COPIES * -(-(settings.agent_packet_bytes or LARGEST_PACKET) // MIB)}M"),
-        stop_timeout=v(str(settings.agent_drain_seconds + STOPPING)),
+        stop_timeout=v(str(settings.agent_drain_seconds + STOP_SECONDS)),
         protect_home=v("read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"),
     )
 

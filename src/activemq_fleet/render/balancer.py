@@ -11,8 +11,8 @@ from activemq_fleet.render.memory import haproxy_memory, keepalived_memory
 from activemq_fleet.render.placeholders import Placeholder
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.shapes import Shape, Values
-from activemq_fleet.topology.balancers import plain
-from activemq_fleet.topology.model import Backend, Balancer, Front, Server, VirtualAddress
+from activemq_fleet.topology.balancers import haproxy_name
+from activemq_fleet.topology.model import Backend, Balancer, Server, VirtualAddress, VirtualPort
 
 HAPROXY, KEEPALIVED = "haproxy.cfg", "keepalived.conf"
 ENVIRONMENT = "systemd/environment"
@@ -132,11 +132,11 @@ def _group(balancer: Balancer, one: VirtualAddress, secrets: Secrets, v: Values)
     return _Group(v(one.group), one.masters_only, fronts)
 
 
-def _front(balancer: Balancer, one: VirtualAddress, front: Front, secrets: Secrets, v: Values) -> _Front:
+def _front(balancer: Balancer, one: VirtualAddress, front: VirtualPort, secrets: Secrets, v: Values) -> _Front:
     several = len(front.backends) > 1
     steps = steps_of(balancer, front, secrets)
     return _Front(
-        name=v(plain(f"{one.group}.{front.connector}")),
+        name=v(haproxy_name(f"{one.group}.{front.connector}")),
         bind=v(join(one.address, front.port)),
         connections=v(str(_connections(one, front))),
         several=several,
@@ -149,13 +149,13 @@ def _front(balancer: Balancer, one: VirtualAddress, front: Front, secrets: Secre
     )
 
 
-def _connections(one: VirtualAddress, front: Front) -> int:
+def _connections(one: VirtualAddress, front: VirtualPort) -> int:
     """Return the most clients of a port: the sum over brokers that can be active at once, one of each shared store."""
     together = sum if one.masters_only else max
     return sum(together([server.limit or _ANY_NUMBER for server in backend.servers]) for backend in front.backends)
 
 
-def _backend(balancer: Balancer, front: Front, backend: Backend, steps: tuple[Step, ...], v: Values) -> _Backend:
+def _backend(balancer: Balancer, front: VirtualPort, backend: Backend, steps: tuple[Step, ...], v: Values) -> _Backend:
     ca = balancer.settings.vip_broker_ca if front.tls else None
     certificate = balancer.settings.vip_certificate if front.tls else None
 
@@ -192,7 +192,7 @@ def _keepalived(balancer: Balancer) -> bytes:
 def _virtual(one: VirtualAddress, v: Values) -> _Address:
     return _Address(
         group=v(one.group),
-        instance=v(plain(one.group)),
+        instance=v(haproxy_name(one.group)),
         interface=v(one.interface or ""),
         router_id=v(str(one.router_id)),
         priority=v(str(one.priority)),

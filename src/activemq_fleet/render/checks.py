@@ -13,7 +13,7 @@ import struct
 from typing import NamedTuple
 
 from activemq_fleet.render.secrets import Secrets
-from activemq_fleet.topology.model import Balancer, Front
+from activemq_fleet.topology.model import Balancer, VirtualPort
 
 _CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
 _KEEP_ALIVE = 30  # s
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     value: str
 
 
-def steps_of(balancer: Balancer, front: Front, secrets: Secrets) -> tuple[Step, ...]:
+def steps_of(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[Step, ...]:
     """Return the bytes that a health check sends and expects, in order.
 
     Bytes that hold a password are ``@activemq_vip_password@`` unless revealed.
@@ -53,12 +53,12 @@ def steps_of(balancer: Balancer, front: Front, secrets: Secrets) -> tuple[Step, 
     )
 
 
-def sends_password(balancer: Balancer, front: Front) -> bool:
+def sends_password(balancer: Balancer, front: VirtualPort) -> bool:
     """Return whether a check may send its password: without TLS, as clients do, or by TLS to a verified broker."""
     return not front.tls or balancer.settings.vip_broker_ca is not None
 
 
-def _login(balancer: Balancer, front: Front, secrets: Secrets) -> str:
+def _login(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> str:
     settings = balancer.settings
     packet = mqtt_connect if front.protocol == "mqtt" else _stomp_connect
     if settings.vip_username is None or not sends_password(balancer, front):
@@ -69,7 +69,7 @@ def _login(balancer: Balancer, front: Front, secrets: Secrets) -> str:
     return packet(_client_id(balancer, front), settings.vip_username, password).hex()
 
 
-def _client_id(balancer: Balancer, front: Front) -> str:
+def _client_id(balancer: Balancer, front: VirtualPort) -> str:
     """Return a client id that each balancer and connector has alone: of two clients with one id a broker drops one."""
     return "check-" + hashlib.sha256(f"{balancer.host}\0{front.connector}".encode()).hexdigest()[:12]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activemq_fleet.routes.answers import Answer, Hop, Outcome, Routes
-from activemq_fleet.routes.documents import lines_of
+from activemq_fleet.routes.documents import connectors_of_documents
 from activemq_fleet.topology import Fleet
 
 __all__ = ["Answer", "Hop", "Outcome", "Routes", "routes_of"]
@@ -21,4 +21,4 @@ def routes_of(fleet: Fleet, documents: Mapping[str, bytes] | None = None, *, as_
     not know, or change what it knows. Hosts and ports of their URIs are looked up in the fleet.
     Raises InputError for a document that is no XML.
     """
-    return Routes(fleet, lines_of(fleet, documents) if documents else {}, as_planned=as_planned)
+    return Routes(fleet, connectors_of_documents(fleet, documents) if documents else {}, as_planned=as_planned)

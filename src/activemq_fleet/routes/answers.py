@@ -22,10 +22,10 @@ from typing import Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import Bridge, Line, Network, Unit, takes_clients
-from activemq_fleet.routes.choices import verdict
+from activemq_fleet.routes.bridges import Bridge, Network, NetworkConnector, Unit, takes_clients
+from activemq_fleet.routes.choices import choice_outcome
 from activemq_fleet.routes.destinations import carries, is_static, read_destination
-from activemq_fleet.routes.shape import Edge, Shape, shared
+from activemq_fleet.routes.shape import BridgeGraph, Edge, shared
 from activemq_fleet.topology import Broker, Fleet
 
 Outcome = Literal["reaches", "may strand", "does not reach"]
@@ -57,13 +57,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class State:
+class NetworkState:
     """The bridges of one network while the broker ``down`` is dead (None: all are up), with the units as numbers."""
 
     down: str | None
     names: tuple[str, ...]
     bridges: tuple[Bridge, ...]
-    shape: Shape
+    shape: BridgeGraph
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -76,7 +76,7 @@ class State:
             found.setdefault((edge.source, edge.target), []).append(number)
         return found
 
-    def way(self, source: int, target: int) -> list[Bridge]:
+    def shortest_route(self, source: int, target: int) -> list[Bridge]:
         """Return the bridges of the shortest route that messages can take; empty where there is none."""
         came: dict[int, int] = {source: source}
         frontier, hops = [source], 0
@@ -105,11 +105,13 @@ class State:
 class Routes:
     """The routes of messages between all brokers of a fleet; made by :func:`activemq_fleet.routes.routes_of`."""
 
-    def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]], *, as_planned: bool = False) -> None:
+    def __init__(
+        self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
+    ) -> None:
         self.fleet = fleet
         self.network = Network(fleet, written, as_planned=as_planned)
         self._component = {name: names for names in self.network.components for name in names}
-        self._states: dict[tuple[tuple[str, ...], str | None, str | None], State] = {}
+        self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkState] = {}
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class Routes:
             gone = self.network.units[self.fleet.broker(dead).unit]
             if gone is not here and not _stands_in(gone) and not spread.forked >> b & 1:
                 # The only way there is: it is as it was, or the dead broker stood on it.
-                passed = {bridge.target for bridge in well.way(a, b)}
+                passed = {bridge.target for bridge in well.shortest_route(a, b)}
                 arrives = bool(passed) and gone.name not in passed
             if not arrives:
                 state = self.state(names, dead, wanted)
@@ -160,9 +162,9 @@ class Routes:
             whole = self.state(names, dead) if wanted else state
             missed = reasons.missed(state, whole, a, b, wanted)
             return Answer("does not reach", missed or self._apart(here.name, there.name))
-        way = state.way(a, b)
-        hops = tuple(Hop(x.source, x.target, x.line.name, x.host, x.back) for x in way)
-        found = verdict(state.shape, a, b)
+        way = state.shortest_route(a, b)
+        hops = tuple(Hop(x.source, x.target, x.connector.name, x.host, x.back) for x in way)
+        found = choice_outcome(state.shape, a, b)
         why = reasons.arrives(here, there, way, found, dead, wanted)
         return Answer("may strand" if found == "strands" else "reaches", why, hops)
 
@@ -172,7 +174,7 @@ class Routes:
         outward = [
             (one.peer.unit if one.unit in here else one.unit, one)
             for one in self.network.refused
-            if one.refusal.is_certain and (one.unit in here or (one.line.duplex and one.peer.unit in here))
+            if one.refusal.is_certain and (one.unit in here or (one.connector.duplex and one.peer.unit in here))
         ]
         first = min(outward, key=lambda found: found[0] != target, default=None)
         return reasons.apart(source, target) + (f": {first[1].sentence}" if first else "")
@@ -197,8 +199,8 @@ class Routes:
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link) of each networkConnector over which no message can ever go, with all brokers up."""
-        found = [*self.network.idle_lines(), *self._unused()]
-        return tuple(dict.fromkeys((host, line.name) for host, line in found))
+        found = [*self.network.links_within_pairs(), *self._unused()]
+        return tuple(dict.fromkeys((host, connector.name) for host, connector in found))
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the findings R001 to R004 of the whole fleet."""
@@ -224,7 +226,7 @@ class Routes:
             raise InputError(f"{name} is a pair: say which one broker of it is down, {nodes}")
         return self.fleet.broker(name).host
 
-    def state(self, names: tuple[str, ...], down: str | None = None, destination: str | None = None) -> State:
+    def state(self, names: tuple[str, ...], down: str | None = None, destination: str | None = None) -> NetworkState:
         """Return the bridges of one network while ``down`` is dead; cached."""
         if down is not None and not self.changes(down, names):
             down = None
@@ -238,7 +240,7 @@ class Routes:
         own = self.network.units[self.fleet.broker(down).unit]
         return own.first.host == down and own.name not in self.network.steady and self._component[own.name] is names
 
-    def _make(self, names: tuple[str, ...], down: str | None, destination: str | None) -> State:
+    def _make(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkState:
         places = {name: number for number, name in enumerate(names)}
         units = self.network.units
         bridges = self.network.bridges(names, down)
@@ -250,9 +252,9 @@ class Routes:
             Edge(
                 places[b.source],
                 places[b.target],
-                b.line.consumer_ttl if b.line.subscribes and b.target not in mute else 0,
-                b.line.message_ttl,
-                b.line.near,
+                b.connector.consumer_ttl if b.connector.subscribes and b.target not in mute else 0,
+                b.connector.message_ttl,
+                b.connector.near,
                 is_static(b, destination),
             )
             for b in bridges
@@ -265,9 +267,9 @@ class Routes:
                     replays |= 1 << number
                 if not broker.release.has_consumer_ttl:  # AMQ-4607 brought both
                     merges |= 1 << number
-        return State(down, names, tuple(bridges), shared(Shape(len(names), edges, replays, merges)))
+        return NetworkState(down, names, tuple(bridges), shared(BridgeGraph(len(names), edges, replays, merges)))
 
-    def _lost(self, well: State, dead: State, own: int) -> Iterator[tuple[str, str]]:
+    def _lost(self, well: NetworkState, dead: NetworkState, own: int) -> Iterator[tuple[str, str]]:
         for source, before in enumerate(well.shape.spread):
             if source == own:
                 continue
@@ -276,18 +278,18 @@ class Routes:
                 if lost >> target & 1:
                     yield well.names[source], well.names[target]
 
-    def _unused(self) -> Iterator[tuple[str, Line]]:
-        """Yield (host, line) of bridges that are up and carry messages for no consumer."""
+    def _unused(self) -> Iterator[tuple[str, NetworkConnector]]:
+        """Yield (host, connector) of bridges that are up and carry messages for no consumer."""
         for names in self.network.components:
             if len(names) < 2:
                 continue
             state = self.state(names)
             used: dict[tuple[str, str], bool] = {}
             for bridge, edge, mask in zip(state.bridges, state.shape.edges, state.shape.demand, strict=True):
-                key = bridge.host, bridge.line.name
+                key = bridge.host, bridge.connector.name
                 used[key] = used.get(key, False) or bool(mask and edge.message_ttl > 0)
-            lines = {(bridge.host, bridge.line.name): bridge.line for bridge in state.bridges}
-            yield from ((key[0], lines[key]) for key, is_used in used.items() if not is_used)
+            connectors = {(bridge.host, bridge.connector.name): bridge.connector for bridge in state.bridges}
+            yield from ((key[0], connectors[key]) for key, is_used in used.items() if not is_used)
 
 
 def _stands_in(unit: Unit) -> bool:

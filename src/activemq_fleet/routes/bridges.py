@@ -22,7 +22,7 @@ from activemq_fleet.topology import Broker, Fleet, Link
 Way = Literal["one", "each", "multicast"]
 
 
-class Line(NamedTuple):
+class NetworkConnector(NamedTuple):
     """A networkConnector: what it dials, how far it lets travel.
 
     ``way``: a bridge to ``one`` of the addresses that answers (masterslave:, failover:), to
@@ -48,15 +48,15 @@ class Line(NamedTuple):
     user: str | None = None
 
 
-def line_of(link: Link) -> Line:
-    """Return a link of the fleet's model as a line; networkTTL counts for demand and messages alike."""
+def network_connector_of(link: Link) -> NetworkConnector:
+    """Return the networkConnector of a link of the fleet's model; networkTTL counts for demand and messages alike."""
     consumer, message = (
         (link.network_ttl, link.network_ttl)
         if link.network_ttl is not None
         else (_ttl(link.consumer_ttl), _ttl(link.message_ttl))
     )
     way: Way = "multicast" if link.kind == "multicast" else "each" if link.kind == "static" else "one"
-    return Line(
+    return NetworkConnector(
         name=link.name,
         way=way,
         addresses=link.addresses,
@@ -84,32 +84,32 @@ def multicast_of(uri: str) -> tuple[str, str]:
 
 
 class Bridge(NamedTuple):
-    """One direction of a line that is up: messages go from ``source`` to ``target``, both units.
+    """One direction of a link that is up: messages go from ``source`` to ``target``, both units.
 
-    ``host`` is the broker that carries the line. ``back``: the way that a duplex line opens for
+    ``host`` is the broker that carries the connector. ``back``: the way that a duplex connector opens for
     its peer, with the same limits.
     """
 
     source: str
     target: str
-    line: Line
+    connector: NetworkConnector
     host: str
     back: bool = False
 
 
 class Refused(NamedTuple):
-    """A networkConnector of ``host`` (``line``) whose connection the broker ``peer`` refuses."""
+    """A networkConnector of ``host`` (``connector``) whose connection the broker ``peer`` refuses."""
 
     host: str
     unit: str
-    line: Line
+    connector: NetworkConnector
     peer: Broker
     refusal: Refusal
 
     @property
     def sentence(self) -> str:
         """The name of the link and why it cannot come up, in a sentence."""
-        return f"link {self.line.name} cannot come up: {self.refusal.sentence(self.host, self.peer.host)}"
+        return f"link {self.connector.name} cannot come up: {self.refusal.sentence(self.host, self.peer.host)}"
 
 
 _Met = tuple[tuple[Broker, Refusal | None], ...]
@@ -153,11 +153,13 @@ def units_of(fleet: Fleet) -> dict[str, Unit]:
 class Network:
     """The networkConnectors of all brokers, and the brokers that each connects to.
 
-    ``written`` are the lines of a broker read from its document, in place of its links. A line that its peer refuses
-    (``dialling``) connects to nobody and is in ``refused``; with ``as_planned`` it connects all the same.
+    ``written`` are the connectors of a broker read from its document, in place of its links. A connector that its peer
+    refuses (``dialling``) connects to nobody and is in ``refused``; with ``as_planned`` it connects all the same.
     """
 
-    def __init__(self, fleet: Fleet, written: Mapping[str, tuple[Line, ...]], *, as_planned: bool = False) -> None:
+    def __init__(
+        self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
+    ) -> None:
         self.units = units_of(fleet)
         self.refused: list[Refused] = []
         self._written = written
@@ -169,8 +171,8 @@ class Network:
         for broker in fleet.brokers:
             self._listen(broker)
         self._met: dict[object, _Met] = {}
-        self._idle: dict[str, list[Line]] = {}
-        self._lines = {broker.host: self._resolve(broker) for broker in fleet.brokers}
+        self._within_pairs: dict[str, list[NetworkConnector]] = {}
+        self._connectors = {broker.host: self._resolve(broker) for broker in fleet.brokers}
         self._find_steady()
 
     def _listen(self, broker: Broker) -> None:
@@ -179,25 +181,25 @@ class Network:
                 announced = self._announced.setdefault(multicast_of(connector.discovery_uri), [])
                 announced.append(dialling.Listener(broker, connector))
 
-    def _resolve(self, broker: Broker) -> tuple[tuple[Line, tuple[Broker, ...]], ...]:
+    def _resolve(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         resolved = []
         written = self._written.get(broker.host)
         dialler = dialling.dialler_of_broker(broker)
-        for line in map(line_of, broker.links) if written is None else written:
-            found = self._peers(broker, line, dialler)
-            if found and line.way != "multicast" and all(peer.unit == broker.unit for peer in found):
-                self._idle.setdefault(broker.host, []).append(line)
+        for connector in map(network_connector_of, broker.links) if written is None else written:
+            found = self._peers(broker, connector, dialler)
+            if found and connector.way != "multicast" and all(peer.unit == broker.unit for peer in found):
+                self._within_pairs.setdefault(broker.host, []).append(connector)
             else:
-                resolved.append((line, found))
+                resolved.append((connector, found))
         return tuple(resolved)
 
-    def _peers(self, broker: Broker, line: Line, dialler: Dialler) -> tuple[Broker, ...]:
-        """Whom a line finds and is let in by; whoever does not let it in is noted."""
-        key = line.addresses or line.multicast, line.secure, line.user, dialler
+    def _peers(self, broker: Broker, connector: NetworkConnector, dialler: Dialler) -> tuple[Broker, ...]:
+        """Return the brokers that a connector finds and that accept it; those that refuse are added to ``refused``."""
+        key = connector.addresses or connector.multicast, connector.secure, connector.user, dialler
         if key not in self._met:
-            self._met[key] = tuple(self._found(line, dialler))
+            self._met[key] = tuple(self._found(connector, dialler))
         refused = [
-            Refused(broker.host, broker.unit, line, peer, refusal)
+            Refused(broker.host, broker.unit, connector, peer, refusal)
             for peer, refusal in self._met[key]
             if refusal is not None and peer.unit != broker.unit
         ]
@@ -205,26 +207,29 @@ class Network:
         shut = {one.peer.host for one in refused if one.refusal.is_certain and not self._as_planned}
         return tuple(peer for peer, _ in self._met[key] if peer.host not in shut)
 
-    def _found(self, line: Line, dialler: Dialler) -> Iterator[tuple[Broker, Refusal | None]]:
-        if line.multicast:
-            for listener in self._announced.get(line.multicast, ()):
+    def _found(self, connector: NetworkConnector, dialler: Dialler) -> Iterator[tuple[Broker, Refusal | None]]:
+        if connector.multicast:
+            for listener in self._announced.get(connector.multicast, ()):
                 # What is announced is dialled as it listens.
-                yield listener.broker, dialling.compare(dialler, listener, tls=listener.connector.tls, user=line.user)
-        for host, port in line.addresses:
+                yield (
+                    listener.broker,
+                    dialling.compare(dialler, listener, tls=listener.connector.tls, user=connector.user),
+                )
+        for host, port in connector.addresses:
             if found := self._listeners.at(host, port):
-                tls = (host, port) in line.secure
-                yield found.broker, dialling.compare(dialler, found, tls=tls, user=line.user)
+                tls = (host, port) in connector.secure
+                yield found.broker, dialling.compare(dialler, found, tls=tls, user=connector.user)
             elif closed := self._listeners.closed(host, port):
                 yield closed, Refusal("closed", port)
 
-    def lines(self, host: str) -> tuple[tuple[Line, tuple[Broker, ...]], ...]:
-        """Return the lines of a broker that lead to other units, each with the brokers that it finds."""
-        return self._lines[host]
+    def connectors(self, host: str) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
+        """Return the connectors of a broker that lead to other units, each with the brokers that it finds."""
+        return self._connectors[host]
 
     def _find_steady(self) -> None:
-        """Pairs both of whose nodes listen, carry the same lines, and are named by whoever dials one."""
+        """Pairs both of whose nodes listen, carry the same connectors, and are named by whoever dials one."""
         wavering = set()
-        for found in self._lines.values():
+        for found in self._connectors.values():
             for _, brokers in found:
                 if len(brokers) == 1:
                     wavering.add(brokers[0].unit)
@@ -235,16 +240,18 @@ class Network:
             if len(unit.brokers) == 2 and unit.name not in wavering:
                 first, second = unit.brokers
                 listening = (first.openwire is None) == (second.openwire is None)
-                if listening and [p[0] for p in self._lines[first.host]] == [p[0] for p in self._lines[second.host]]:
+                if listening and [p[0] for p in self._connectors[first.host]] == [
+                    p[0] for p in self._connectors[second.host]
+                ]:
                     self.steady.add(unit.name)
 
     @cached_property
     def components(self) -> list[tuple[str, ...]]:
-        """The sets of units that lines join in any state, each in the order of the units."""
+        """The sets of units that connectors join in any state, each in the order of the units."""
         joined: dict[str, set[str]] = {name: set() for name in self.units}
         for unit in self.units.values():
             for broker in unit.brokers:
-                for _, found in self._lines[broker.host]:
+                for _, found in self._connectors[broker.host]:
                     for peer in found:
                         joined[unit.name].add(peer.unit)
                         joined[peer.unit].add(unit.name)
@@ -264,29 +271,33 @@ class Network:
         return components
 
     def bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
-        """Return all bridges that start from lines of some units, while the broker ``down`` is dead."""
+        """Return all bridges that start from connectors of some units, while the broker ``down`` is dead."""
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
     def _bridges_of(self, unit: Unit, down: str | None) -> Iterator[Bridge]:
         owner = unit.active(down)
         if owner is None:
             return
-        for line, found in self._lines[owner.host]:
+        for connector, found in self._connectors[owner.host]:
             met: set[str] = set()
             for peer in found:
                 there = peer.unit
                 if there in met or there == unit.name or not is_served(self.units[there], peer, down):
                     continue
                 met.add(there)
-                yield Bridge(unit.name, there, line, owner.host)
-                if line.duplex:
-                    yield Bridge(there, unit.name, line, owner.host, back=True)
-                if line.way == "one":
+                yield Bridge(unit.name, there, connector, owner.host)
+                if connector.duplex:
+                    yield Bridge(there, unit.name, connector, owner.host, back=True)
+                if connector.way == "one":
                     break
 
-    def idle_lines(self) -> list[tuple[str, Line]]:
-        """Return (host, line) of the lines that lead only to the other node of their own pair, which stands by."""
-        return [(unit.first.host, line) for unit in self.units.values() for line in self._idle.get(unit.first.host, ())]
+    def links_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
+        """Return (host, connector) of connectors that lead only to the other node of their own pair."""
+        return [
+            (unit.first.host, connector)
+            for unit in self.units.values()
+            for connector in self._within_pairs.get(unit.first.host, ())
+        ]
 
 
 def is_served(unit: Unit, broker: Broker, down: str | None) -> bool:

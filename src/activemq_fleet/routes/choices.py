@@ -18,11 +18,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from activemq_fleet.routes.shape import UNLIMITED, Shape
+from activemq_fleet.routes.shape import UNLIMITED, BridgeGraph
 
 _MOST_STATES = 20_000
 
-Verdict = Literal["arrives", "full", "strands", "unknown"]
+ChoiceOutcome = Literal["arrives", "full", "strands", "unknown"]
 """``full``: strands only when a nearer bridge is full. ``unknown``: too many ways to follow."""
 
 
@@ -35,7 +35,7 @@ class _State(NamedTuple):
 
 
 @lru_cache(maxsize=65536)
-def verdict(shape: Shape, source: int, target: int, *, patience: int = _MOST_STATES) -> Verdict:
+def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES) -> ChoiceOutcome:
     """Return what the brokers' choices between ``source`` and ``target`` can do to a message that can arrive.
 
     ``patience``: how many states of a message to examine before the answer is ``unknown``.
@@ -57,7 +57,7 @@ def verdict(shape: Shape, source: int, target: int, *, patience: int = _MOST_STA
     return "strands" if usually else "full"
 
 
-def strands(shape: Shape, source: int, target: int, *, patience: int) -> bool:
+def strands(shape: BridgeGraph, source: int, target: int, *, patience: int) -> bool:
     """Return whether :func:`verdict` is ``strands``; quicker, as few routes are usual and most of them arrive."""
     if not shape.spread[source].forked >> target & 1 or (shape.ample and not shape.merges):
         return False
@@ -71,7 +71,7 @@ def strands(shape: Shape, source: int, target: int, *, patience: int) -> bool:
 class _Walk:
     """All ways of messages to one consumer's broker."""
 
-    def __init__(self, shape: Shape, target: int, patience: int) -> None:
+    def __init__(self, shape: BridgeGraph, target: int, patience: int) -> None:
         self.shape = shape
         self.patience = patience
         self.target = target

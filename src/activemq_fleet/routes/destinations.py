@@ -45,26 +45,26 @@ def matches(pattern: str, destination: str) -> bool:
 def carries(bridge: Bridge, destination: str, release: Release) -> bool:
     """Return whether demand for a destination passes a bridge; ``release`` is of the broker that has the connector.
 
-    A duplex line tells its peer what it includes (from 5.6 on, by the filter of advisories that it
+    A duplex connector tells its peer what it includes (from 5.6 on, by the filter of advisories that it
     asks for), and never what it excludes (source: startRemoteBridge, getDestinationFilter).
     """
-    line = bridge.line
-    include, exclude = line.include, line.exclude
+    connector = bridge.connector
+    include, exclude = connector.include, connector.exclude
     if bridge.back:
         exclude = ()
         # 5.5 asks for the advisories of all destinations; what came with 5.6 came with masterslave:.
         include = include if release.has_masterslave_discovery else ()
     if _any(exclude, destination):
         return False
-    return not include or _any((*include, *line.static), destination)
+    return not include or _any((*include, *connector.static), destination)
 
 
 def is_static(bridge: Bridge, destination: str | None) -> bool:
     """Return whether a bridge subscribes to a destination (without one: to every queue) without demand."""
-    line = bridge.line
-    if bridge.back or not line.static:
+    connector = bridge.connector
+    if bridge.back or not connector.static:
         return False
-    return _any(line.static, destination) if destination else "queue://>" in line.static
+    return _any(connector.static, destination) if destination else "queue://>" in connector.static
 
 
 def _any(patterns: Iterable[str], destination: str) -> bool:

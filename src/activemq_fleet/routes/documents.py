@@ -9,7 +9,7 @@ from lxml import etree
 
 from activemq_fleet import addresses
 from activemq_fleet.errors import InputError
-from activemq_fleet.routes.bridges import Line, multicast_of
+from activemq_fleet.routes.bridges import NetworkConnector, multicast_of
 from activemq_fleet.routes.shape import UNLIMITED
 from activemq_fleet.topology import Broker, Fleet
 
@@ -19,13 +19,13 @@ _CONNECTOR = "networkConnector"
 _KINDS = ("queue", "topic")
 
 
-def lines_of(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[Line, ...]]:
+def connectors_of_documents(fleet: Fleet, documents: Mapping[str, bytes]) -> dict[str, tuple[NetworkConnector, ...]]:
     """Return, by inventory name, all networkConnectors of the brokers whose XML fragments concern networkConnectors.
 
     Raises InputError for such a document that is no XML, or of a host that is no broker.
     """
     named = ((fleet.broker(host), document) for host, document in documents.items())
-    return {broker.host: tuple(_lines(broker, document)) for broker, document in named if is_touched(broker)}
+    return {broker.host: tuple(_connectors(broker, document)) for broker, document in named if is_touched(broker)}
 
 
 def is_touched(broker: Broker) -> bool:
@@ -34,7 +34,7 @@ def is_touched(broker: Broker) -> bool:
     return any(_CONNECTOR in fragment.xml or _CONNECTOR in fragment.parent for fragment in fragments)
 
 
-def _lines(broker: Broker, document: bytes) -> Iterator[Line]:
+def _connectors(broker: Broker, document: bytes) -> Iterator[NetworkConnector]:
     try:
         root = etree.fromstring(document, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
     except etree.XMLSyntaxError as error:
@@ -43,13 +43,13 @@ def _lines(broker: Broker, document: bytes) -> Iterator[Line]:
         yield _line(element, broker)
 
 
-def _line(element: etree._Element, broker: Broker) -> Line:
+def _line(element: etree._Element, broker: Broker) -> NetworkConnector:
     uri = element.get("uri", "")
     network_ttl = element.get("networkTTL", "1")
     way = "multicast" if uri.startswith("multicast:") else "one" if _is_one(uri) else "each"
     near = element.get("decreaseNetworkConsumerPriority")
     dialled = tuple(_dialled(uri)) if way != "multicast" else ()
-    return Line(
+    return NetworkConnector(
         name=element.get("name", "NC"),
         way=way,  # type: ignore[arg-type]
         addresses=tuple(address for address, _ in dialled),

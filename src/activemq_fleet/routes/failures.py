@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 
-from activemq_fleet.routes.shape import UNLIMITED, Shape, bits
+from activemq_fleet.routes.shape import UNLIMITED, BridgeGraph, bits
 
 
 @dataclass(slots=True)
-class Loss:
+class UnreachablePairs:
     """The number of ordered pairs of brokers that no longer reach each other, and the first such pair."""
 
     count: int = 0
@@ -32,9 +32,9 @@ class Loss:
 
 
 @lru_cache(maxsize=512)
-def losses(shape: Shape) -> tuple[Loss, ...]:
+def unreachable_pairs_by_failure(shape: BridgeGraph) -> tuple[UnreachablePairs, ...]:
     """Return, for each broker, which other brokers are cut off from each other when it and its bridges are gone."""
-    found = tuple(Loss() for _ in range(shape.size))
+    found = tuple(UnreachablePairs() for _ in range(shape.size))
     certain = _certain(shape, found)
     if shape.ample:
         for target in range(shape.size):
@@ -53,7 +53,7 @@ def losses(shape: Shape) -> tuple[Loss, ...]:
     return found
 
 
-def _certain(shape: Shape, found: tuple[Loss, ...]) -> list[int]:
+def _certain(shape: BridgeGraph, found: tuple[UnreachablePairs, ...]) -> list[int]:
     """Count what has one way only; returns for each source the targets that must be asked again."""
     certain = []
     for source, spread in enumerate(shape.spread):
@@ -66,7 +66,7 @@ def _certain(shape: Shape, found: tuple[Loss, ...]) -> list[int]:
     return certain
 
 
-def _cut_off(shape: Shape, target: int, sources: list[int]) -> Iterator[tuple[int, list[int]]]:
+def _cut_off(shape: BridgeGraph, target: int, sources: list[int]) -> Iterator[tuple[int, list[int]]]:
     """(dead broker, those of the sources to which demand from ``target`` then comes no more).
 
     Where no TTL stops a message that demand has called for, these are cut off. Only brokers all
@@ -83,7 +83,7 @@ def _cut_off(shape: Shape, target: int, sources: list[int]) -> Iterator[tuple[in
             yield dead, sorted(lost)
 
 
-def _gates(shape: Shape, hops: dict[int, int]) -> dict[int, int]:
+def _gates(shape: BridgeGraph, hops: dict[int, int]) -> dict[int, int]:
     """Broker -> those that demand passes on all of its shortest ways there; ``hops``: nearest first."""
     gates: dict[int, int] = {}
     for broker, distance in hops.items():
@@ -96,7 +96,7 @@ def _gates(shape: Shape, hops: dict[int, int]) -> dict[int, int]:
     return gates
 
 
-def _detoured(shape: Shape, hops: dict[int, int], brokers: set[int], dead: int) -> set[int]:
+def _detoured(shape: BridgeGraph, hops: dict[int, int], brokers: set[int], dead: int) -> set[int]:
     """Those of ``brokers`` to which demand finds a longer way without ``dead``."""
     waiting: list[tuple[int, int]] = []
     for broker in brokers:

@@ -16,11 +16,11 @@ from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.printable import counted
 from activemq_fleet.routes.bridges import Unit
 from activemq_fleet.routes.choices import strands
-from activemq_fleet.routes.failures import Loss, losses
-from activemq_fleet.routes.shape import Shape, bits
+from activemq_fleet.routes.failures import UnreachablePairs, unreachable_pairs_by_failure
+from activemq_fleet.routes.shape import BridgeGraph, bits
 
 if TYPE_CHECKING:
-    from activemq_fleet.routes.answers import Routes, State
+    from activemq_fleet.routes.answers import NetworkState, Routes
 
 RULES = {
     "R001": "A message sent at one broker of a group never reaches a consumer at another, with all well. "
@@ -39,7 +39,7 @@ _PATIENCE = 500
 
 def findings_of(routes: Routes) -> Iterator[Finding]:
     """Yield all findings R001 to R004 of a fleet's routes."""
-    yield from _idle(routes)
+    yield from _within_pairs(routes)
     for names in routes.network.components:
         if len(names) > 1:
             state = routes.state(names)
@@ -62,7 +62,7 @@ def _groups(routes: Routes, units: list[Unit]) -> dict[str, list[Unit]]:
     return found
 
 
-def _unreached(routes: Routes, state: State) -> Iterator[Finding]:
+def _unreached(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R001 within one network: where units of one group do not reach each other."""
     everyone = state.shape.everyone
     if all(spread.arrives | 1 << number == everyone for number, spread in enumerate(state.shape.spread)):
@@ -71,7 +71,7 @@ def _unreached(routes: Routes, state: State) -> Iterator[Finding]:
         members = 0
         for unit in units:
             members |= 1 << state.places[unit.name]
-        missed = Loss()
+        missed = UnreachablePairs()
         for number in bits(members):
             missed.add(number, members & ~state.shape.spread[number].arrives & ~(1 << number))
         if missed.example:
@@ -104,7 +104,7 @@ def _alone(routes: Routes) -> Iterator[Finding]:
             )
 
 
-def _stranded(routes: Routes, state: State) -> Iterator[Finding]:
+def _stranded(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R002, once for each broker whose death strands messages of others."""
     for number, name in enumerate(state.names):
         unit = routes.network.units[name]
@@ -122,12 +122,12 @@ def _stranded(routes: Routes, state: State) -> Iterator[Finding]:
             )
 
 
-def _loss(routes: Routes, state: State, unit: Unit, number: int) -> Loss:
+def _loss(routes: Routes, state: NetworkState, unit: Unit, number: int) -> UnreachablePairs:
     if len(unit.brokers) == 1 or unit.first.profile.replicates:
         # A promoted slave opens no port: no message passes through it, as if it were gone.
-        return losses(state.shape)[number]
+        return unreachable_pairs_by_failure(state.shape)[number]
     after = routes.state(state.names, unit.first.host)
-    loss = Loss()
+    loss = UnreachablePairs()
     if after.shape is not state.shape:
         for source, before in enumerate(state.shape.spread):
             if source != number:
@@ -147,9 +147,9 @@ def _remedy(unit: Unit) -> str:
     return "name both nodes in every link to this pair, as masterslave:(tcp://…,tcp://…), and give both the same links"
 
 
-def _idle(routes: Routes) -> Iterator[Finding]:
+def _within_pairs(routes: Routes) -> Iterator[Finding]:
     """R003, once for each broker; within a pair it is what ``activemq_pair_links`` asks for: info."""
-    pairs = {(host, line.name) for host, line in routes.network.idle_lines()}
+    pairs = {(host, connector.name) for host, connector in routes.network.links_within_pairs()}
     by_host: dict[tuple[str, bool], list[str]] = {}
     for host, link in routes.idle_links():
         by_host.setdefault((host, (host, link) in pairs), []).append(link)
@@ -166,7 +166,7 @@ def _idle(routes: Routes) -> Iterator[Finding]:
         )
 
 
-def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
+def _dead_ends(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R004, once for a network: where the ordinary choice of a broker strands messages."""
     found, checked = _stranding(state.shape)
     if found.example:
@@ -183,9 +183,9 @@ def _dead_ends(routes: Routes, state: State) -> Iterator[Finding]:
 
 
 @lru_cache(maxsize=512)
-def _stranding(shape: Shape) -> tuple[Loss, int]:
+def _stranding(shape: BridgeGraph) -> tuple[UnreachablePairs, int]:
     """Of the first pairs of brokers those whose messages the ordinary choice strands, and how many were asked."""
-    found, checked = Loss(), 0
+    found, checked = UnreachablePairs(), 0
     if shape.ample and not shape.merges:
         return found, checked
     for source, spread in enumerate(shape.spread):

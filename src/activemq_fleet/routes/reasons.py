@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.printable import counted
 from activemq_fleet.routes.bridges import Bridge, Unit
-from activemq_fleet.routes.choices import Verdict
+from activemq_fleet.routes.choices import ChoiceOutcome
 
 if TYPE_CHECKING:
-    from activemq_fleet.routes.answers import State
+    from activemq_fleet.routes.answers import NetworkState
 
 
 def closed(unit: Unit, down: str | None) -> str:
@@ -27,10 +27,10 @@ def apart(source: str, target: str) -> str:
 
 
 def arrives(
-    source: Unit, target: Unit, way: Sequence[Bridge], found: Verdict, down: str | None, destination: str | None
+    source: Unit, target: Unit, way: Sequence[Bridge], found: ChoiceOutcome, down: str | None, destination: str | None
 ) -> str:
     """Return the sentence how messages go, and what may keep them on the way."""
-    links = ", ".join(f"{b.line.name}{' backwards' if b.back else ''}" for b in way)
+    links = ", ".join(f"{b.connector.name}{' backwards' if b.back else ''}" for b in way)
     text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
     active = source.active(down)
     if active and not active.connectors:
@@ -41,23 +41,23 @@ def arrives(
         text += "; when a bridge has 1,000 unacknowledged messages, more may take a longer way and be kept there"
     elif found == "unknown":
         text += "; there are too many other ways to say that none of them keeps messages"
-    limited = [b for b in way if b.line.include or b.line.exclude]
+    limited = [b for b in way if b.connector.include or b.connector.exclude]
     if limited and destination is None:
         text += "; " + "; ".join(dict.fromkeys(map(_limits, limited)))
     return text
 
 
 def _limits(bridge: Bridge) -> str:
-    line = bridge.line
+    connector = bridge.connector
     parts = []
-    if line.include:
-        parts.append(f"only {', '.join(line.include)}")
-    if line.exclude:
-        parts.append(f"not {', '.join(line.exclude)}")
-    return f"{line.name} carries {' and '.join(parts)}"
+    if connector.include:
+        parts.append(f"only {', '.join(connector.include)}")
+    if connector.exclude:
+        parts.append(f"not {', '.join(connector.exclude)}")
+    return f"{connector.name} carries {' and '.join(parts)}"
 
 
-def missed(state: State, whole: State, source: int, target: int, destination: str | None) -> str:
+def missed(state: NetworkState, whole: NetworkState, source: int, target: int, destination: str | None) -> str:
     """Return the sentence why no message arrives; empty where no bridges lead to the target.
 
     ``whole`` has the bridges that do not carry ``destination``, too.
@@ -76,16 +76,16 @@ def missed(state: State, whole: State, source: int, target: int, destination: st
         if edge.consumer_ttl < length - hop + 1 and not edge.always:
             reason = f"demand from {names[target]} ends at {names[edge.target]}"
             if not edge.consumer_ttl:
-                return f"{reason}: {bridge.line.name} subscribes to nothing there"
+                return f"{reason}: {bridge.connector.name} subscribes to nothing there"
             return (
-                f"{reason}: {_position(length - hop + 1)} from {names[target]} is {bridge.line.name}, "
+                f"{reason}: {_position(length - hop + 1)} from {names[target]} is {bridge.connector.name}, "
                 f"whose consumerTTL (networkTTL) is {edge.consumer_ttl}"
             )
     for hop, number in enumerate(way, 1):
         if edges[number].message_ttl < hop:
             return (
                 f"messages stop at {names[edges[number].source]}: {_position(hop)} of their way is "
-                f"{state.bridges[number].line.name}, whose messageTTL (networkTTL) is {edges[number].message_ttl}"
+                f"{state.bridges[number].connector.name}, whose messageTTL (networkTTL) is {edges[number].message_ttl}"
             )
     return f"no way from {names[source]} to {names[target]} fits the TTL of its bridges"
 
@@ -94,7 +94,7 @@ def _position(number: int) -> str:
     return f"bridge {number}"
 
 
-def _shortest(state: State, source: int, target: int) -> list[int] | None:
+def _shortest(state: NetworkState, source: int, target: int) -> list[int] | None:
     """Numbers of the edges of the shortest way, whatever the limits."""
     leaving: dict[int, list[int]] = {}
     for number, edge in enumerate(state.shape.edges):

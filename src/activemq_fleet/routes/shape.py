@@ -46,7 +46,7 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class BridgeGraph:
     """A network with numbers in place of names, so that equal networks are solved once.
 
     ``replays``: brokers that send a message back where it came from when no consumer is left
@@ -103,15 +103,15 @@ class Shape:
         return tuple(found)
 
     @cached_property
-    def spread(self) -> tuple[Spread, ...]:
+    def spread(self) -> tuple[MessageReach, ...]:
         """For each broker, where its messages can go."""
         return tuple(self.spread_of(source, self.everyone) for source in range(self.size))
 
-    def spread_of(self, source: int, targets: int) -> Spread:
+    def spread_of(self, source: int, targets: int) -> MessageReach:
         """Return where messages of one broker for consumers at some others can go; computed each time."""
         return _spread(self, source, targets & ~(1 << source))
 
-    def without(self, dead: int) -> Shape:
+    def without(self, dead: int) -> BridgeGraph:
         """Return the network without one broker and its bridges."""
         ways = _outward(self)
         ways[dead] = {}
@@ -121,7 +121,7 @@ class Shape:
                 left.append(edge)
                 # Where demand did not come over the dead broker, nothing changes.
                 demand.append(mask if not mask >> dead & 1 else -1)
-        shape = Shape(self.size, tuple(left), self.replays, self.merges)
+        shape = BridgeGraph(self.size, tuple(left), self.replays, self.merges)
         known = (_aims(shape, e, ways) & ~(1 << dead) if m < 0 else m for e, m in zip(left, demand, strict=True))
         shape.__dict__["demand"] = tuple(known)  # where cached_property keeps it
         return shape
@@ -180,7 +180,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class MessageReach:
     """Where messages sent at one broker can go; ``arrives`` is the set of brokers whose consumers they can reach.
 
     ``forked``: the consumers on the way to whom some broker has a choice. ``through`` maps a
@@ -193,7 +193,7 @@ class Spread:
 
 
 @lru_cache(maxsize=512)
-def shared(shape: Shape) -> Shape:
+def shared(shape: BridgeGraph) -> BridgeGraph:
     """Return the first shape equal to ``shape``, with all that has been computed of it."""
     return shape
 
@@ -209,7 +209,7 @@ def bits(mask: int) -> Iterator[int]:
 _Ways = list[dict[int, int]]
 
 
-def _outward(shape: Shape) -> _Ways:
+def _outward(shape: BridgeGraph) -> _Ways:
     """For each broker: consumerTTL -> set of the peers that its bridges with this TTL lead to."""
     ways: _Ways = [{} for _ in range(shape.size)]
     for edge in shape.edges:
@@ -217,7 +217,7 @@ def _outward(shape: Shape) -> _Ways:
     return ways
 
 
-def _aims(shape: Shape, edge: Edge, ways: _Ways) -> int:
+def _aims(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
     """From whom demand comes to ``edge``: walk away from it, against the demand, never over its source.
 
     At each broker the walk knows how long demand's path may be there at most; the largest first,
@@ -253,12 +253,12 @@ def _aims(shape: Shape, edge: Edge, ways: _Ways) -> int:
     return visited & ~(1 << edge.source)
 
 
-def _is_fed(shape: Shape, brokers: int, avoided: int) -> bool:
+def _is_fed(shape: BridgeGraph, brokers: int, avoided: int) -> bool:
     """True where one of them announces a static subscription, a path of one, that may pass on."""
     return any(edge.always and brokers >> edge.source & 1 and edge.target != avoided for edge in shape.edges)
 
 
-def _spread(shape: Shape, source: int, targets: int) -> Spread:
+def _spread(shape: BridgeGraph, source: int, targets: int) -> MessageReach:
     """Breadth first from ``source``, for all consumers' brokers at once."""
     arrives = forked = 0
     visited = {source: targets}
@@ -285,4 +285,4 @@ def _spread(shape: Shape, source: int, targets: int) -> Spread:
         hops += 1
     del visited[source]
     through = {broker: on for broker, aims in visited.items() if (on := aims & arrives & ~(1 << broker))}
-    return Spread(arrives, forked, through)
+    return MessageReach(arrives, forked, through)

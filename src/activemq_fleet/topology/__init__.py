@@ -12,14 +12,14 @@ from activemq_fleet.topology.model import (
     Broker,
     Connector,
     Fleet,
-    Front,
     Group,
     Link,
     Pair,
     Permission,
-    Rest,
     Server,
     VirtualAddress,
+    VirtualPort,
+    WholeInventory,
 )
 
 __all__ = [
@@ -33,14 +33,14 @@ __all__ = [
     "Broker",
     "Connector",
     "Fleet",
-    "Front",
     "Group",
     "Link",
     "Pair",
     "Permission",
-    "Rest",
     "Server",
     "VirtualAddress",
+    "VirtualPort",
+    "WholeInventory",
     "build_fleet",
     "home_pair",
 ]

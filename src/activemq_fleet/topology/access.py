@@ -166,7 +166,7 @@ def _own_topics(agent: Agent) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def carried_by(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the destinations that several links carry together, from the includes of each.
 
     A link without includes carries everything, and then the result is ``queue://>`` and ``topic://>``.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings.encrypted import may_equal
-from activemq_fleet.topology.model import Balancer, Broker, Front, Group, KnownGroups, VirtualAddress
+from activemq_fleet.topology.model import Balancer, Broker, Group, KnownGroups, VirtualAddress, VirtualPort
 
 # Only activemq_vip, its interface and its router id are read from the brokers' variables as well.
 _AT_BALANCERS = "in the balancers' variables (group activemq_loadbalancers)"
@@ -152,7 +152,7 @@ def _doubled(
 
 def _doubled_ports(address: VirtualAddress, group: Group) -> Iterator[Finding]:
     """T006: two connectors of a group that would be the same port of the group's virtual address."""
-    owners: dict[int, Front] = {}
+    owners: dict[int, VirtualPort] = {}
     for front in address.fronts:
         other = owners.setdefault(front.port, front)
         if other is not front:

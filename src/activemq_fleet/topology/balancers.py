@@ -22,11 +22,11 @@ from activemq_fleet.topology.model import (
     Balancer,
     Broker,
     Connector,
-    Front,
     Group,
     KnownGroups,
     Server,
     VirtualAddress,
+    VirtualPort,
 )
 
 _BALANCED = ("mqtt", "openwire", "stomp")  # the protocols that HAProxy can check
@@ -108,7 +108,7 @@ def _serves_by_masters_only(group: Group) -> bool:
     return any(broker.profile.replicates for broker in group.brokers)
 
 
-def _fronts(group: Group) -> Iterator[Front]:
+def _fronts(group: Group) -> Iterator[VirtualPort]:
     """Yield a port for each connector that HAProxy can check, in the order of the first broker that has it."""
     found: dict[str, list[tuple[Broker, Connector]]] = {}
     for pair in group.pairs:
@@ -121,7 +121,7 @@ def _fronts(group: Group) -> Iterator[Front]:
         protocol = protocol_of(first.scheme)
         if protocol not in _BALANCED:
             continue
-        yield Front(
+        yield VirtualPort(
             connector=name,
             protocol=protocol,
             port=first.port - broker.settings.port_offset,
@@ -136,8 +136,8 @@ def _backends(group: Group, connector: str, members: Sequence[tuple[Broker, Conn
     for broker, one in members:
         unit = f"{group.name}.{connector}.masters" if _serves_by_masters_only(group) else f"{broker.unit}.{connector}"
         address = (broker.address, one.port)
-        server = Server(plain(broker.identity.host), address, _limit(one), name_in_certificate(broker))
-        by_unit.setdefault(plain(unit), []).append(server)
+        server = Server(haproxy_name(broker.identity.host), address, _limit(one), name_in_certificate(broker))
+        by_unit.setdefault(haproxy_name(unit), []).append(server)
     for name, servers in by_unit.items():
         yield Backend(name, tuple(servers))
 
@@ -160,6 +160,6 @@ def _limit(connector: Connector) -> int | None:
     return max(1, int(said) - _ROOM) if said.isdigit() else None
 
 
-def plain(name: str) -> str:
+def haproxy_name(name: str) -> str:
     """Return a name with every character that HAProxy does not allow in names replaced by ``_``."""
     return _OTHER.sub("_", name)

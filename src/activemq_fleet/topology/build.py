@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, named
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_host_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, Identity, Naming
 from activemq_fleet.releases import Release
@@ -31,7 +31,7 @@ from activemq_fleet.topology.model import (
     KnownGroups,
     Pair,
     Permission,
-    Rest,
+    WholeInventory,
 )
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
@@ -46,7 +46,7 @@ def build_fleet(
     *,
     naming_pattern: str | None = None,
     today: date | None = None,
-    rest: Rest | None = None,
+    rest: WholeInventory | None = None,
 ) -> Fleet:
     """Return the fleet of an inventory: ``hosts`` maps names to variables, ``groups`` maps names of groups to hosts.
 
@@ -140,7 +140,7 @@ def _settings(hosts: Variables, names: Iterable[str]) -> tuple[dict[str, Setting
         except SettingsError as error:
             for problem in error.problems:
                 wrong[problem.removeprefix(f"{name}: ")].append(name)
-    return settings, [f"{named(hosts)}: {problem}" for problem, hosts in wrong.items()]
+    return settings, [f"{shorten_host_list(hosts)}: {problem}" for problem, hosts in wrong.items()]
 
 
 def _members(
@@ -161,10 +161,10 @@ def _members(
             members.append(Member(identity, own, Release.of(own.release)))
         except ReleaseError as error:
             unknown[str(error)].append(name)
-    texts = [f"{named(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()]
-    unset = [f"{named(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'"] * bool(
-        missing
-    )
+    texts = [f"{shorten_host_list(hosts)}: activemq_release: {text}" for text, hosts in unknown.items()]
+    unset = [
+        f"{shorten_host_list(missing)}: activemq_release is not set: say the release that runs there, '5.18.3'"
+    ] * bool(missing)
     if wrong or unset:
         raise SettingsError(*wrong, *unset, *texts)
     if texts:
@@ -205,7 +205,7 @@ def _peer(member: Member, pair: Sequence[Member]) -> Member | None:
     return None
 
 
-def _network(brokers: Sequence[Broker], findings: list[Finding], rest: Rest | None) -> Network:
+def _network(brokers: Sequence[Broker], findings: list[Finding], rest: WholeInventory | None) -> Network:
     units = units_of(brokers)
     by_group: dict[str, list[Unit]] = defaultdict(list)
     for unit in units.values():
@@ -217,7 +217,7 @@ def _network(brokers: Sequence[Broker], findings: list[Finding], rest: Rest | No
     return network
 
 
-def _configured_links(brokers: Sequence[Broker], rest: Rest | None) -> dict[LinkSettings, tuple[str, int]]:
+def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) -> dict[LinkSettings, tuple[str, int]]:
     """Return every distinct entry of ``activemq_links`` with the first host that has it and its position there."""
     if rest is not None:
         return {link: (host, position) for link, host, position in rest.links}
@@ -324,12 +324,12 @@ def _complete(
         links = links_of(broker, network)
         permissions: tuple[Permission, ...] = ()
         if broker.settings.acl:
-            carried = access.carried_by([*includes.get(unit, ()), *(link.include for link in links)])
+            carried = access.carried_destinations([*includes.get(unit, ()), *(link.include for link in links)])
             permissions = access.permissions_of(broker, accounts, mine, carried)
         bridged = unit in includes or len(network.multicast_groups.get(group, ())) > 1
         done = broker.joined(links, accounts, permissions, networked=bridged)
         complete.append(done)
-        findings += problems.closed_doors(done)
+        findings += problems.brokers_without_accounts(done)
         findings += problems.account_passwords(done, mine, looking)
         findings += problems.doubled_names(done)
     return complete

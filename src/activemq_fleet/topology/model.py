@@ -298,7 +298,7 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class VirtualPort:
     """One port of a group's virtual address: a connector of the group's brokers.
 
     ``greets`` is True where the broker sends the first bytes of a connection. Of several backends a client is always
@@ -329,7 +329,7 @@ class VirtualAddress:
     source: str | None
     peers: tuple[str, ...]
     masters_only: bool
-    fronts: tuple[Front, ...]
+    fronts: tuple[VirtualPort, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +376,7 @@ class KnownGroups(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
+class WholeInventory:
     """What a part of an inventory must know about the whole, so that its fleet equals that part of the whole fleet.
 
     A part has whole groups, and every group that a link, an agent or an address joins to one of its groups. ``groups``
@@ -408,7 +408,7 @@ class Fleet:
     waivers: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False)
     naming_pattern: str = DEFAULT_PATTERN
-    rest: Rest | None = field(default=None, compare=False)
+    rest: WholeInventory | None = field(default=None, compare=False)
 
     @cached_property
     def _by_host(self) -> dict[str, Broker]:

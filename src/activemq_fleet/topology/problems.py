@@ -330,7 +330,7 @@ def shared_agent_accounts(agents: Sequence[Agent]) -> Iterator[Finding]:
             )
 
 
-def closed_doors(broker: Broker) -> Iterator[Finding]:
+def brokers_without_accounts(broker: Broker) -> Iterator[Finding]:
     """T016: a broker that demands a login and has no account."""
     if not broker.accounts and not broker.links and not broker.networked:  # else T008 has said so
         yield Finding(

@@ -30,11 +30,11 @@ def _importing(release: Release) -> bytes:
 
 def found(example: Example) -> set[str]:
     release = Release.of(example.release)
-    beside = {}
+    other_files = {}
     data = complete(example.text, release)
     if example.file != "activemq.xml":
-        beside, data = {example.file: example.text.encode()}, _importing(release)
-    return {finding.rule for finding in file_findings(data, release, beside=beside)}
+        other_files, data = {example.file: example.text.encode()}, _importing(release)
+    return {finding.rule for finding in file_findings(data, release, other_files=other_files)}
 
 
 @pytest.mark.parametrize(("one", "example"), cases("fires"))

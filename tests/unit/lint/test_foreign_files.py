@@ -23,8 +23,10 @@ def document(
     return f'<beans xmlns="{root}"{hint}>{before}{broker}</beans>'.encode()
 
 
-def of(rule: str, data: bytes, release: str = "5.18.3", **beside: bytes) -> list[Finding]:
-    findings = file_findings(data, Release.of(release), beside={f"{name}.xsd": text for name, text in beside.items()})
+def of(rule: str, data: bytes, release: str = "5.18.3", **other_files: bytes) -> list[Finding]:
+    findings = file_findings(
+        data, Release.of(release), other_files={f"{name}.xsd": text for name, text in other_files.items()}
+    )
     return [finding for finding in findings if finding.rule == rule]
 
 
@@ -103,8 +105,8 @@ def test_a_schema_beside_the_file_is_taken() -> None:
 
 def test_a_schema_of_a_directory_is_not_the_one_beside_the_file() -> None:
     data = document(f"{OF_BEANS} {CORE} sub/mine.xsd")
-    for beside, count in (({"mine.xsd": b""}, 1), ({"sub/mine.xsd": b""}, 0)):
-        findings = file_findings(data, Release.of("5.18.3"), beside=beside)
+    for other_files, count in (({"mine.xsd": b""}, 1), ({"sub/mine.xsd": b""}, 0)):
+        findings = file_findings(data, Release.of("5.18.3"), other_files=other_files)
         assert [finding.severity for finding in findings if finding.rule == "V020"] == ["error"] * count
 
 

@@ -25,7 +25,7 @@ BOMB = "<!DOCTYPE a [<!ENTITY a0 'x'>{}]><beans>&a19;</beans>".format(
 @given(st.integers(0, 2**63), st.sampled_from(SEEDS), st.sampled_from(RELEASES))
 def test_no_file_makes_the_linter_fail(number: int, seed: bytes, release: str) -> None:
     data = mutated(seed, SEEDS, Random(number))
-    for finding in file_findings(data, Release.of(release), beside={"jetty.xml": data, "users.properties": data}):
+    for finding in file_findings(data, Release.of(release), other_files={"jetty.xml": data, "users.properties": data}):
         assert (finding.line is None) == (finding.column is None)
         if finding.line is not None and finding.column is not None:
             assert finding.line >= 1

@@ -23,8 +23,8 @@ def configurer(inside: str = "") -> str:
     return f"<bean {CLASS}>{OWN}{inside}</bean>"
 
 
-def names(snippet: str, release: str = "5.18.3", **beside: str) -> list[str]:
-    return [re.findall(r"\$\{([^}]*)\}", one.message)[0] for one in found("V024", snippet, release, **beside)]
+def names(snippet: str, release: str = "5.18.3", **other_files: str) -> list[str]:
+    return [re.findall(r"\$\{([^}]*)\}", one.message)[0] for one in found("V024", snippet, release, **other_files)]
 
 
 def using(*placeholders: str) -> str:

@@ -163,11 +163,11 @@ def test_what_a_fleet_renders_is_safe(release: str, ha: str) -> None:
     ours = fleet("orders-mq01", "orders-mq02", release=release, ha=ha, users=users, connectors=connectors)
     for broker in ours.brokers:
         files = render(broker)
-        beside = {path.removeprefix("conf/"): data for path, data in files.items() if path.startswith("conf/")}
+        other_files = {path.removeprefix("conf/"): data for path, data in files.items() if path.startswith("conf/")}
         found = file_findings(
             files["conf/activemq.xml"],
             broker.release,
-            beside=beside,
+            other_files=other_files,
             selection=Selection(("S", "C"), ignore=("S015", "S016")),
         )
         assert [finding for finding in found if finding.severity != "info"] == []

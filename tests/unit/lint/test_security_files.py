@@ -24,11 +24,11 @@ LOGIN = (
 )
 
 
-def told(rule: str, snippet: str, release: str = "5.18.3", **beside: str) -> list[Finding]:
+def told(rule: str, snippet: str, release: str = "5.18.3", **other_files: str) -> list[Finding]:
     """``jetty_xml="…"`` is the file jetty.xml beside."""
-    files = {name.replace("__", "-").replace("_", "."): text.encode() for name, text in beside.items()}
+    files = {name.replace("__", "-").replace("_", "."): text.encode() for name, text in other_files.items()}
     data = complete(snippet, Release.of(release))
-    return list(file_findings(data, Release.of(release), beside=files, selection=Selection(select=(rule,))))
+    return list(file_findings(data, Release.of(release), other_files=files, selection=Selection(select=(rule,))))
 
 
 def places(found: list[Finding]) -> list[tuple[str | None, int | None, int | None, str]]:
@@ -45,9 +45,9 @@ def test_the_place_of_an_account_is_its_line() -> None:
 @pytest.mark.parametrize("file", ["/etc/activemq/activemq.xml", "conf/activemq.xml", "/activemq.xml", "activemq.xml"])
 def test_a_file_beside_is_named_by_the_path_of_the_file_that_was_given(file: str) -> None:
     release = Release.of("5.18.3")
-    beside = {"jetty-realm.properties": b"admin: admin"}
+    other_files = {"jetty-realm.properties": b"admin: admin"}
     found = file_findings(
-        complete(CONSOLE, release), release, file=file, beside=beside, selection=Selection(select=("S004",))
+        complete(CONSOLE, release), release, file=file, other_files=other_files, selection=Selection(select=("S004",))
     )
     assert [finding.file for finding in found] == [file.replace("activemq.xml", "jetty-realm.properties")]
 

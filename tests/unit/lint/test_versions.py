@@ -15,12 +15,12 @@ BEANS = (
 )
 
 
-def found(rule: str, snippet: str | bytes, release: str = "5.18.3", **beside: str) -> list[Finding]:
+def found(rule: str, snippet: str | bytes, release: str = "5.18.3", **other_files: str) -> list[Finding]:
     """The findings of one rule on a snippet, or on a whole document given as bytes."""
     known = Release.of(release)
     data = complete(snippet, known) if isinstance(snippet, str) else snippet
-    files = {name.replace("__", "."): text.encode() for name, text in beside.items()}
-    return [finding for finding in file_findings(data, known, beside=files) if finding.rule == rule]
+    files = {name.replace("__", "."): text.encode() for name, text in other_files.items()}
+    return [finding for finding in file_findings(data, known, other_files=files) if finding.rule == rule]
 
 
 def test_a_child_out_of_order_is_named_with_the_one_it_must_precede() -> None:
@@ -166,5 +166,5 @@ def test_a_console_file_of_a_directory_is_not_the_one_beside_the_file() -> None:
     snippet = '<import resource="sub/jetty.xml"/>'
     assert found("V014", snippet, "6.3.1", jetty__xml="<beans/>")
     known = Release.of("6.3.1")
-    findings = file_findings(complete(snippet, known), known, beside={"sub/jetty.xml": b"<beans/>"})
+    findings = file_findings(complete(snippet, known), known, other_files={"sub/jetty.xml": b"<beans/>"})
     assert "V014" not in {finding.rule for finding in findings}
