@@ -128,11 +128,11 @@ def plain(hosts: str, out: str) -> None:
     import pyarrow.parquet as pq
 
     from activemq_fleet.planning.compute import DATASETS, component_rows
-    from activemq_fleet.spark.footers import schema_of
+    from activemq_fleet.spark.arrow_schemas import arrow_schema_of
 
     context, members = _components(Path(hosts))
     Path(out).mkdir(parents=True)
-    schemas = {name: schema_of(name) for name in DATASETS}
+    schemas = {name: arrow_schema_of(name) for name in DATASETS}
     with ExitStack() as files:
         writers = {
             name: files.enter_context(pq.ParquetWriter(Path(out) / f"{name}.parquet", schema, compression="zstd"))

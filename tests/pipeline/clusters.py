@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from activemq_fleet.spark.surroundings import java_home
+from activemq_fleet.spark.prerequisites import java_home
 from tests.waiting import LateError, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]

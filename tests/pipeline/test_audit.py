@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.spark.audit.job import audit
 from activemq_fleet.spark.inputs import Host
 from activemq_fleet.spark.schemas import SCHEMAS
-from activemq_fleet.spark.settings import temporarily
+from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import logger_of
 from tests.pipeline.job_counts import counted_jobs
 from tests.unit.audit.broker_logs import NOON, PAIR, SAID, STORE, A, B, C
@@ -189,7 +189,7 @@ def test_a_planted_log_that_is_a_link_to_a_file_elsewhere_is_refused_and_not_rea
 
 
 def test_an_audit_of_a_few_logs_is_few_jobs_of_spark(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
-    with temporarily(spark, {"spark.sql.shuffle.partitions": "200"}), counted_jobs(spark) as jobs:
+    with temporary_settings(spark, {"spark.sql.shuffle.partitions": "200"}), counted_jobs(spark) as jobs:
         audit(spark, str(logs), str(tmp_path / "out"))
 
     assert len(jobs) == 26

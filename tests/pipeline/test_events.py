@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from activemq_fleet.logs.log_files import CUT_OFF
-from activemq_fleet.spark.audit.gathering import turns_of
+from activemq_fleet.spark.audit.gaps_and_counts import file_indexes
 from activemq_fleet.spark.audit.job import read_logs
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Host, list_inputs
 from activemq_fleet.spark.log_events import EVENTS, ONE_PARTITION, events
-from activemq_fleet.spark.settings import temporarily
+from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import LINES
 
 LINE, OTHER = LINES[0], LINES[1].replace(b"03-29 02:30", b"03-02 02:30")
@@ -62,7 +62,7 @@ def large_files(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """Files above 3 kB are large, and read as lines, which Spark's own settings would spread over partitions."""
     monkeypatch.setattr("activemq_fleet.spark.log_events._WHOLE", 3000)
     monkeypatch.setattr("activemq_fleet.spark.log_events._WHOLE_PACKED", 600)
-    with temporarily(spark, {"spark.sql.files.openCostInBytes": "2000"}):
+    with temporary_settings(spark, {"spark.sql.files.openCostInBytes": "2000"}):
         yield
 
 
@@ -124,7 +124,7 @@ def test_large_files_are_read_as_the_one_log_that_they_are(
     lay(tmp_path, "a", {"activemq.log.1": first + STACK[:20], "activemq.log": STACK[20:] + last}, timezone="UTC")
     lay(tmp_path, "b", {"activemq.log": first + b"\n\n"}, timezone="UTC")
 
-    with temporarily(spark, ONE_PARTITION):
+    with temporary_settings(spark, ONE_PARTITION):
         rows = rows_of(events(spark, list_inputs(spark, str(tmp_path))))
 
     for host, data, problem in (("a", first + STACK + last, CUT_OFF), ("b", first + b"\n\n", None)):
@@ -146,18 +146,18 @@ def test_what_workers_write_themselves_is_what_spark_writes(
     found = {}
     for way in ("workers", "spark"):
         if way == "spark":
-            monkeypatch.setattr(Output, "own_place", lambda *_: None)
+            monkeypatch.setattr(Output, "local_directory", lambda *_: None)
         with Output(spark, str(tmp_path / way)) as output:
             read = read_logs(spark, output, inputs)
             output.commit()
-        problems = {tuple(row[name] for name in ("host", "file", "what")) for row in read.seen["problems"]}
+        problems = {tuple(row[name] for name in ("host", "file", "what")) for row in read.statistics["problems"]}
         place = tmp_path / way / "events"
         footers = {pq.read_metadata(path).metadata[_FOOTER] for path in place.iterdir()}
-        counts = (read.count, read.seen["unknown"], read.seen["unread"])
+        counts = (read.event_count, read.statistics["unknown"], read.statistics["unread"])
         found[way] = (
             counts,
             problems,
-            turns_of(read.seen),
+            file_indexes(read.statistics),
             [json.loads(footer) for footer in footers],
             pq.read_schema(next(place.iterdir())).remove_metadata(),
             sorted(pq.read_table(place).to_pylist(), key=lambda row: (row["host"], row["file"], row["line"])),
@@ -175,7 +175,7 @@ def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, 
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
     with Output(spark, str(tmp_path / "out")) as output:
         read = read_logs(spark, output, list_inputs(spark, str(tmp_path / "logs")))
-    assert (read.count, read.seen["problems"]) == (0, [])
+    assert (read.event_count, read.statistics["problems"]) == (0, [])
 
 
 @pytest.mark.parametrize("names", [[], ["activemq.log"], ["a/readme.txt"]])

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.audit.job import audit
-from activemq_fleet.spark.follow import STATE, follow
-from activemq_fleet.spark.staging import staged_of
+from activemq_fleet.spark.follow import STATE_DIRECTORY, follow
+from activemq_fleet.spark.staging import staging_directory_of
 from tests.pipeline.growing import LOST, RUN, WAIT, A, B, C, Fleet, Writer
 from tests.waiting import LateError
 
@@ -104,7 +104,7 @@ def killed_while_it_works(logs: Path, out: Path, seconds: float) -> None:
     """Start the command, wait until it works on a result, and kill all of it a while later."""
     command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", str(logs), "-o", str(out), "--follow"]
     options = [word for setting in SETTINGS for word in ("--conf", setting)]
-    staged = staged_of(out)
+    staged = staging_directory_of(out)
     with (out.parent / "follow.log").open("ab") as log:
         process = subprocess.Popen(
             [*command, "--master", "local[2]", *options], stdout=log, stderr=log, start_new_session=True
@@ -179,11 +179,13 @@ def test_a_directory_without_logs_gives_no_result(spark: SparkSession, tmp_path:
 def test_two_runs_do_not_follow_into_one_result(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     Fleet(logs).say(A, *RUN)
-    (out / STATE / "checkpoint").mkdir(parents=True)
-    with (out / STATE / "lock").open("w") as lock:
+    (out / STATE_DIRECTORY / "checkpoint").mkdir(parents=True)
+    with (out / STATE_DIRECTORY / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another audit --follow writes it"):
             follow(spark, str(logs), str(out), until_idle=0)
     follow(spark, str(logs), str(out), until_idle=0)
     assert (out / "audit.json").exists()
-    assert sorted(path.name for path in (out / STATE).iterdir()) == ["events", "lock"], "a stream's state stayed"
+    assert sorted(path.name for path in (out / STATE_DIRECTORY).iterdir()) == ["events", "lock"], (
+        "a stream's state stayed"
+    )

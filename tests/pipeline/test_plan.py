@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.planning.compute import DATASETS
+from activemq_fleet.spark.earlier_plan import earlier_output_of
 from activemq_fleet.spark.plan_inputs import source_of
 from activemq_fleet.spark.plan_job import Options, Result, plan
-from activemq_fleet.spark.plan_since import since_of
 from tests.pipeline.job_counts import counted_jobs
 from tests.unit.planning.planned import BASE, Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
 
@@ -51,7 +51,7 @@ def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str 
     (work / "hosts.jsonl").write_text(lines(hosts, groups))
     place = str(work / out)
     source = source_of(spark, str(work / "hosts.jsonl"))
-    options.setdefault("since", since_of(spark, place, None))
+    options.setdefault("since", earlier_output_of(spark, place, None))
     return plan(spark, source, place, Options(**options), tell=lambda _: None, warn=lambda _: None)
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from activemq_fleet.spark.deliveries import Settled, settled
+from activemq_fleet.spark.deliveries import DeliveryVerdicts, judge_deliveries
 from activemq_fleet.spark.journals import parse_journal
 from activemq_fleet.spark.schemas import SCHEMAS
-from activemq_fleet.spark.settings import temporarily
+from activemq_fleet.spark.settings import temporary_settings
 from tests.histories.damage import History, history
 
 HISTORIES = int(os.environ.get("HISTORIES", "100"))
@@ -59,7 +59,7 @@ def jobs_of(spark: SparkSession) -> int:
 class Run:
     histories: list[History]
     records: DataFrame
-    settled: Settled
+    verdicts: DeliveryVerdicts
     units: Units
     events: dict[str, str]
     jobs: int
@@ -75,8 +75,8 @@ def run(spark: SparkSession) -> Iterator[Run]:
     histories = [history(seed) for seed in range(HISTORIES)]
     records = parse_journal(lines_of(spark, histories)).persist()
     before = jobs_of(spark)
-    with temporarily(spark, ONE_JOB_AN_ACTION):
-        found = settled(records)
+    with temporary_settings(spark, ONE_JOB_AN_ACTION):
+        found = judge_deliveries(records)
         units = units_of(found.deliveries)
         table = found.messages.select("event_id", "verdict").toArrow().to_pydict()
     jobs = jobs_of(spark) - before
@@ -98,7 +98,7 @@ def test_events_have_the_worst_verdict_of_their_units(run: Run) -> None:
 
 
 def test_what_is_missing_of_journals_is_told(run: Run) -> None:
-    told = {row.agent for row in run.settled.gaps.select("agent").distinct().collect()}
+    told = {row.agent for row in run.verdicts.gaps.select("agent").distinct().collect()}
     harmed = {agent for one in run.histories for agent, places in one.gone.items() if places}
     no_journal = {
         agent for one in run.histories for agent in one.gone if not any(f.startswith(f"{agent}/") for f in one.files)
@@ -109,8 +109,8 @@ def test_what_is_missing_of_journals_is_told(run: Run) -> None:
 
 
 def test_datasets_have_their_columns(run: Run) -> None:
-    assert run.settled.deliveries.schema.simpleString() == SCHEMAS["deliveries"].simpleString()
-    assert run.settled.messages.schema.simpleString() == SCHEMAS["messages"].simpleString()
+    assert run.verdicts.deliveries.schema.simpleString() == SCHEMAS["deliveries"].simpleString()
+    assert run.verdicts.messages.schema.simpleString() == SCHEMAS["messages"].simpleString()
 
 
 def test_all_histories_take_seven_jobs_of_spark(run: Run) -> None:

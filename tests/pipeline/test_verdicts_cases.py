@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.spark.deliveries import Settled, settled
+from activemq_fleet.spark.deliveries import DeliveryVerdicts, judge_deliveries
 from activemq_fleet.spark.inputs import list_inputs
 from activemq_fleet.spark.journals import journal_records
 
@@ -79,7 +79,7 @@ def case(write: Callable[[], dict[str, list[str]]]) -> Callable[[], dict[str, li
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Settled:
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DeliveryVerdicts:
     """All cases, through files as ``collect`` lays them down; every other one packed."""
     root = tmp_path_factory.mktemp("logs")
     for number, write in enumerate(CASES.values()):
@@ -91,17 +91,17 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sett
                 (directory / "journal-000000001.jsonl").write_bytes(text)
             else:
                 (directory / "journal-000000001.jsonl.gz").write_bytes(gzip.compress(text))
-    return settled(journal_records(spark, list_inputs(spark, str(root))).persist())
+    return judge_deliveries(journal_records(spark, list_inputs(spark, str(root))).persist())
 
 
 @pytest.fixture(scope="module")
-def units(found: Settled) -> dict[tuple[str, str], tuple[str, str]]:
+def units(found: DeliveryVerdicts) -> dict[tuple[str, str], tuple[str, str]]:
     rows = found.deliveries.collect()
     return {(row.event_id, row.subscriber): (row.verdict, row.reason) for row in rows}
 
 
 @pytest.fixture(scope="module")
-def events(found: Settled) -> dict[str, Any]:
+def events(found: DeliveryVerdicts) -> dict[str, Any]:
     return {row.event_id: row for row in found.messages.collect()}
 
 
@@ -180,7 +180,9 @@ def test_a_new_epoch_of_a_subscriber_goes_on_with_his_inbox(units: dict[Any, Any
     assert units[event("sal", 2), "salvaged"] == ("delivered", words.HANDLED)
 
 
-def test_what_a_salvaged_store_may_have_forgotten_is_indeterminate(units: dict[Any, Any], found: Settled) -> None:
+def test_what_a_salvaged_store_may_have_forgotten_is_indeterminate(
+    units: dict[Any, Any], found: DeliveryVerdicts
+) -> None:
     assert units[event("sal", 3), "salvaged"] == ("indeterminate", words.SUBSCRIBER_GAP)
     gaps = [(row.jseq, row["count"]) for row in found.gaps.where("agent = 'salvaged'").collect()]
     assert gaps == [(5, 999_999)]
@@ -201,7 +203,7 @@ def nameless() -> dict[str, list[str]]:
     return {"nameless": journal("nameless", ("received", {"rx_id": "nameless:x:rx1", "topic": "q", "conn": 1}))}
 
 
-def test_a_message_without_an_id_is_counted_and_no_event(found: Settled, events: dict[str, Any]) -> None:
+def test_a_message_without_an_id_is_counted_and_no_event(found: DeliveryVerdicts, events: dict[str, Any]) -> None:
     assert [row.received for row in found.coverage.where("subscriber = 'nameless'").collect()] == [1]
     assert not any("rx" in str(one) for one in events)
 
@@ -211,7 +213,7 @@ def unheard() -> dict[str, list[str]]:
     return {"unheard": journal("unheard", subscribes("a/#"), *handles("ghost", 1, 3), hears_barrier("ghost", 9))}
 
 
-def test_a_publisher_without_a_journal_is_told(units: dict[Any, Any], found: Settled) -> None:
+def test_a_publisher_without_a_journal_is_told(units: dict[Any, Any], found: DeliveryVerdicts) -> None:
     assert units[event("ghost", 3), "unheard"] == ("delivered", words.HANDLED)
     assert [row.what for row in found.gaps.where("agent = 'ghost'").collect()] == ["no journal"]
 

@@ -58,15 +58,17 @@ _OF_HOST = _BRIDGES.append(pa.field("is", pa.string()))
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 
 
-def log_evidence(batches: Iterator[pa.RecordBatch], turns: Mapping[tuple[str, str], int]) -> Iterator[pa.RecordBatch]:
+def log_evidence(
+    batches: Iterator[pa.RecordBatch], file_indexes: Mapping[tuple[str, str], int]
+) -> Iterator[pa.RecordBatch]:
     """Yield the evidence among log events: records of the kinds that matter, numerous ones counted by the minute.
 
-    ``turns``: the number of each log file among its host's, from 0, the oldest, by host and name.
+    ``file_indexes``: the number of each log file among its host's, from 0, the oldest, by host and name.
     """
     for batch in batches:
         rows = batch.to_pylist()
         for row in rows:
-            row["sequence"] = turns[row["host"], row["file"]] * LINES + row["line"]
+            row["sequence"] = file_indexes[row["host"], row["file"]] * LINES + row["line"]
         found = [_of_sign(one) for one in of_signs.evidence_in(map(_seen, rows))]
         if found:
             yield pa.RecordBatch.from_pylist(found, schema=_SIGNS)

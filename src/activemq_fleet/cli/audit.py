@@ -89,12 +89,12 @@ def _follow(
     from activemq_fleet.spark.session import session
 
     with session("audit --follow", options) as spark:
-        from activemq_fleet.spark.audit.job import told
+        from activemq_fleet.spark.audit.job import read_audit_json
         from activemq_fleet.spark.follow import follow
 
         allowed = timedelta(seconds=skew)
         follow(spark, logs, out, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
-        return told(spark, out)
+        return read_audit_json(spark, out)
 
 
 def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:

@@ -73,8 +73,8 @@ def command(
     afternoon does not hold. Secrets are written as @VARIABLE@. A network with an error finding that
     is not waived gets no files, and the exit code is 1.
     """
+    from activemq_fleet.spark.earlier_plan import earlier_output_of
     from activemq_fleet.spark.plan_job import Options, plan
-    from activemq_fleet.spark.plan_since import since_of
     from activemq_fleet.spark.session import session
 
     if bool(hosts) == bool(inventory):
@@ -85,7 +85,7 @@ def command(
         options = Options(
             content=not without_content,
             largest=largest,
-            since=None if anew else since_of(running, output, since),
+            since=None if anew else earlier_output_of(running, output, since),
         )
         result = plan(running, _source(running, hosts, form, inventory), output, options, tell=_tell, warn=_warn)
         if result.blocking:

@@ -20,7 +20,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.spark.manifests import HadoopTarget, listed_files, manifest_of
 from activemq_fleet.spark.paths import local_path, pattern_of, uri_of
 from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY
-from activemq_fleet.spark.settings import is_local, temporarily
+from activemq_fleet.spark.settings import is_local, temporary_settings
 from activemq_fleet.spark.staging import LocalTarget
 
 if TYPE_CHECKING:
@@ -46,19 +46,19 @@ def _by_size(name: str) -> dict[str, str]:
 class Target(Protocol):
     """Where an Output goes: a local directory, or a path that Hadoop alone knows."""
 
-    def check(self, kind: str) -> None:
+    def check_replaceable(self, kind: str) -> None:
         """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         """Make ready for writing."""
 
-    def place(self, name: str) -> str:
+    def dataset_path(self, name: str) -> str:
         """Where the files of a dataset are written."""
 
-    def wrote(self, name: str, rows: int) -> None:
+    def check_rows(self, name: str, rows: int) -> None:
         """A dataset is written: see that it is there."""
 
-    def written(self, name: str) -> Sequence[str]:
+    def written_files(self, name: str) -> Sequence[str]:
         """The paths of what this run wrote of a dataset."""
 
     def write_text(self, name: str, text: str) -> None:
@@ -67,7 +67,7 @@ class Target(Protocol):
     def commit(self, manifest: Mapping[str, Any]) -> None:
         """Let the result take the place of the earlier one."""
 
-    def end(self) -> None:
+    def discard(self) -> None:
         """Give up what was not committed."""
 
 
@@ -82,14 +82,14 @@ class Output:
         self._rows: dict[str, int] = {}
         found = local_path(path)
         self._target: Target = HadoopTarget(spark, uri_of(path)) if found is None else LocalTarget(found)
-        self._target.check(kind)
-        self._target.begin()
+        self._target.check_replaceable(kind)
+        self._target.prepare()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._target.end()
+        self._target.discard()
 
     def write(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
         """Write a dataset, and return its number of rows.
@@ -100,30 +100,30 @@ class Output:
         """
         rows = sf.count(sf.lit(1)).alias("rows")
         is_adaptive = self._spark.conf.get(_ADAPTIVE, None) == "true"  # else nobody reads the others
-        with temporarily(self._spark, _by_size(name) if is_adaptive else {}):
+        with temporary_settings(self._spark, _by_size(name) if is_adaptive else {}):
             shaped = shaped_as(name, frame) if ordered else _in_order(name, shaped_as(name, frame))
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
-            ).parquet(self._target.place(name))
-        return self.wrote(name, self._rows.get(name, 0) + int(seen.get["rows"]))
+            ).parquet(self._target.dataset_path(name))
+        return self.record_rows(name, self._rows.get(name, 0) + int(seen.get["rows"]))
 
-    def own_place(self, name: str) -> Path | None:
+    def local_directory(self, name: str) -> Path | None:
         """Where workers may write a dataset's files themselves: they and OUT are on this machine. Else None."""
         connected = "connect" in type(self._spark).__module__  # to a Spark whose workers are anywhere
         if connected or not isinstance(self._target, LocalTarget):
             return None
         return self._target.staged / name if is_local(self._spark.conf.get("spark.master", None)) else None
 
-    def wrote(self, name: str, rows: int) -> int:
+    def record_rows(self, name: str, rows: int) -> int:
         """Note the rows of a dataset, all of them, whose files others have put in its place."""
         self._rows[name] = rows
-        self._target.wrote(name, rows)
+        self._target.check_rows(name, rows)
         return rows
 
-    def written(self, name: str) -> DataFrame:
+    def read_written(self, name: str) -> DataFrame:
         """What this run has written of a dataset: to be read again instead of computed again."""
-        return self._spark.read.schema(SCHEMAS[name]).parquet(*map(pattern_of, self._target.written(name)))
+        return self._spark.read.schema(SCHEMAS[name]).parquet(*map(pattern_of, self._target.written_files(name)))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the datasets: ``audit.json``, ``report.html``."""

@@ -25,7 +25,7 @@ _GAPS = "agent string, epoch string, jseq bigint, count bigint, what string"
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class DeliveryVerdicts:
     """What journals say: the datasets ``deliveries`` and ``messages``, all final, and what is missing.
 
     ``gaps``: agent, epoch, jseq (the first missing), count, what. ``count`` is null where it cannot be known: an end
@@ -39,7 +39,7 @@ class Settled:
     coverage: DataFrame
 
 
-def settled(records: DataFrame) -> Settled:
+def judge_deliveries(records: DataFrame) -> DeliveryVerdicts:
     """Return what became of the events of ``records`` (columns ``journals.RECORDS``). Runs four small jobs at once."""
     epochs, no_journals = _epochs(records)
     found = _kept(_in_order(records, epochs))
@@ -60,7 +60,7 @@ def settled(records: DataFrame) -> Settled:
     judged = _kept(
         by_event.mapInArrow(judged_rows, from_arrow_schema(delivery_rows.JUDGED)).withColumn("final", sf.lit(True))
     )
-    return Settled(
+    return DeliveryVerdicts(
         judged.where("subscriber IS NOT NULL").select(*SCHEMAS["deliveries"].fieldNames()),
         judged.where("subscriber IS NULL").select(*SCHEMAS["messages"].fieldNames()),
         _gaps(found, no_journals),

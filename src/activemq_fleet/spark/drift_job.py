@@ -25,7 +25,7 @@ from activemq_fleet.spark.manifests import json_text
 from activemq_fleet.spark.paths import local_path, pattern_of, uri_of
 from activemq_fleet.spark.progress import phase
 from activemq_fleet.spark.schemas import SCHEMAS
-from activemq_fleet.spark.settings import temporarily
+from activemq_fleet.spark.settings import temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,7 +91,7 @@ class Result:
 
 def drift(spark: SparkSession, planned: str, found: str, out: str) -> Result:
     """Write the dataset ``drift`` to ``out``. Raises InputError for what is neither a plan nor a collection."""
-    with Output(spark, out, kind="drift") as output, temporarily(spark, _SMALL_FILES):
+    with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with phase("listing what was planned and what was collected"):
             records = _planned(spark, planned).unionByName(_collected(spark, found))
         compared = records.groupBy("host").applyInArrow(_compared, _ROWS_DDL).persist()

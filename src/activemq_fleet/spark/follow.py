@@ -1,4 +1,4 @@
-"""``audit --follow``: audit logs and journals that grow, again whenever they have changed."""
+"""Audit logs and journals that grow, again after every change: ``audit --follow``."""
 
 from __future__ import annotations
 
@@ -15,26 +15,32 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.audit import gathering
-from activemq_fleet.spark.audit.job import conclude, partitions, read_logs
+from activemq_fleet.spark.audit import gaps_and_counts
+from activemq_fleet.spark.audit.job import read_logs, shuffle_settings, write_audit
 from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.final import FinalOutput
+from activemq_fleet.spark.event_cache import (
+    EventCache,
+    FileFingerprint,
+    file_fingerprints,
+    has_replaced_files,
+    host_fingerprint,
+)
+from activemq_fleet.spark.final_column import OutputWithFinalColumn
 from activemq_fleet.spark.inputs import Host, kind_of, list_inputs
 from activemq_fleet.spark.journals import journal_records
-from activemq_fleet.spark.kept_events import FileMark, KeptEvents, host_digest, is_superseded, marks_of
 from activemq_fleet.spark.paths import local_path
-from activemq_fleet.spark.settings import temporarily
+from activemq_fleet.spark.settings import temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STATE = ".follow"
-"""Directory below OUT with what is kept for the next audit."""
-KEPT = "events"
-"""Directory below ``STATE`` of the events that are kept."""
-QUIET = 5.0
+STATE_DIRECTORY = ".follow"
+"""Directory below OUT with what is cached for the next audit."""
+EVENTS_DIRECTORY = "events"
+"""Directory below ``STATE_DIRECTORY`` of the event cache."""
+QUIET_SECONDS = 5.0
 """Seconds without a change after which an audit begins: a record that is being written is whole by then."""
-LONGEST = 30.0
+LONGEST_WAIT_SECONDS = 30.0
 """Seconds after the first change until an audit begins, however often files change."""
 
 
@@ -48,28 +54,29 @@ def follow(
     skew: timedelta = SKEW,
     every: float = 1.0,
 ) -> None:
-    """Audit ``logs`` into ``out`` whenever files change, until none has for ``until_idle`` seconds; None: for ever.
+    """Audit ``logs`` into ``out`` whenever files change, until none has changed for ``until_idle`` seconds.
 
-    ``inventory_hosts`` and ``skew`` as for ``audit``; ``every``: seconds between two looks at the files. OUT is always
-    the whole result of one audit. Started again with the same OUT, events of hosts whose logs are unchanged are taken
-    over. Raises InputError for paths that cannot be followed, and where there was nothing to the end.
+    With ``until_idle`` None it never returns. ``every`` is the seconds between two looks at the files;
+    ``inventory_hosts`` and ``skew`` are as for ``audit``. ``out`` always holds the whole result of one audit; events
+    of hosts whose logs are unchanged are reused from its cache. Raises InputError for a path that is no local
+    directory, for an ``out`` that holds anything else, and when no log or journal has appeared to the end.
     """
     root = _followed(logs)
     with Output(spark, out):
         pass  # an OUT that is not ours is refused before any work
     with _alone(out):
         _remove_older_state(local_path(out))
-        watch = _Watch(root, quiet=QUIET if until_idle is None else min(QUIET, until_idle))
+        watch = _Watch(root, quiet=QUIET_SECONDS if until_idle is None else min(QUIET_SECONDS, until_idle))
         while until_idle is None or not watch.is_idle(until_idle):
             if watch.is_due():
-                marks = watch.marks
-                if any(kind_of(path.partition("/")[2]) in ("log", "journal") for path in marks):
-                    if not _audit_once(spark, logs, out, root, marks, inventory_hosts, skew):
+                fingerprints = watch.fingerprints
+                if any(kind_of(path.partition("/")[2]) in ("log", "journal") for path in fingerprints):
+                    if not _audit_once(spark, logs, out, root, fingerprints, inventory_hosts, skew):
                         watch.look()
                         continue
                 elif until_idle is not None:
                     list_inputs(spark, logs, inventory_hosts)  # raises InputError, which says what is not there
-                watch.published(marks)
+                watch.published(fingerprints)
             elif until_idle != 0:
                 time.sleep(every)
             watch.look()
@@ -77,12 +84,12 @@ def follow(
 
 @dataclass(slots=True)
 class _Watch:
-    """What is known of the files below ``root``: their marks, and since when they have not changed."""
+    """The files below ``root``: their fingerprints, and since when they have not changed."""
 
     root: Path
     quiet: float
-    marks: dict[str, FileMark] = field(default_factory=dict)
-    _published: Mapping[str, FileMark] | None = None
+    fingerprints: dict[str, FileFingerprint] = field(default_factory=dict)
+    _published: Mapping[str, FileFingerprint] | None = None
     _changed: float = 0.0
     _since: float = 0.0
 
@@ -91,27 +98,27 @@ class _Watch:
         self.look()
 
     def look(self) -> None:
-        """Look at the files anew."""
-        marks, now = marks_of(self.root, self.marks), time.monotonic()
-        if marks != self.marks:
-            if self.marks == self._published:
+        """Take the fingerprints of all files, and note the time if any has changed."""
+        fingerprints, now = file_fingerprints(self.root, self.fingerprints), time.monotonic()
+        if fingerprints != self.fingerprints:
+            if self.fingerprints == self._published:
                 self._since = now
-            self.marks, self._changed = marks, now
+            self.fingerprints, self._changed = fingerprints, now
 
-    def published(self, marks: Mapping[str, FileMark]) -> None:
-        """Note that the result is that of files with these marks. An audit that took long is no idleness."""
-        self._published = marks
+    def published(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
+        """Record that OUT is the result of files with these fingerprints, and start to measure idleness anew."""
+        self._published = fingerprints
         self._since = self._changed = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether there is something new that was quiet for long enough, or has waited for long enough."""
+        """Return whether files changed since the last audit, and were quiet, or have waited, for long enough."""
         now = time.monotonic()
-        is_ripe = now - self._changed >= self.quiet or now - self._since >= LONGEST
-        return self.marks != self._published and is_ripe
+        is_ripe = now - self._changed >= self.quiet or now - self._since >= LONGEST_WAIT_SECONDS
+        return self.fingerprints != self._published and is_ripe
 
     def is_idle(self, seconds: float) -> bool:
-        """Return whether everything is published, and nothing has changed for so many seconds."""
-        return self.marks == self._published and time.monotonic() - self._changed >= seconds
+        """Return whether the last audit has all changes, and no file has changed for so many seconds."""
+        return self.fingerprints == self._published and time.monotonic() - self._changed >= seconds
 
 
 def _audit_once(
@@ -119,30 +126,35 @@ def _audit_once(
     logs: str,
     out: str,
     root: Path,
-    marks: Mapping[str, FileMark],
+    fingerprints: Mapping[str, FileFingerprint],
     inventory_hosts: Mapping[str, Host] | None,
     skew: timedelta,
 ) -> bool:
-    """Audit; False, and OUT as before, where a file was rolled meanwhile: what was read may be there twice or not."""
+    """Audit, and return whether OUT was replaced: not where a log file was rolled meanwhile, and may be read twice."""
     try:
-        inputs, absent = gathering.complete(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
+        inputs, absent = gaps_and_counts.with_inventory_hosts(
+            list_inputs(spark, logs, inventory_hosts), inventory_hosts
+        )
         records = journal_records(spark, inputs).persist()
         try:
-            with FinalOutput(spark, out, inputs, records) as output, temporarily(spark, partitions(spark, inputs)):
-                place = local_path(out)
-                kept = None if place is None else KeptEvents(place / STATE / KEPT)
+            with (
+                OutputWithFinalColumn(spark, out, inputs, records) as output,
+                temporary_settings(spark, shuffle_settings(spark, inputs)),
+            ):
+                local = local_path(out)
+                cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
                 names = {file.host for file in inputs.of_kind("log")}
-                digests = {name: host_digest(inputs.hosts[name], marks) for name in names}
-                read = read_logs(spark, output, inputs, kept, digests)
-                conclude(spark, output, inputs, read, records, absent=absent, skew=skew)
-                if is_superseded(marks, marks_of(root, marks)):
+                host_fingerprints = {name: host_fingerprint(inputs.hosts[name], fingerprints) for name in names}
+                read = read_logs(spark, output, inputs, cache, host_fingerprints)
+                write_audit(spark, output, inputs, read, records, absent=absent, skew=skew)
+                if has_replaced_files(fingerprints, file_fingerprints(root, fingerprints)):
                     return False
                 output.commit()
         finally:
             records.unpersist()
     except Exception:
         # A file that Spark had listed and did not find when it opened it: another name for it is there now.
-        if is_superseded(marks, marks_of(root, marks)):
+        if has_replaced_files(fingerprints, file_fingerprints(root, fingerprints)):
             return False
         raise
     return True
@@ -150,8 +162,8 @@ def _audit_once(
 
 def _remove_older_state(out: Path | None) -> None:
     """Remove what an earlier program kept: a stream's checkpoint, and the bytes that it had read."""
-    for entry in (out / STATE).iterdir() if out else ():
-        if entry.is_dir() and entry.name != KEPT:
+    for entry in (out / STATE_DIRECTORY).iterdir() if out else ():
+        if entry.is_dir() and entry.name != EVENTS_DIRECTORY:
             shutil.rmtree(entry)
 
 
@@ -174,8 +186,8 @@ def _alone(out: str) -> Iterator[None]:
     if found is None:
         yield
         return
-    (found / STATE).mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(found / STATE / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    (found / STATE_DIRECTORY).mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(found / STATE_DIRECTORY / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

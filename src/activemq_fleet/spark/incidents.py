@@ -1,4 +1,4 @@
-"""Bring together what concerns a host or a pair, and let the pure functions of ``audit`` find bridges and incidents."""
+"""Group evidence by host and by pair, and find bridges and incidents in each group with functions of ``audit``."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _OF_HOSTS = (
 _INCIDENTS = StructType([*SCHEMAS["incidents"].fields]).add("peer", "string").add("names", ArrayType(StringType()))
 
 
-def log_evidence(events: DataFrame, turns: Mapping[tuple[str, str], int]) -> DataFrame:
-    """Return the records that bridges and incidents follow from, the numerous ones counted by the minute.
+def log_evidence(events: DataFrame, file_indexes: Mapping[tuple[str, str], int]) -> DataFrame:
+    """Return the log records that bridges and incidents are found by; frequent ones are one row a minute with a count.
 
-    ``turns``: which of its host's files a file is, from 0, the oldest, by host and name.
+    ``events`` is the dataset. ``file_indexes``: the position of each log file among its host's, by host and file name;
+    0 is the oldest.
     """
 
     def evidence(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return arrow_rows.log_evidence(batches, turns)
+        return arrow_rows.log_evidence(batches, file_indexes)
 
     return (
         events.where(sf.col("kind").isin(sorted(KINDS)) & sf.col("time").isNotNull())
@@ -57,11 +58,12 @@ def log_evidence(events: DataFrame, turns: Mapping[tuple[str, str], int]) -> Dat
     )
 
 
-def of_hosts(evidence: DataFrame) -> DataFrame:
-    """Return what follows from one host's log alone: rows whose column ``is`` says what they are.
+def bridges_and_states(evidence: DataFrame) -> DataFrame:
+    """Return the bridges, spans of broker states and broker names of each host's log; ``is`` says what a row is.
 
-    ``bridge``: a row of the dataset ``bridges``, with ``seen_loss`` and ``back``. ``state``: from when to when the
-    broker was in which state. ``name``: ``peer`` is a name that the broker of ``host`` has had.
+    A row with ``bridge`` is one of the dataset ``bridges``, with ``seen_loss`` (whether the host saw the connection
+    break) and ``back`` (when it was there again). ``state``: from ``began`` to ``ended`` the broker was in ``state``.
+    ``name``: ``peer`` is a name that the broker of ``host`` has had. ``evidence`` is that of ``log_evidence``.
     """
     return evidence.groupBy("host").applyInArrow(arrow_rows.of_host, _OF_HOSTS)
 
@@ -74,10 +76,12 @@ def incidents(
     inputs: Inputs,
     skew: timedelta = SKEW,
 ) -> DataFrame:
-    """Return the incidents, with ``peer``, the connection that was refused, and ``names``, those that were told of.
+    """Return the incidents of all pairs: the columns of the dataset, and ``peer`` and ``names``.
 
-    ``evidence`` is that of ``log_evidence``, ``found`` that of ``of_hosts``. ``skew``: by how much hosts' clocks may
-    differ.
+    Where a bridge was refused, ``peer`` is the name of the broker that refused it; where a broker itself reports
+    refusals, ``names`` are that broker's names.
+    ``evidence`` is that of ``log_evidence``, ``found`` that of ``bridges_and_states``, ``events`` the dataset,
+    ``records`` those of ``journal_records``. ``skew`` is by how much hosts' clocks may differ.
     """
     keys, known = _known(inputs)
     key_of = events.sparkSession.createDataFrame(sorted(keys.items()), "host string, key string")
@@ -90,10 +94,13 @@ def incidents(
     return together.groupBy("key").applyInArrow(incidents_of_pair, _INCIDENTS)
 
 
-def told_once(settled: DataFrame) -> DataFrame:
-    """Return incidents without what a bridge was refused where the broker that refused it tells of that itself."""
-    told = settled.select(sf.explode("names").alias("told")).where("told <> ''").distinct()
-    return settled.join(sf.broadcast(told), settled["peer"] == told["told"], "left_anti")
+def without_duplicate_refusals(incidents: DataFrame) -> DataFrame:
+    """Return incidents less each bridge's refused connection that the refusing broker's own log reports too.
+
+    ``incidents`` has the columns ``peer`` and ``names`` of the function ``incidents``.
+    """
+    named = incidents.select(sf.explode("names").alias("named")).where("named <> ''").distinct()
+    return incidents.join(sf.broadcast(named), incidents["peer"] == named["named"], "left_anti")
 
 
 def _known(inputs: Inputs) -> tuple[dict[str, str], dict[str, list[dict[str, Any]]]]:

@@ -17,7 +17,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.logs.zones import zone_of
 from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.paths import local_path, uri_of
-from activemq_fleet.spark.settings import temporarily
+from activemq_fleet.spark.settings import temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,7 +129,7 @@ def binary(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFra
     """The files, one row each: path, modificationTime, length, content."""
     # Spark gives each directory a task of its own where there are more than a few; here that takes longer.
     here = all(local_path(path) is not None for path in paths)
-    with temporarily(spark, {_TASKS_FROM: _NEVER} if here else {}):
+    with temporary_settings(spark, {_TASKS_FROM: _NEVER} if here else {}):
         return spark.read.format("binaryFile").options(**options).load([escaped(path) for path in paths])
 
 

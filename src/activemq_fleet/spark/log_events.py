@@ -19,11 +19,11 @@ from activemq_fleet.logs.chunks import pieces_of_lines
 from activemq_fleet.logs.event_batches import Source
 from activemq_fleet.logs.log_files import LINES, LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import Beginning, Place, beginning_in, places_of
+from activemq_fleet.spark.file_partitions import partition_files
 from activemq_fleet.spark.inputs import InputFile, Inputs, binary, escaped
-from activemq_fleet.spark.partfiles import PartFile, new_part
+from activemq_fleet.spark.parquet_writer import ParquetPartWriter, new_part_name
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import cores_of
-from activemq_fleet.spark.shares import shares_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,12 +45,12 @@ _DIGITS = re.compile(r"\d+")
 _SUMMARY = pa.schema(
     [
         *((name, pa.string()) for name in ("part", "host", "file")),
-        *((name, pa.int64()) for name in ("turn", "rows", "unknown", "unread")),
+        *((name, pa.int64()) for name in ("file_index", "rows", "unknown", "unread")),
         ("problems", pa.list_(pa.string())),
     ]
 )
 _SUMMARY_TYPES = (
-    "part string, host string, file string, turn bigint, rows bigint, unknown bigint, unread bigint, "
+    "part string, host string, file string, file_index bigint, rows bigint, unknown bigint, unread bigint, "
     "problems array<string>"
 )
 
@@ -67,20 +67,26 @@ def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
 
 
 def write_events(
-    spark: SparkSession, inputs: Inputs, files: Sequence[InputFile], place: Path, schema: pa.Schema, *, by_host: bool
+    spark: SparkSession,
+    inputs: Inputs,
+    files: Sequence[InputFile],
+    directory: Path,
+    schema: pa.Schema,
+    *,
+    by_host: bool,
 ) -> list[dict[str, Any]]:
-    """Let the tasks that read ``files`` write their events as Parquet below ``place``, on this machine.
+    """Let the tasks that read ``files`` write their events as Parquet below ``directory``, on this machine.
 
-    Returns a row for each log file and part: ``part``, the name of the Parquet file below ``place``; ``host`` and
-    ``file``; ``turn``, which of the host's files it is, from 0, the oldest; ``rows``; ``unknown`` and ``unread``,
-    how many of them are; ``problems`` of their bytes, numbers written N. ``by_host``: no part has rows of two hosts.
-    ``schema`` is ``footers.schema_of``. What an audit costs is mostly that an event goes back to Java and into its
-    Parquet writer (docs/audit-speed.md).
+    Returns a row for each log file and part: ``part``, the name of the Parquet file below ``directory``; ``host`` and
+    ``file``; ``file_index``, the file's position among the host's, 0 the oldest; ``rows``, the number of events, and
+    how many of them are ``unknown`` or ``unread``; ``problems``, texts about their bytes with N for numbers.
+    ``by_host``: no part has rows of two hosts. ``schema`` is that of
+    ``arrow_schema_of("events")``. What an audit costs is mostly that events go back to Java and into its Parquet writer (docs/audit-speed.md).
     """
-    place.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
 
     def write(batches: Batches) -> Batches:
-        rows = _write_parts(batches, place, schema, by_host=by_host)
+        rows = _write_parts(batches, directory, schema, by_host=by_host)
         if rows:
             yield pa.RecordBatch.from_pylist(rows, schema=_SUMMARY)
 
@@ -88,9 +94,9 @@ def write_events(
     return rows
 
 
-def _write_parts(batches: Batches, place: Path, schema: pa.Schema, *, by_host: bool) -> list[dict[str, Any]]:
+def _write_parts(batches: Batches, directory: Path, schema: pa.Schema, *, by_host: bool) -> list[dict[str, Any]]:
     summaries: dict[tuple[str, str], dict[str, Any]] = {}
-    part: PartFile | None = None
+    part: ParquetPartWriter | None = None
     name = host = ""
     try:
         for batch in batches:
@@ -101,8 +107,8 @@ def _write_parts(batches: Batches, place: Path, schema: pa.Schema, *, by_host: b
                 part.close()
                 part = None
             if part is None:
-                name, host = new_part(), of
-                part = PartFile(place / name, schema, _DISTINCT)
+                name, host = new_part_name(), of
+                part = ParquetPartWriter(directory / name, schema, _DISTINCT)
             part.add(batch)
             _summarize(summaries, name, batch)
     finally:
@@ -114,10 +120,10 @@ def _write_parts(batches: Batches, place: Path, schema: pa.Schema, *, by_host: b
 def _summarize(summaries: dict[tuple[str, str], dict[str, Any]], part: str, batch: pa.RecordBatch) -> None:
     """Add a batch, which is of one file, to the file's summary."""
     host, file = batch.column("host")[0].as_py(), batch.column("file")[0].as_py()
-    turn = batch.column("sequence")[0].as_py() // LINES
+    file_index = batch.column("sequence")[0].as_py() // LINES
     one = summaries.setdefault(
         (host, file),
-        {"part": part, "host": host, "file": file, "turn": turn, "rows": 0, "unknown": 0, "unread": 0}
+        {"part": part, "host": host, "file": file, "file_index": file_index, "rows": 0, "unknown": 0, "unread": 0}
         | {"problems": set()},
     )
     one["rows"] += batch.num_rows
@@ -135,15 +141,17 @@ def _scanned(
 ) -> DataFrame:
     """Return what ``through`` makes of the events of each partition, in the worker that reads them."""
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
-    shares = shares_of(files, is_whole, cores_of(spark.conf.get("spark.master", None) or ""))
-    places = _places(spark, inputs, [file for file in files if file.host not in shares.together])
+    partitions = partition_files(files, is_whole, cores_of(spark.conf.get("spark.master", None) or ""))
+    places = _places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
 
     def log_of(file: InputFile) -> LogFile:
         host = inputs.hosts[file.host]
         source = Source(host.release, host.timezone or "UTC")
         return LogFile(file.host, file.file, source, file.compressed, places.get(file.path))
 
-    frames = [_of_files(spark, {file.path: log_of(file) for file in share}, through, schema) for share in shares.files]
+    frames = [
+        _of_files(spark, {file.path: log_of(file) for file in chosen}, through, schema) for chosen in partitions.files
+    ]
     frames += [_of_lines(spark, file, log_of(file), through, schema) for file in files if not is_whole(file)]
     return reduce(lambda one, other: one.unionAll(other), frames) if frames else spark.createDataFrame([], schema)
 

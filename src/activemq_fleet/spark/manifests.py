@@ -61,7 +61,7 @@ class HadoopTarget:
         self._names: list[str] = []
         self._texts: dict[str, str] = {}
 
-    def check(self, kind: str) -> None:
+    def check_replaceable(self, kind: str) -> None:
         """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
         found = _list(self._spark, self.out)
         if not found:
@@ -71,10 +71,10 @@ class HadoopTarget:
             raise InputError(f"{self.out}: is not empty and was not written by {kind}; choose another path")
         self._earlier = check_manifest(self.out, kind, text)
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         """Nothing to make ready."""
 
-    def place(self, name: str) -> str:
+    def dataset_path(self, name: str) -> str:
         """Where the files of a dataset are written: beside those of earlier runs."""
         place = f"{self.out}/{name}"
         if name not in self._before:
@@ -82,12 +82,12 @@ class HadoopTarget:
             self._names.append(name)
         return place
 
-    def wrote(self, name: str, rows: int) -> None:
+    def check_rows(self, name: str, rows: int) -> None:
         """Every executor wrote to the same store."""
 
-    def written(self, name: str) -> list[str]:
+    def written_files(self, name: str) -> list[str]:
         """The files of this run alone: those of earlier ones lie beside them."""
-        new = set(_list(self._spark, self.place(name))) - self._before[name]
+        new = set(_list(self._spark, self.dataset_path(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text(self, name: str, text: str) -> None:
@@ -106,7 +106,7 @@ class HadoopTarget:
             files[name] = sorted(set(_list(self._spark, f"{self.out}/{name}")) - before)
         _append(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
-    def end(self) -> None:
+    def discard(self) -> None:
         """Files that no manifest lists count for nobody."""
 
 

@@ -35,9 +35,9 @@ from activemq_fleet.planning.records import (
 from activemq_fleet.printable import counted
 from activemq_fleet.releases import Release
 from activemq_fleet.spark.datasets import Output
-from activemq_fleet.spark.plan_since import Earlier
+from activemq_fleet.spark.earlier_plan import EarlierPlan
 from activemq_fleet.spark.schemas import SCHEMAS
-from activemq_fleet.spark.settings import cores_of, temporarily
+from activemq_fleet.spark.settings import cores_of, temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,7 +98,7 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
 
     Raises FleetError for what ``check`` or ``render`` would refuse. Then ``out`` stays what it was.
     """
-    with Output(spark, out, kind="plan") as output, temporarily(spark, _settings(options)):
+    with Output(spark, out, kind="plan") as output, temporary_settings(spark, _settings(options)):
         facts, division = _read_facts(source, options.today)
         try:
             for warning in (*source.warnings, *division.warnings):
@@ -107,7 +107,7 @@ def plan(spark: SparkSession, source: Source, out: str, options: Options, *, tel
                 f"{counted(division.brokers, 'broker')} in {counted(len(division.groups), 'group')}, "
                 f"{counted(len(division.releases), 'release')}"
             )
-            earlier = Earlier(spark, options.since) if options.since else None
+            earlier = EarlierPlan(spark, options.since) if options.since else None
             context = Context(
                 division=division,
                 schemas={
@@ -207,7 +207,7 @@ def _compute(batches: Iterable[pa.RecordBatch], *, context: Context) -> Iterator
             told = {"component": component}
 
 
-def _write(computed: DataFrame, files: int, output: Output, earlier: Earlier | None, tell: Report) -> Result:
+def _write(computed: DataFrame, files: int, output: Output, earlier: EarlierPlan | None, tell: Report) -> Result:
     """Write every dataset from rows of ``_COMPUTED``, what was computed as so many ``files``."""
     computed.persist()
     try:

@@ -39,11 +39,11 @@ Look = Callable[[], Tasks]
 
 @dataclass
 class Progress:
-    """Writes what goes on to ``stream``. ``lively``: a terminal, on which a line can be written over."""
+    """Writes what goes on to ``stream``. ``is_terminal``: a terminal, on which a line can be written over."""
 
     stream: TextIO
-    shown: bool
-    lively: bool
+    enabled: bool
+    is_terminal: bool
     clock: Callable[[], float] = time.monotonic
     _phases: dict[int, tuple[str, float]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -56,24 +56,24 @@ class Progress:
         with self._lock:
             number = next(self._numbers)
             self._phases[number] = printable(phase), self.clock()
-        self.tell(Tasks())
+        self.update(Tasks())
         return number
 
     def end(self, number: int, *, whole: bool) -> None:
         """A phase has ended. ``whole``: it did what it was to do."""
         with self._lock:
             phase, began = self._phases.pop(number)
-            if self.shown and whole:
-                clear = _CLEAR if self.lively else ""
+            if self.enabled and whole:
+                clear = _CLEAR if self.is_terminal else ""
                 self._write(f"{clear}{phase}: {self.clock() - began:.1f} s\n")
-            elif self.lively and self.shown:
+            elif self.is_terminal and self.enabled:
                 self._write(_CLEAR)
 
-    def tell(self, tasks: Tasks) -> None:
+    def update(self, tasks: Tasks) -> None:
         """Write how far the tasks are."""
         with self._lock:
             self._complain(tasks)
-            if not (self.shown and self.lively and self._phases):
+            if not (self.enabled and self.is_terminal and self._phases):
                 return
             phase, began = next(reversed(self._phases.values()))
             count = f", {tasks.done} of {tasks.all} tasks" if tasks.all else ""
@@ -87,7 +87,7 @@ class Progress:
             self._idle_since = self.clock()
         elif self.clock() - self._idle_since >= _PATIENCE and not self._complained:
             self._complained = True
-            clear = _CLEAR if self.shown and self.lively else ""
+            clear = _CLEAR if self.enabled and self.is_terminal else ""
             self._write(
                 f"{clear}still waiting: no worker has taken up a task. Has the cluster workers, and are their cores "
                 "and memory free (--conf spark.executor.memory, spark.cores.max)?\n"
@@ -118,11 +118,11 @@ def phase(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def shown(spark: SparkSession, *, remote: bool, wanted: bool | None) -> Iterator[None]:
-    """Show what the session does. ``wanted`` None: only on a terminal."""
+def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) -> Iterator[None]:
+    """Show what the session does. ``enabled`` None: only on a terminal."""
     global _current
-    lively = sys.stderr.isatty()
-    progress = Progress(sys.stderr, shown=lively if wanted is None else wanted, lively=lively)
+    is_terminal = sys.stderr.isatty()
+    progress = Progress(sys.stderr, enabled=is_terminal if enabled is None else enabled, is_terminal=is_terminal)
     _current, before = progress, _current
     watched = _watched_remote if remote else _watched
     try:
@@ -141,7 +141,7 @@ def _watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
     def watch() -> None:
         while not over.wait(_EVERY):
             try:
-                progress.tell(_tasks(tracker))
+                progress.update(_tasks(tracker))
             except Exception:  # noqa: BLE001 -- whatever became of Spark, the job itself tells it
                 return
 
@@ -169,7 +169,7 @@ def _watched_remote(spark: SparkSession, progress: Progress) -> Iterator[None]:
 
     def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         at_work = [stage for stage in stages or () if not stage.done]
-        progress.tell(
+        progress.update(
             Tasks(
                 done=sum(stage.num_completed_tasks for stage in at_work),
                 running=inflight_tasks,

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from activemq_fleet.spark.options import SessionOptions
+from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
 from activemq_fleet.spark.problems import SparkProblem, translated
-from activemq_fleet.spark.progress import phase, shown
+from activemq_fleet.spark.progress import phase, show_progress
 from activemq_fleet.spark.scratch import Scratch, scratch
 from activemq_fleet.spark.settings import (
     archives_of,
@@ -25,7 +26,6 @@ from activemq_fleet.spark.settings import (
     remote_settings,
     settings_of,
 )
-from activemq_fleet.spark.surroundings import check_archives, check_reachable, java_home
 from activemq_fleet.spark.workers import check_workers
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
                 check_archives(archives_of(options))
                 spark = _connect(name, remote, options) if remote else _launch(name, options, place)
                 running.append(spark)
-                with shown(spark, remote=bool(remote), wanted=options.progress):
+                with show_progress(spark, remote=bool(remote), enabled=options.progress):
                     _look_at_workers(spark, remote=bool(remote))
                     yield spark
         except KeyboardInterrupt:

@@ -26,7 +26,7 @@ _METASPACE = "-XX:MetaspaceSize=256m"
 # A task may have 8,192 of them: with more memory than this Spark's own size is right.
 _WITH_SMALL_PAGES = re.compile(r"\d{1,4}m|[1-8]g")
 _JAVA = "spark.driver.extraJavaOptions"
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
+WITHOUT_CODEGEN = {"spark.sql.codegen.wholeStage": "false"}
 """For jobs in which Spark itself does little with a row: to compile code for it takes longer."""
 
 _LOCAL_CORES = re.compile(r"local\[(\d+|\*)[,\]]")
@@ -113,7 +113,7 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
 
 
 @contextmanager
-def temporarily(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Settings of the session, for the length of the block. Plans made in it that run later go without them."""
     before = {key: spark.conf.get(key, None) for key in wanted}
     try:

@@ -14,8 +14,8 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.spark.manifests import MANIFEST, check_manifest, json_text
 from activemq_fleet.spark.problems import SparkProblem
 
-KEPT = (".follow",)
-"""What belongs to OUT and not to one result: it stays when the result is replaced."""
+PERSISTENT_ENTRIES = (".follow",)
+"""Entries of OUT that stay when the result is replaced."""
 
 
 class LocalTarget:
@@ -25,17 +25,17 @@ class LocalTarget:
         if out.is_symlink() and not out.exists():
             raise InputError(f"{out}: is a link to nothing")
         self.out = out.resolve()
-        self.staged = staged_of(self.out)
+        self.staged = staging_directory_of(self.out)
         self._lock = -1
 
-    def check(self, kind: str) -> None:
+    def check_replaceable(self, kind: str) -> None:
         """Raise InputError unless OUT is absent, empty, or an earlier result of this kind."""
         finish_replacement(self.out)
         if not self.out.exists():
             return
         if not self.out.is_dir():
             raise InputError(f"{self.out}: is not a directory")
-        found = {path.name for path in self.out.iterdir()} - set(KEPT)
+        found = {path.name for path in self.out.iterdir()} - set(PERSISTENT_ENTRIES)
         if not found:
             return
         if MANIFEST not in found:
@@ -47,7 +47,7 @@ class LocalTarget:
                 "move it away, or choose another directory"
             )
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         """Make an empty ``OUT.staged``. Raises InputError when another run has it."""
         self.staged.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.staged, os.O_RDONLY | os.O_DIRECTORY)
@@ -60,11 +60,11 @@ class LocalTarget:
         for entry in self.staged.iterdir():
             _remove(entry)
 
-    def place(self, name: str) -> str:
+    def dataset_path(self, name: str) -> str:
         """Where the files of a dataset are written."""
         return f"file://{self.staged / name}"
 
-    def wrote(self, name: str, rows: int) -> None:
+    def check_rows(self, name: str, rows: int) -> None:
         """See that all rows are in files here: executors elsewhere would have written to their own disks."""
         import pyarrow.parquet as pq
 
@@ -78,7 +78,7 @@ class LocalTarget:
         for path in place.glob(".*.crc"):
             path.unlink()
 
-    def written(self, name: str) -> list[str]:
+    def written_files(self, name: str) -> list[str]:
         """The paths of what this run wrote of a dataset."""
         return [str(self.staged / name)]
 
@@ -92,9 +92,9 @@ class LocalTarget:
         self.write_text(MANIFEST, json_text({**manifest, "contents": contents}))
         swap(self.staged, self.out)
         finish_replacement(self.out)
-        self.end()
+        self.discard()
 
-    def end(self) -> None:
+    def discard(self) -> None:
         """Leave OUT as it is; nothing else of this run stays."""
         if self._lock < 0:
             return
@@ -103,7 +103,7 @@ class LocalTarget:
         self._lock = -1
 
 
-def staged_of(out: Path) -> Path:
+def staging_directory_of(out: Path) -> Path:
     """Where the next result is written."""
     return out.with_name(f"{out.name}.staged")
 
@@ -113,8 +113,8 @@ def finish_replacement(out: Path) -> None:
 
     Between the exchange of both directories and its end, what is kept lies in the staged one.
     """
-    for name in KEPT:
-        old = staged_of(out) / name
+    for name in PERSISTENT_ENTRIES:
+        old = staging_directory_of(out) / name
         if old.exists() and out.is_dir() and not (out / name).exists():
             os.rename(old, out / name)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.spark.event_cache import file_fingerprints
 from activemq_fleet.spark.input_directory import open_inside, refuse_outside_links
-from activemq_fleet.spark.kept_events import marks_of
 
 
 @pytest.fixture
@@ -88,17 +88,17 @@ def test_the_directory_itself_may_be_named_by_a_link(logs: Path) -> None:
 
 
 def test_follow_refuses_a_link_out_that_is_planted_between_two_looks(logs: Path) -> None:
-    marks = marks_of(logs, {})
+    marks = file_fingerprints(logs, {})
     assert sorted(marks) == ["mq01a/activemq.log", "mq01a/host.json"]
     (logs / "mq01a/activemq.log.1").symlink_to("../../secret")
     with pytest.raises(InputError, match="out of the directory"):
-        marks_of(logs, marks)
+        file_fingerprints(logs, marks)
 
 
 def test_follow_is_not_held_up_by_a_planted_fifo(logs: Path) -> None:
     os.mkfifo(logs / "mq01a/activemq.log.1")
     with pytest.raises(InputError, match="is a FIFO"):
-        marks_of(logs, {})
+        file_fingerprints(logs, {})
 
 
 def test_whoever_exchanges_a_file_for_a_link_all_the_time_gets_nothing_read(logs: Path) -> None:

@@ -1,4 +1,4 @@
-"""The batch job: logs and journals -> every dataset, audit.json and report.html."""
+"""The Spark job ``audit``: read logs and journals, write every dataset, audit.json and report.html."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pyspark.sql import Observation
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.result import Gap, Result, audit_outcome
 from activemq_fleet.reports import audit_report
-from activemq_fleet.spark.audit import gathering
-from activemq_fleet.spark.audit.shown import shown_of
-from activemq_fleet.spark.beside import beside
+from activemq_fleet.spark.arrow_schemas import arrow_schema_of
+from activemq_fleet.spark.audit import gaps_and_counts
+from activemq_fleet.spark.audit.report_data import report_data
+from activemq_fleet.spark.background_job import run_in_background
 from activemq_fleet.spark.datasets import Output, read_text
-from activemq_fleet.spark.deliveries import settled
-from activemq_fleet.spark.footers import schema_of
-from activemq_fleet.spark.incidents import incidents, log_evidence, of_hosts, told_once
+from activemq_fleet.spark.deliveries import judge_deliveries
+from activemq_fleet.spark.event_cache import EventCache
+from activemq_fleet.spark.incidents import bridges_and_states, incidents, log_evidence, without_duplicate_refusals
 from activemq_fleet.spark.inputs import Host, Inputs, list_inputs
 from activemq_fleet.spark.journals import RECORDS, journal_records
-from activemq_fleet.spark.kept_events import KeptEvents
 from activemq_fleet.spark.log_events import ONE_PARTITION, events, write_events
-from activemq_fleet.spark.partfiles import keep_only, link_all
+from activemq_fleet.spark.parquet_writer import hard_link_files, remove_unlisted_parts
 from activemq_fleet.spark.progress import phase
 from activemq_fleet.spark.schemas import SCHEMAS
-from activemq_fleet.spark.settings import INTERPRETED, is_local, temporarily
+from activemq_fleet.spark.settings import WITHOUT_CODEGEN, is_local, temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,10 +36,10 @@ _SPARKS_OWN = "200"
 # A file comes to its worker by itself: a batch of several is copied each time that it grows. Bytes.
 _READING = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22), **ONE_PARTITION}
 _FEWEST, _EACH = 4, 16 << 20  # partitions, and bytes of input for each further one
-_AT_ONCE = {"spark.sql.adaptive.enabled": "false"} | INTERPRETED
+_AT_ONCE = {"spark.sql.adaptive.enabled": "false"} | WITHOUT_CODEGEN
 _PACKED = 15  # how many times as large logs are when they are unpacked
 
-__all__ = ["Logs", "Result", "audit", "conclude", "partitions", "read_logs", "told"]
+__all__ = ["Logs", "Result", "audit", "read_audit_json", "read_logs", "shuffle_settings", "write_audit"]
 
 
 def audit(
@@ -50,94 +50,104 @@ def audit(
     inventory_hosts: Mapping[str, Host] | None = None,
     skew: timedelta = SKEW,
 ) -> Result:
-    """Audit what ``collect`` laid down below ``logs``; OUT appears whole or not at all.
+    """Audit logs and journals below ``logs``, write datasets, audit.json and report.html to ``out``, return the result.
 
-    ``inventory_hosts``: what the inventory says of hosts, for those without host.json; a broker of it
-    of which nothing was collected makes the audit incomplete. ``skew``: by how much hosts' clocks may
-    differ. Raises InputError where there is nothing to audit or OUT is not ours.
+    ``logs`` is a directory as the playbook collect writes it; ``out`` is replaced in one step, or stays as it was.
+    ``inventory_hosts`` stand in for hosts without host.json; a broker of it of which nothing was collected makes the
+    audit incomplete. ``skew`` is by how much hosts' clocks may differ. Raises InputError where there are neither logs
+    nor journals, and where ``out`` holds anything but an earlier audit.
     """
     with Output(spark, out, "audit") as output:
         with phase("looking at the files"):
             inputs = list_inputs(spark, logs, inventory_hosts)
-            inputs, absent = gathering.complete(inputs, inventory_hosts)
+            inputs, absent = gaps_and_counts.with_inventory_hosts(inputs, inventory_hosts)
             records = journal_records(spark, inputs)
-        with temporarily(spark, partitions(spark, inputs)):
-            result = conclude(
+        with temporary_settings(spark, shuffle_settings(spark, inputs)):
+            result = write_audit(
                 spark, output, inputs, read_logs(spark, output, inputs), records, absent=absent, skew=skew
             )
         output.commit()
     return result
 
 
-def told(spark: SparkSession, out: str) -> dict[str, Any]:
-    """What audit.json of a committed result says."""
+def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
+    """Return the object in audit.json below ``out``, an audit's output. Raises InputError when there is none."""
     found: dict[str, Any] = json.loads(read_text(spark, out, "audit.json"))
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Logs as they were read and written.
+    """The logs of a fleet after they were parsed.
 
-    ``count``: the number of events. ``seen``: what is known of the files, see ``gathering.watched``. ``written``: the
-    dataset ``events``. ``evidence``: what bridges and incidents follow from.
+    ``event_count`` is the number of events and ``events`` the dataset, written already. ``statistics`` has the columns
+    of ``gaps_and_counts.event_statistics`` as keys. ``evidence`` are the log records that bridges and incidents are
+    found by, as ``incidents.log_evidence`` returns them.
     """
 
-    count: int
-    seen: Mapping[str, Any]
-    written: DataFrame
+    event_count: int
+    statistics: Mapping[str, Any]
+    events: DataFrame
     evidence: DataFrame
 
 
 def read_logs(
-    spark: SparkSession, output: Output, inputs: Inputs, kept: KeptEvents | None = None, digests: Mapping[str, str] = {}
+    spark: SparkSession,
+    output: Output,
+    inputs: Inputs,
+    cache: EventCache | None = None,
+    fingerprints: Mapping[str, str] = {},
 ) -> Logs:
-    """Parse the logs, and write the dataset ``events``: each worker its part where it may, else Spark.
+    """Parse all logs of ``inputs``, write the dataset ``events`` to ``output``, and return the logs.
 
-    ``kept``: events of an earlier run, which are taken over for hosts whose digest in ``digests`` is still the same.
+    On local Spark with a local output, workers write Parquet themselves; elsewhere Spark does. ``cache`` holds events
+    of an earlier run, which are reused for hosts whose fingerprint in ``fingerprints`` (by host) is unchanged.
     """
-    place = output.own_place("events")
-    with phase("reading logs"), temporarily(spark, _READING):
-        if place is None:
+    directory = output.local_directory("events")
+    with phase("reading logs"), temporary_settings(spark, _READING):
+        if directory is None:
             return _stored(output, events(spark, inputs), ordered=True)
-        files, schema = inputs.of_kind("log"), schema_of("events")
-        if kept is None:
-            found = write_events(spark, inputs, files, place, schema, by_host=False)
+        files, schema = inputs.of_kind("log"), arrow_schema_of("events")
+        if cache is None:
+            found = write_events(spark, inputs, files, directory, schema, by_host=False)
         else:
-            known = {host: kept.rows_of(host, digest) for host, digest in digests.items()}
-            changed = [file for file in files if known[file.host] is None]
-            found = [row for rows in known.values() for row in rows or ()]
-            found += write_events(spark, inputs, changed, kept.place, schema, by_host=True)
-            kept.keep(found, digests)
-            link_all([kept.place / part for part in {row["part"] for row in found}], place)
-        keep_only(place, {row["part"] for row in found}, schema)
-        return _logs(output, output.wrote("events", sum(row["rows"] for row in found)), summary_of(found))
+            cached = {host: cache.parts_of(host, fingerprint) for host, fingerprint in fingerprints.items()}
+            changed = [file for file in files if cached[file.host] is None]
+            found = [row for rows in cached.values() for row in rows or ()]
+            found += write_events(spark, inputs, changed, cache.directory, schema, by_host=True)
+            cache.replace(found, fingerprints)
+            hard_link_files([cache.directory / part for part in {row["part"] for row in found}], directory)
+        remove_unlisted_parts(directory, {row["part"] for row in found}, schema)
+        return _logs(output, output.record_rows("events", sum(row["rows"] for row in found)), merged_statistics(found))
 
 
-def summary_of(rows: list[dict[str, Any]]) -> Mapping[str, Any]:
-    """Return the rows of ``write_events`` in the terms of ``gathering.watched``."""
+def merged_statistics(rows: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Add up the rows that ``write_events`` returns to one mapping with the keys of ``event_statistics``.
+
+    Keys: ``problems`` and ``file_indexes``, lists of rows by host and file; ``unknown`` and ``unread``, numbers.
+    """
     problems = {(row["host"], row["file"], what) for row in rows for what in row["problems"]}
-    turns = {(row["host"], row["file"], row["turn"]) for row in rows}
+    file_indexes = {(row["host"], row["file"], row["file_index"]) for row in rows}
     return {
         "problems": [dict(zip(("host", "file", "what"), one, strict=True)) for one in problems],
-        "turns": [dict(zip(("host", "file", "turn"), one, strict=True)) for one in turns],
+        "file_indexes": [dict(zip(("host", "file", "file_index"), one, strict=True)) for one in file_indexes],
         "unknown": sum(row["unknown"] for row in rows),
         "unread": sum(row["unread"] for row in rows),
     }
 
 
 def _stored(output: Output, events: DataFrame, *, ordered: bool) -> Logs:
-    seen = Observation()
-    count = output.write("events", gathering.watched(events, seen), ordered=ordered)
-    return _logs(output, count, seen.get)
+    observation = Observation()
+    count = output.write("events", gaps_and_counts.observe_events(events, observation), ordered=ordered)
+    return _logs(output, count, observation.get)
 
 
-def _logs(output: Output, count: int, seen: Mapping[str, Any]) -> Logs:
-    written = output.written("events")
-    return Logs(count, seen, written, log_evidence(written, gathering.turns_of(seen)))
+def _logs(output: Output, count: int, statistics: Mapping[str, Any]) -> Logs:
+    written = output.read_written("events")
+    return Logs(count, statistics, written, log_evidence(written, gaps_and_counts.file_indexes(statistics)))
 
 
-def conclude(
+def write_audit(
     spark: SparkSession,
     output: Output,
     inputs: Inputs,
@@ -147,31 +157,33 @@ def conclude(
     absent: Sequence[Gap] = (),
     skew: timedelta = SKEW,
 ) -> Result:
-    """Write every dataset but ``events``, audit.json and report.html; commits nothing.
+    """Write every dataset but ``events``, audit.json and report.html, and return the audit's result.
 
-    ``records`` are those of the journals. ``absent``: what is known to be missing. As many partitions as ``partitions``
-    says are the caller's to set.
+    Does not commit ``output``. ``records`` are those of ``journal_records``, ``absent`` the gaps that are known already
+    (hosts without files), and ``skew`` is by how much hosts' clocks may differ. The caller sets ``shuffle_settings``.
     """
     journals = bool(inputs.of_kind("journal"))
     records = records.persist() if journals else spark.createDataFrame([], RECORDS)
     evidence = logs.evidence.persist()
-    of_host = of_hosts(evidence).persist()
+    of_host = bridges_and_states(evidence).persist()
     try:
         if journals:
             # Each alone keeps one core busy with its plans.
-            with beside(spark, lambda: write_verdicts(output, records)) as settling:
+            with run_in_background(spark, lambda: write_verdicts(output, records)) as verdicts:
                 _write_incidents(output, inputs, logs, evidence, of_host, records, skew)
-            journal_gaps = settling.result()
+            journal_gaps = verdicts.result()
         else:
-            journal_gaps = _settle_nothing(spark, output)
+            journal_gaps = _write_no_verdicts(spark, output)
             _write_incidents(output, inputs, logs, evidence, of_host, records, skew)
         with phase("writing the report"):
-            gaps = [*absent, *gathering.log_gaps(logs.seen, logs.written, inputs), *journal_gaps]
+            gaps = [*absent, *gaps_and_counts.log_gaps(logs.statistics, logs.events, inputs), *journal_gaps]
             names = ("incidents", "bridges", *(("messages", "deliveries") if journals else ()))
-            datasets = {name: output.written(name) for name in names}
-            counts = gathering.counts_of(logs.count, logs.seen, datasets)
-            result = Result(audit_outcome(gaps, counts), gathering.read_of(inputs), tuple(gaps), counts, output.path)
-            picture = shown_of(logs.written, of_host, records, datasets, inputs, counts)
+            datasets = {name: output.read_written(name) for name in names}
+            counts = gaps_and_counts.dataset_counts(logs.event_count, logs.statistics, datasets)
+            result = Result(
+                audit_outcome(gaps, counts), gaps_and_counts.input_summary(inputs), tuple(gaps), counts, output.path
+            )
+            picture = report_data(logs.events, of_host, records, datasets, inputs, counts)
             output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
             output.write_text("report.html", audit_report(result, picture))
     finally:
@@ -192,25 +204,29 @@ def _write_incidents(
     """Write bridges and incidents."""
     with phase("finding incidents"):
         output.write("bridges", of_host.where("is = 'bridge'"))
-        found = incidents(evidence, of_host, logs.written, records, inputs, skew).persist()
-        output.write("incidents", told_once(found))
+        found = incidents(evidence, of_host, logs.events, records, inputs, skew).persist()
+        output.write("incidents", without_duplicate_refusals(found))
         found.unpersist()
 
 
 def write_verdicts(output: Output, records: DataFrame) -> list[Gap]:
-    """Write what became of every event; what is missing of the journals."""
+    """Write the datasets ``deliveries`` and ``messages``, and return the gaps of the journals.
+
+    ``records`` are those of ``journal_records``; lines that are no records are gaps too.
+    """
     with phase("settling events"):
-        found = settled(records)
+        found = judge_deliveries(records)
         output.write("deliveries", found.deliveries)
         output.write("messages", found.messages)
-        return [*gathering.journal_gaps_of(found.gaps), *gathering.malformed(records)]
+        return [*gaps_and_counts.journal_gaps(found.gaps), *gaps_and_counts.malformed_line_gaps(records)]
 
 
-def partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
-    """As many shuffle partitions as the input is worth: what is kept in memory is not made fewer by Spark itself.
+def shuffle_settings(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
+    """Return settings that fit the number of shuffle partitions to the input: 4, and one more for each 16 MiB.
 
-    A small input on this machine is worth one; its plans, each of which runs once, are worth neither code of their own
-    nor a second thought. For ten hosts and a kill that is 32 jobs in place of 100, and a fifth of the time.
+    Empty when ``spark.sql.shuffle.partitions`` is set already. Spark does not coalesce partitions of cached data.
+    With at most 16 MiB on local Spark there is one partition, without code generation and adaptive execution: for ten
+    hosts and one failover that is 32 jobs in place of 100, and a fifth of the time.
     """
     if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
         return {}
@@ -220,8 +236,8 @@ def partitions(spark: SparkSession, inputs: Inputs) -> dict[str, str]:
     return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}
 
 
-def _settle_nothing(spark: SparkSession, output: Output) -> list[Gap]:
-    """Without journals there is nothing to compute, and the datasets are empty."""
+def _write_no_verdicts(spark: SparkSession, output: Output) -> list[Gap]:
+    """Write ``deliveries`` and ``messages`` without rows, as for a fleet without journals; returns no gaps."""
     for name in ("deliveries", "messages"):
         output.write(name, spark.createDataFrame([], SCHEMAS[name]))
     return []

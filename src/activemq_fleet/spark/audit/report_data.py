@@ -1,4 +1,4 @@
-"""Frames -> what a report shows. Spark counts and chooses; a few hundred rows come to the driver."""
+"""Query an audit's datasets for what its report shows: Spark aggregates, the driver gets a few hundred rows."""
 
 from __future__ import annotations
 
@@ -49,20 +49,24 @@ _EDGES = (0.0005, 0.9995)
 """A line with a wrong date must not stretch the time line: so much of both ends is no measure for it."""
 
 
-def shown_of(
+def report_data(
     events: DataFrame,
-    of_hosts: DataFrame,
+    states: DataFrame,
     records: DataFrame,
     datasets: Mapping[str, DataFrame],
     inputs: Inputs,
     counts: Counts,
 ) -> Picture:
-    """What the report shows of an audit. ``of_hosts``: see ``incidents.of_hosts``. ``datasets``: as
-    written; without messages there are no journals."""
+    """Return what the HTML report of an audit shows: spans, curves and the most important rows of each dataset.
+
+    ``events`` is the dataset, ``states`` the frame that ``incidents.bridges_and_states`` returns, ``records`` those of
+    ``journal_records``. ``datasets`` are the others that were written, by name; ``messages`` is left out where there
+    are no journals.
+    """
     incidents = _incidents(datasets["incidents"]) if counts.incidents else []
     began, ended = _range(events, records, incidents)
     step = max((ended - began) / BUCKETS, timedelta(milliseconds=1))
-    hosts, hosts_left = _hosts(of_hosts, inputs, incidents)
+    hosts, hosts_left = _hosts(states, inputs, incidents)
     bridges = _bridges(datasets["bridges"]) if counts.bridges else []
     handled = "messages" in datasets and bool(counts.messages)
     bad = handled and set(counts.messages) != {"delivered"}
@@ -120,7 +124,7 @@ def _range(events: DataFrame, records: DataFrame, incidents: list[ShownIncident]
     return min(moments), max(max(moments), min(moments) + timedelta(seconds=1))
 
 
-def _hosts(of_hosts: DataFrame, inputs: Inputs, incidents: list[ShownIncident]) -> tuple[list[ShownHost], int]:
+def _hosts(states: DataFrame, inputs: Inputs, incidents: list[ShownIncident]) -> tuple[list[ShownHost], int]:
     """Hosts in pairs; those that an incident concerns before the others, as far as there is room."""
     logs = {file.host for file in inputs.of_kind("log")}
     pair_of = {name: inputs.hosts[name].pair or name for name in logs if name in inputs.hosts}
@@ -128,7 +132,7 @@ def _hosts(of_hosts: DataFrame, inputs: Inputs, incidents: list[ShownIncident]) 
     ordered = sorted(pair_of, key=lambda name: (pair_of[name] not in concerned, pair_of[name], name))
     chosen = sorted(ordered[:_HOSTS], key=lambda name: (inputs.hosts[name].group or "", pair_of[name], name))
     spans: dict[str, list[Span]] = {}
-    for row in _rows(of_hosts.where((sf.col("is") == "state") & sf.col("host").isin(chosen))):
+    for row in _rows(states.where((sf.col("is") == "state") & sf.col("host").isin(chosen))):
         began = _utc(row["began"])
         assert began is not None  # noqa: S101 -- for the type alone
         spans.setdefault(row["host"], []).append(Span(row["host"], row["state"], began, _utc(row["ended"])))

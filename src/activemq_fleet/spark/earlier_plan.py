@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def since_of(spark: SparkSession, out: str, since: str | None) -> str | None:
+def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str | None:
     """Return the output to build on: ``since``, else OUT itself where it holds a plan, else None.
 
     Raises InputError for a ``since`` that is no plan.
@@ -28,7 +28,7 @@ def since_of(spark: SparkSession, out: str, since: str | None) -> str | None:
     return since or out
 
 
-class Earlier:
+class EarlierPlan:
     """An earlier output, of which components are taken over that have not changed."""
 
     def __init__(self, spark: SparkSession, since: str) -> None:

@@ -1,4 +1,4 @@
-"""Two things that Spark is asked at once: a query of little data keeps one core busy with its plan alone."""
+"""Run a Spark job in a thread beside others: a query of little data keeps one core busy with its plan alone."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _EVERY = 0.2  # seconds between two attempts to end what nobody waits for any mo
 
 
 @contextmanager
-def beside(spark: SparkSession, work: Callable[[], _T]) -> Iterator[Future[_T]]:
-    """Let ``work`` run in a thread of its own while the block does; it has ended when the block has.
+def run_in_background(spark: SparkSession, job: Callable[[], _T]) -> Iterator[Future[_T]]:
+    """Run ``job`` in another thread while the block runs; yield its future, which is done when the block has ended.
 
-    What it raises its result raises. When the block fails, its jobs are cancelled. Settings of the session
-    that either side changes hold for both: change none.
+    The future's ``result()`` raises what ``job`` raised. When the block fails, all jobs of the session are cancelled.
+    Both share the session's settings: neither may change any.
     """
     with ThreadPoolExecutor(1) as pool:
-        found: Future[_T] = pool.submit(inheritable_thread_target(spark)(work))
+        found: Future[_T] = pool.submit(inheritable_thread_target(spark)(job))
         try:
             yield found
         except BaseException:

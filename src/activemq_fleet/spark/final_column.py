@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from activemq_fleet.spark.inputs import Inputs
 
-SETTLED = timedelta(minutes=15)
+FINAL_AFTER = timedelta(minutes=15)
 """An incident is final when the logs of all its hosts go on for so long after it: clocks may be five minutes apart, and
 three take-overs in ten minutes make another incident of it."""
-LATE = timedelta(days=1)
+FINAL_AFTER_FOR_FLEET = timedelta(days=1)
 """And when any log of the fleet does for so long: a host that is silent does not hold it open for ever."""
-REMEMBERED = timedelta(days=7)
+JOURNAL_RETENTION = timedelta(days=7)
 """Agents keep journals, and remember what they have handled, for so long after an event's last record."""
 
 
-class FinalOutput(Output):
+class OutputWithFinalColumn(Output):
     """An Output that sets the column ``final`` of each row by how far logs and journals go on after it."""
 
     def __init__(self, spark: SparkSession, path: str, inputs: Inputs, records: DataFrame) -> None:
@@ -50,7 +50,7 @@ class FinalOutput(Output):
         hosts = self._inputs.hosts
         rows = [(host, hosts[host].pair or host) for host in sorted(hosts)]
         known = self._spark.createDataFrame(rows, "host string, pair string")
-        upto = self.written("events").groupBy("host").agg(sf.max("time").alias("upto"))
+        upto = self.read_written("events").groupBy("host").agg(sf.max("time").alias("upto"))
         return known.join(upto, "host", "left")
 
     def _incidents(self, frame: DataFrame) -> DataFrame:
@@ -64,15 +64,15 @@ class FinalOutput(Output):
 
     def _settled(self, frame: DataFrame) -> DataFrame:
         newest = sf.broadcast(self._horizons().agg(sf.max("upto").alias("newest")))
-        own = sf.col("slowest") >= sf.col("ended") + sf.lit(SETTLED)
-        fleet = sf.col("newest") >= sf.col("ended") + sf.lit(LATE)
+        own = sf.col("slowest") >= sf.col("ended") + sf.lit(FINAL_AFTER)
+        fleet = sf.col("newest") >= sf.col("ended") + sf.lit(FINAL_AFTER_FOR_FLEET)
         return frame.crossJoin(newest).withColumn("final", _true(own) | _true(fleet)).drop("newest", "slowest")
 
     def _events_of_agents(self, frame: DataFrame) -> DataFrame:
         records = self._records
         last = records.where("event_id IS NOT NULL").groupBy("event_id").agg(sf.max("ts").alias("last"))
         newest = sf.broadcast(records.agg(sf.max("ts").alias("newest")))
-        over = sf.col("newest") >= sf.col("last") + sf.lit(REMEMBERED)
+        over = sf.col("newest") >= sf.col("last") + sf.lit(JOURNAL_RETENTION)
         together = frame.drop("final").join(last, "event_id", "left").crossJoin(newest)
         return together.withColumn("final", _true(over)).drop("newest", "last")
 

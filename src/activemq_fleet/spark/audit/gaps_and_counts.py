@@ -23,7 +23,7 @@ _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 _JOURNAL_GAPS = 500
 
 
-def complete(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[Gap]]:
+def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tuple[Inputs, list[Gap]]:
     """The inputs with the hosts that only the inventory has, and a gap for each host without what it should have."""
     known = dict(inputs.hosts)
     absent = sorted((inventory_hosts or {}).keys() - known.keys())
@@ -35,7 +35,7 @@ def complete(inputs: Inputs, inventory_hosts: Mapping[str, Host] | None) -> tupl
     return replace(inputs, hosts=known), gaps
 
 
-def read_of(inputs: Inputs) -> InputSummary:
+def input_summary(inputs: Inputs) -> InputSummary:
     """What was read, in numbers."""
     logs, journals = inputs.of_kind("log"), inputs.of_kind("journal")
     hosts = {file.host for file in inputs.files}
@@ -43,35 +43,35 @@ def read_of(inputs: Inputs) -> InputSummary:
     return InputSummary(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)
 
 
-def watched(events: DataFrame, seen: Observation) -> DataFrame:
+def observe_events(events: DataFrame, statistics: Observation) -> DataFrame:
     """The events, and while they are written, a look at what was wrong with their bytes."""
-    return events.observe(seen, *looks())
+    return events.observe(statistics, *event_statistics())
 
 
-def looks() -> tuple[Column, ...]:
+def event_statistics() -> tuple[Column, ...]:
     """What is to be known of events besides the dataset: an aggregate of all of them, or of a part."""
     what = sf.regexp_replace("problem", r"\d+", "N")
     problem = sf.when(sf.col("problem").isNotNull(), sf.struct("host", "file", what.alias("what")))
-    turn = sf.shiftright("sequence", LINES.bit_length() - 1).alias("turn")
+    file_index = sf.shiftright("sequence", LINES.bit_length() - 1).alias("file_index")
     return (
         sf.collect_set(problem).alias("problems"),
-        sf.collect_set(sf.struct("host", "file", turn)).alias("turns"),
+        sf.collect_set(sf.struct("host", "file", file_index)).alias("file_indexes"),
         sf.count_if(sf.col("kind") == "UNKNOWN").alias("unknown"),
         sf.count_if(~sf.col("parsed")).alias("unread"),
     )
 
 
-def log_gaps(seen: Mapping[str, Any], events: DataFrame, inputs: Inputs) -> list[Gap]:
+def log_gaps(statistics: Mapping[str, Any], events: DataFrame, inputs: Inputs) -> list[Gap]:
     """What is not known of the logs: files cut short or missing, records that could not be read."""
     gaps = []
-    for row in sorted(seen["problems"] or [], key=lambda row: (row["host"], row["file"], row["what"])):
+    for row in sorted(statistics["problems"] or [], key=lambda row: (row["host"], row["file"], row["what"])):
         what = row["what"].replace("N ", "some ")
         gaps.append(Gap(row["host"], what, row["file"], weighs=_is_cut(row["what"])))
     names: dict[str, list[str]] = {}
     for file in inputs.of_kind("log"):
         names.setdefault(file.host, []).append(file.file)
     gaps += [Gap(host, what) for host, mine in sorted(names.items()) for what in missing(mine)]
-    if seen["unread"]:
+    if statistics["unread"]:
         gaps += _unread(events)
     return gaps
 
@@ -105,7 +105,7 @@ def _unread(events: DataFrame) -> list[Gap]:
     ]
 
 
-def journal_gaps_of(gaps: DataFrame) -> list[Gap]:
+def journal_gaps(gaps: DataFrame) -> list[Gap]:
     """What is missing of agents' journals; an agent that still runs has no end of its journal, and that weighs."""
     rows = gaps.orderBy("agent", "epoch", "jseq").limit(_JOURNAL_GAPS).collect()
     return [
@@ -118,7 +118,7 @@ def journal_gaps_of(gaps: DataFrame) -> list[Gap]:
     ]
 
 
-def malformed(records: DataFrame) -> list[Gap]:
+def malformed_line_gaps(records: DataFrame) -> list[Gap]:
     """Lines of journals that are no records, by file."""
     counted = (
         records.where("problem IS NOT NULL")
@@ -138,12 +138,12 @@ def malformed(records: DataFrame) -> list[Gap]:
     ]
 
 
-def turns_of(seen: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+def file_indexes(statistics: Mapping[str, Any]) -> dict[tuple[str, str], int]:
     """Return which of its host's files each log is, from 0, the oldest, by host and name."""
-    return {(row["host"], row["file"]): int(row["turn"]) for row in seen["turns"] or ()}
+    return {(row["host"], row["file"]): int(row["file_index"]) for row in statistics["file_indexes"] or ()}
 
 
-def counts_of(events: int, seen: Mapping[str, Any], frames: Mapping[str, DataFrame]) -> Counts:
+def dataset_counts(events: int, statistics: Mapping[str, Any], frames: Mapping[str, DataFrame]) -> Counts:
     """How many of what, from the written datasets, by name. Those that are not given have no rows."""
     broken = (sf.col("state") == "down") & (sf.col("rebuilt") == sf.lit(False)) & sf.col("cause").startswith("error")
     columns = {
@@ -164,5 +164,5 @@ def counts_of(events: int, seen: Mapping[str, Any], frames: Mapping[str, DataFra
             counted, what = found[row["name"]], str(row["what"])
             counted[what] = counted.get(what, 0) + int(row["count"])
             planned_incidents += int(row["count"]) if row["planned"] else 0
-    unknown, unread = int(seen["unknown"] or 0), int(seen["unread"] or 0)
+    unknown, unread = int(statistics["unknown"] or 0), int(statistics["unread"] or 0)
     return Counts(events=events, unknown=unknown, unread=unread, planned=planned_incidents, **found)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
 from activemq_fleet.spark.problems import SparkProblem
-from activemq_fleet.spark.surroundings import check_archives, check_reachable, java_home
 
 
 def _java(home: Path, version: str) -> Path:

@@ -1,4 +1,4 @@
-"""The Parquet schema of a dataset for files that Spark does not write: what stands in the footers of those it does."""
+"""The Arrow schema of a dataset, with the metadata that Spark writes into Parquet footers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMAS
 _ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 
 
-def schema_of(name: str) -> pa.Schema:
-    """The dataset's columns as Arrow has them, with the version in the metadata that becomes the footer's."""
-    told = StructType(
+def arrow_schema_of(name: str) -> pa.Schema:
+    """Return the Arrow schema of a dataset by its name; its metadata holds Spark's schema with SCHEMA_VERSION."""
+    with_metadata = StructType(
         [StructField(field.name, field.dataType, metadata=dict(COLUMN_METADATA)) for field in SCHEMAS[name]]
     )
-    return to_arrow_schema(SCHEMAS[name], timezone="UTC").with_metadata({_ROW_METADATA: told.json()})
+    return to_arrow_schema(SCHEMAS[name], timezone="UTC").with_metadata({_ROW_METADATA: with_metadata.json()})

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.spark.event_cache import EventCache, file_fingerprints, has_replaced_files, host_fingerprint
 from activemq_fleet.spark.inputs import Host
-from activemq_fleet.spark.kept_events import KeptEvents, host_digest, is_superseded, marks_of
 
 HOST = Host("a", "UTC", "5.18.3")
 
@@ -29,60 +29,60 @@ def summary(part: str, host: str = "a") -> dict[str, Any]:
 
 
 def test_only_what_events_follow_from_changes_the_digest_of_a_host(logs: Path) -> None:
-    before = marks_of(logs, {})
+    before = file_fingerprints(logs, {})
     (logs / "ab/activemq.log").write_text("another host\n")
     (logs / "a/agent/shop.jsonl").write_text("{}\n{}\n")
-    after = marks_of(logs, before)
-    assert host_digest(HOST, before) == host_digest(HOST, after)
+    after = file_fingerprints(logs, before)
+    assert host_fingerprint(HOST, before) == host_fingerprint(HOST, after)
     for other in (Host("a", "Europe/Berlin", "5.18.3"), Host("a", "UTC", "5.5.1")):
-        assert host_digest(other, after) != host_digest(HOST, after)
+        assert host_fingerprint(other, after) != host_fingerprint(HOST, after)
     (logs / "a/activemq.log.1").write_text("rolled\n")
-    assert host_digest(HOST, marks_of(logs, after)) != host_digest(HOST, after)
+    assert host_fingerprint(HOST, file_fingerprints(logs, after)) != host_fingerprint(HOST, after)
 
 
 def test_other_bytes_of_the_same_size_and_time_are_another_file(logs: Path) -> None:
-    before, log = marks_of(logs, {}), logs / "a/activemq.log"
+    before, log = file_fingerprints(logs, {}), logs / "a/activemq.log"
     time = log.stat().st_mtime_ns
     log.write_text("ONE LINE\n")
     os.utime(log, ns=(time, time))
-    assert host_digest(HOST, marks_of(logs, {})) != host_digest(HOST, before)
+    assert host_fingerprint(HOST, file_fingerprints(logs, {})) != host_fingerprint(HOST, before)
 
 
 def test_a_file_that_grew_supersedes_nothing_and_one_that_was_rolled_or_cut_does(logs: Path) -> None:
-    before, log = marks_of(logs, {}), logs / "a/activemq.log"
+    before, log = file_fingerprints(logs, {}), logs / "a/activemq.log"
     log.write_text("one line\nand another\n")
-    assert not is_superseded(before, marks_of(logs, before))
+    assert not has_replaced_files(before, file_fingerprints(logs, before))
     log.write_text("")
-    assert is_superseded(before, marks_of(logs, before))
+    assert has_replaced_files(before, file_fingerprints(logs, before))
     log.rename(logs / "a/activemq.log.1")
-    assert is_superseded(before, marks_of(logs, before))
+    assert has_replaced_files(before, file_fingerprints(logs, before))
     log.write_text("one line\n")
-    assert is_superseded(before, marks_of(logs, before))
+    assert has_replaced_files(before, file_fingerprints(logs, before))
 
 
 def test_events_are_kept_for_as_long_as_the_digest_is_the_same(tmp_path: Path) -> None:
-    kept = KeptEvents(tmp_path / "events")
+    cache = EventCache(tmp_path / "events")
     for name in ("one.parquet", "gone.parquet"):
-        (kept.place / name).write_bytes(b"rows")
-    kept.keep([summary("one.parquet")], {"a": "digest", "b": "without a log line"})
-    assert sorted(path.name for path in kept.place.iterdir()) == ["ledger.json", "one.parquet"]
-    again = KeptEvents(tmp_path / "events")
-    assert again.rows_of("a", "digest") == [summary("one.parquet")]
-    assert again.rows_of("b", "without a log line") == []
-    assert again.rows_of("a", "another") is None
-    assert again.rows_of("c", "digest") is None
+        (cache.directory / name).write_bytes(b"rows")
+    cache.replace([summary("one.parquet")], {"a": "digest", "b": "without a log line"})
+    assert sorted(path.name for path in cache.directory.iterdir()) == ["ledger.json", "one.parquet"]
+    again = EventCache(tmp_path / "events")
+    assert again.parts_of("a", "digest") == [summary("one.parquet")]
+    assert again.parts_of("b", "without a log line") == []
+    assert again.parts_of("a", "another") is None
+    assert again.parts_of("c", "digest") is None
 
 
 @pytest.mark.parametrize("harm", ["", "{", "[]", '{"a": {}}', '{"a": {"digest": "digest", "files": [{}]}}'])
 def test_a_ledger_that_cannot_be_read_is_none(tmp_path: Path, harm: str) -> None:
-    kept = KeptEvents(tmp_path / "events")
-    (kept.place / "ledger.json").write_text(harm)
-    assert KeptEvents(kept.place).rows_of("a", "digest") is None
+    cache = EventCache(tmp_path / "events")
+    (cache.directory / "ledger.json").write_text(harm)
+    assert EventCache(cache.directory).parts_of("a", "digest") is None
 
 
 def test_a_host_whose_file_is_gone_is_read_anew(tmp_path: Path) -> None:
-    kept = KeptEvents(tmp_path / "events")
-    (kept.place / "one.parquet").write_bytes(b"rows")
-    kept.keep([summary("one.parquet")], {"a": "digest"})
-    (kept.place / "one.parquet").unlink()
-    assert KeptEvents(kept.place).rows_of("a", "digest") is None
+    cache = EventCache(tmp_path / "events")
+    (cache.directory / "one.parquet").write_bytes(b"rows")
+    cache.replace([summary("one.parquet")], {"a": "digest"})
+    (cache.directory / "one.parquet").unlink()
+    assert EventCache(cache.directory).parts_of("a", "digest") is None

@@ -1,4 +1,4 @@
-"""Keep the events of each host between two audits of growing logs, for as long as the host's files stay as they are."""
+"""Cache each host's events between two audits of growing logs, for as long as its log files are unchanged."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ _END = 4096  # bytes at either end of a file that its digest is made of
 
 
 @dataclass(frozen=True, slots=True)
-class FileMark:
-    """What a file is recognized by. ``digest`` is that of its first and last 4 KiB."""
+class FileFingerprint:
+    """By what an unchanged file is recognized.
+
+    ``size`` is in bytes, ``changed`` the modification time in nanoseconds, ``digest`` the SHA-256 of the file's first
+    and last 4 KiB.
+    """
 
     inode: int
     size: int
@@ -28,10 +32,10 @@ class FileMark:
     digest: str
 
 
-def marks_of(root: Path, known: Mapping[str, FileMark]) -> dict[str, FileMark]:
-    """Return the mark of every file below ``root`` by its relative path; a file that goes away meanwhile has none.
+def file_fingerprints(root: Path, earlier: Mapping[str, FileFingerprint]) -> dict[str, FileFingerprint]:
+    """Return the fingerprint of every file below ``root`` by its relative path, without files that vanish meanwhile.
 
-    ``known`` are the marks of the look before: a file of the same inode, size and time is not opened again. Raises
+    ``earlier`` are those of the call before: a file of the same inode, size and time is not opened again. Raises
     InputError for a link that leads out of ``root``, and for what is no regular file.
     """
     refuse_outside_links(str(root))
@@ -43,25 +47,25 @@ def marks_of(root: Path, known: Mapping[str, FileMark]) -> dict[str, FileMark]:
             relative = path.relative_to(root).as_posix()
             try:
                 about = path.stat()
-                mark = known.get(relative)
+                mark = earlier.get(relative)
                 if mark is None or (mark.inode, mark.size, mark.changed) != _stamp(about):
-                    mark = FileMark(*_stamp(about), _digest(path, root))
+                    mark = FileFingerprint(*_stamp(about), _digest(path, root))
             except OSError:
                 continue  # it went away meanwhile, or is a link to nothing: the audit itself says what cannot be read
             found[relative] = mark
     return found
 
 
-def is_superseded(before: Mapping[str, FileMark], after: Mapping[str, FileMark]) -> bool:
-    """Return whether a file of ``before`` is gone, is another file now or has become shorter: more than growing."""
+def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str, FileFingerprint]) -> bool:
+    """Return whether any file of ``before`` is absent from ``after``, has another inode there, or is shorter."""
     return any(
         path not in after or after[path].inode != mark.inode or after[path].size < mark.size
         for path, mark in before.items()
     )
 
 
-def host_digest(host: Host, marks: Mapping[str, FileMark]) -> str:
-    """Return a digest of all that the events of a host follow from: its logs, its release and zone, this program."""
+def host_fingerprint(host: Host, marks: Mapping[str, FileFingerprint]) -> str:
+    """Return a hash of what a host's events follow from: logs, release, time zone, this package's version."""
     logs = sorted(
         (path, mark.size, mark.changed, mark.digest)
         for path, mark in marks.items()
@@ -70,40 +74,43 @@ def host_digest(host: Host, marks: Mapping[str, FileMark]) -> str:
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
 
 
-class KeptEvents:
-    """The Parquet files of hosts' events below ``place``, and a ledger of which host has which.
+class EventCache:
+    """Parquet files with the events of hosts in ``directory``, and ledger.json there, which lists the files by host.
 
-    A file that the ledger does not name counts for nothing: a run was killed while it wrote it.
+    Files that the ledger does not list are ignored: a killed run left them.
     """
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        place.mkdir(parents=True, exist_ok=True)
-        self._ledger = place / "ledger.json"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._ledger = directory / "ledger.json"
         self._hosts: dict[str, dict[str, Any]] = {}
         try:
             found = json.loads(self._ledger.read_text())
             self._hosts = {
                 host: entry
                 for host, entry in found.items()
-                if all((place / row["part"]).is_file() for row in entry["files"])
+                if all((directory / row["part"]).is_file() for row in entry["files"])
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass  # what cannot be read is made again
 
-    def rows_of(self, host: str, digest: str) -> list[dict[str, Any]] | None:
-        """Return what ``write_events`` said of a host's files, or None where its events are not kept."""
+    def parts_of(self, host: str, fingerprint: str) -> list[dict[str, Any]] | None:
+        """Return a host's rows of ``write_events``, one a log file and Parquet part, or None if not cached."""
         entry = self._hosts.get(host)
-        return entry["files"] if entry and entry["digest"] == digest else None
+        return entry["files"] if entry and entry["digest"] == fingerprint else None
 
-    def keep(self, rows: Iterable[Mapping[str, Any]], digests: Mapping[str, str]) -> None:
-        """Keep the events of these hosts and of no other from now on; ``rows`` are those of ``write_events``."""
-        self._hosts = {host: {"digest": digest, "files": []} for host, digest in digests.items()}
+    def replace(self, rows: Iterable[Mapping[str, Any]], fingerprints: Mapping[str, str]) -> None:
+        """Write the ledger anew with the hosts of ``fingerprints`` alone, and delete Parquet files not listed in it.
+
+        ``rows`` are those that ``write_events`` returns; their files lie in ``directory`` already.
+        """
+        self._hosts = {host: {"digest": fingerprint, "files": []} for host, fingerprint in fingerprints.items()}
         for row in rows:
             self._hosts[row["host"]]["files"].append(dict(row))
         write_file(self._ledger, json.dumps(self._hosts).encode())
         parts = {row["part"] for entry in self._hosts.values() for row in entry["files"]}
-        for path in self.place.glob("*.parquet"):
+        for path in self.directory.glob("*.parquet"):
             if path.name not in parts:
                 path.unlink()
 

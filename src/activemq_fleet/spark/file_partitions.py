@@ -1,0 +1,75 @@
+"""Divide log files over Spark partitions of about equal size. Uses no Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from activemq_fleet.spark.inputs import InputFile
+
+_TASKS = 64
+_MOST = 2 << 30
+PARTITION_BYTES = 128 << 20
+"""Bytes of logs in a partition, while that gives at most 64 partitions."""
+_UNPACKED = 12
+"""So many times its size is what a gzip file of logs holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePartitions:
+    """Log files by partition: ``files`` of each, and ``whole_hosts``, the hosts all of whose files are in one."""
+
+    files: list[list[InputFile]]
+    whole_hosts: frozenset[str]
+
+
+def partition_files(files: Sequence[InputFile], whole: Callable[[InputFile], bool], at_once: int = 1) -> FilePartitions:
+    """Return the partitions of those files for which ``whole`` is true; ``files`` are sorted by host and name.
+
+    The files of a host with at most PARTITION_BYTES are in one partition. A host some of whose files are not ``whole``
+    is none of ``whole_hosts``. ``at_once``: see ``partition_indexes``.
+    """
+    counts = Counter(file.host for file in files)
+    blocks: list[list[InputFile]] = []
+    whole_hosts = set()
+    for host, group in groupby(filter(whole, files), key=lambda file: file.host):
+        mine = list(group)
+        alone = len(mine) == 1 or sum(map(_unpacked, mine)) > PARTITION_BYTES
+        blocks += [[file] for file in mine] if alone else [mine]
+        if len(mine) == counts[host] == len(blocks[-1]):
+            whole_hosts.add(host)
+    partitions: list[list[InputFile]] = []
+    for block, index in zip(
+        blocks, partition_indexes([sum(map(_unpacked, block)) for block in blocks], at_once), strict=True
+    ):
+        if index == len(partitions):
+            partitions.append([])
+        partitions[index] += block
+    return FilePartitions(partitions, frozenset(whole_hosts))
+
+
+def _unpacked(file: InputFile) -> int:
+    return file.size * (_UNPACKED if file.compressed else 1)
+
+
+def partition_indexes(sizes: Sequence[int], at_once: int = 1) -> list[int]:
+    """Return for each size, in bytes, the index of its partition, from 0: neighbours together, all about as large.
+
+    A partition is a task, and in the end a file of the dataset: it has 128 MB of logs while that gives no more than 64
+    partitions, and 2 GB at most, which become some 150 MB of Parquet. ``at_once`` is the number of tasks that run
+    at a time: partitions may be half as large so that their number is a multiple of it.
+    """
+    total = sum(sizes)
+    size = min(max(total // _TASKS, PARTITION_BYTES), _MOST)
+    count = max(1, -(-total // size))
+    even = -(-count // at_once) * at_once
+    if even * PARTITION_BYTES // 2 <= total:
+        count = even
+    found, before = [], 0
+    for one in sizes:
+        found.append(min(count - 1, (before + one // 2) * count // max(1, total)))
+        before += one
+    numbers = {index: number for number, index in enumerate(sorted(set(found)))}
+    return [numbers[index] for index in found]
