@@ -81,7 +81,8 @@ def write_events(
     ``file``; ``file_index``, the file's position among the host's, 0 the oldest; ``rows``, the number of events, and
     how many of them are ``unknown`` or ``unread``; ``problems``, texts about their bytes with N for numbers.
     ``by_host``: no part has rows of two hosts. ``schema`` is that of
-    ``arrow_schema_of("events")``. What an audit costs is mostly that events go back to Java and into its Parquet writer (docs/audit-speed.md).
+    ``arrow_schema_of("events")``. What an audit costs is mostly that events go back to
+    Java and into its Parquet writer (docs/audit-speed.md).
     """
     directory.mkdir(parents=True, exist_ok=True)
 
