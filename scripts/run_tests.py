@@ -134,8 +134,12 @@ def _call(command: Sequence[str], reports: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """The caller's, with this environment's commands, the checkout's Ansible and no colours in a file."""
-    environment = os.environ | {
+    """Return the caller's, with this environment's commands, the checkout's Ansible and no colours in a file.
+
+    Python keeps what it compiles, whatever the caller says: the tests start thousands of processes.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = kept | {
         "ANSIBLE_HOME": str(ROOT / ".ansible"),
         "FLEET_REPEATABLE": "1",
         "PATH": os.pathsep.join([str(Path(PYTHON).parent), os.environ.get("PATH", os.defpath)]),
